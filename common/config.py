@@ -1,0 +1,90 @@
+"""The configuration: Kafka Streams' keys, plus the few that Ray needs.
+
+Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` go, without the prefix, to the clients
+(librdkafka's names) or to the configuration of internal topics.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from penstock.common.errors import ConfigError
+from penstock.common.extractors import FailOnInvalidTimestamp
+from penstock.common.handlers import LogAndFail
+from penstock.common.serdes import Serde
+
+PREFIXES = ("consumer.", "producer.", "admin.", "topic.")
+OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
+
+
+class StreamsConfig(BaseModel):
+    """A checked configuration. Build it with :meth:`of`; the fields' aliases are the keys a user writes."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, extra="forbid", populate_by_name=False)
+
+    application_id: str = Field(alias="application.id", min_length=1, pattern=r"^[a-zA-Z0-9._-]+$")
+    bootstrap_servers: str = Field(default="127.0.0.1:9092", alias="bootstrap.servers", min_length=1)
+    processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
+        default="at_least_once", alias="processing.guarantee"
+    )
+    commit_interval_ms: int = Field(default=30_000, alias="commit.interval.ms", ge=1)
+    state_dir: Path = Field(default=Path(tempfile.gettempdir()) / "penstock", alias="state.dir")
+    default_key_serde: Serde[Any] | None = Field(default=None, alias="default.key.serde")
+    default_value_serde: Serde[Any] | None = Field(default=None, alias="default.value.serde")
+    default_timestamp_extractor: Any = Field(default_factory=FailOnInvalidTimestamp, alias="default.timestamp.extractor")
+    deserialization_exception_handler: Any = Field(default_factory=LogAndFail, alias="deserialization.exception.handler")
+    processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
+    statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
+    max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
+    buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
+    replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
+    repartition_purge_interval_ms: int = Field(default=30_000, alias="repartition.purge.interval.ms", ge=1)
+    topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
+    application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
+    """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""
+    tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
+    """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
+    clients: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
+    """The entries with a prefix, whole."""
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
+        """Check ``entries``. Raises ConfigError naming the key, what is wrong with it, and the nearest known key."""
+        known = {field.alias for field in cls.model_fields.values() if field.alias}
+        clients = {key: value for key, value in entries.items() if key.startswith(PREFIXES)}
+        own = {key: value for key, value in entries.items() if key not in clients}
+        for key in own:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
+                raise ConfigError(f"unknown configuration key {key!r}{hint}")
+        try:
+            return cls.model_validate({**own, "clients": clients})
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = str(first["loc"][0])
+            if first["type"] == "missing":
+                raise ConfigError(f"configuration key {key!r} is required") from None
+            raise ConfigError(f"configuration key {key!r}: {first['msg']} (got {own.get(key)!r})") from None
+
+    def client_entries(self, prefix: str) -> dict[str, Any]:
+        """The entries below ``prefix`` (such as ``consumer.``), without it."""
+        return {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}
+
+    @field_validator("topology_optimization", mode="before")
+    @classmethod
+    def _optimizations(cls, value: object) -> frozenset[str]:
+        if isinstance(value, frozenset):
+            return value
+        names = {name.strip() for name in str(value).split(",")} - {"none", ""}
+        if "all" in names:
+            return OPTIMIZATIONS
+        if unknown := names - OPTIMIZATIONS:
+            raise ValueError(f"{', '.join(sorted(unknown))}: allowed are none, all, {', '.join(sorted(OPTIMIZATIONS))}")
+        return frozenset(names)

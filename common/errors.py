@@ -1,0 +1,142 @@
+"""Every error penstock raises.
+
+::
+
+    StreamsError                      anything below
+    ├── TopologyError                 the program describes an impossible topology: mend the program
+    ├── ConfigError                   a configuration key or value is wrong: mend the configuration
+    ├── SerializationError            a serde refused bytes or an object: mend the serde or the data
+    ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
+    │   ├── DeserializationError      its bytes could not be decoded
+    │   ├── InvalidTimestampError     its timestamp is negative
+    │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
+    │   └── ProductionError           a result could not be serialised or was refused by the broker
+    ├── StateStoreError               a store is corrupt, locked, or was used after its close
+    ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
+    ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
+    ├── MissingTopicError             a topic the program reads or writes does not exist: create it
+    ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
+    ├── LocalBrokerError              the local broker cannot be installed, started or stopped
+    ├── ApplicationStateError         the application is not in a state that allows the call
+    └── TaskNotReadyError             a task restores or moves: try again in ``retry_after_ms``
+"""
+
+from __future__ import annotations
+
+
+class StreamsError(Exception):
+    """Anything penstock raises on purpose. Mirrors ``StreamsException``."""
+
+
+class TopologyError(StreamsError):
+    """The program describes an impossible topology. Mirrors ``TopologyException``."""
+
+
+class ConfigError(StreamsError):
+    """A configuration key is unknown or its value is not allowed. Mirrors ``ConfigException``."""
+
+
+class SerializationError(StreamsError):
+    """A serde refused what it was given. Mirrors ``SerializationException``."""
+
+
+class RecordError(StreamsError):
+    """One record could not be handled. The message names all that is known of it."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        operator: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        key: object = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.operator = operator
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.key = key
+
+    def __str__(self) -> str:
+        where = [f"operator {self.operator}"] if self.operator else []
+        if self.topic is not None:
+            where.append(f"topic {self.topic}, partition {self.partition}, offset {self.offset}")
+        if self.key is not None:
+            where.append(f"key {self.key!r}")
+        return f"{self.what} [{'; '.join(where)}]" if where else self.what
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default would call the class with the message alone; errors travel between actors whole.
+        return (_record_error, (type(self), self.what, self.operator, self.topic, self.partition, self.offset, self.key))
+
+
+def _record_error(
+    cls: type[RecordError],
+    what: str,
+    operator: str | None,
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
+    key: object,
+) -> RecordError:
+    return cls(what, operator=operator, topic=topic, partition=partition, offset=offset, key=key)
+
+
+class DeserializationError(RecordError):
+    """A record's key or value could not be decoded."""
+
+
+class InvalidTimestampError(RecordError):
+    """A record's timestamp is negative. Raised by ``FailOnInvalidTimestamp``."""
+
+
+class ProcessingError(RecordError):
+    """A user function raised; ``__cause__`` is its exception with its traceback."""
+
+
+class ProductionError(RecordError):
+    """A result could not be serialised, or the broker refused it for good."""
+
+
+class StateStoreError(StreamsError):
+    """A store is corrupt, locked by another process, or closed. Mirrors ``InvalidStateStoreException``."""
+
+
+class UnknownStateStoreError(StreamsError):
+    """There is no store of that name. Mirrors ``UnknownStateStoreException``."""
+
+
+class BrokerUnreachableError(StreamsError):
+    """No broker answers at ``bootstrap.servers``."""
+
+
+class MissingTopicError(StreamsError):
+    """A topic does not exist. Mirrors ``MissingSourceTopicException``."""
+
+
+class InternalTopicError(StreamsError):
+    """An internal topic exists with the wrong number of partitions. Mirrors ``MisconfiguredInternalTopicException``."""
+
+
+class LocalBrokerError(StreamsError):
+    """The local broker cannot be installed, started or stopped."""
+
+
+class ApplicationStateError(StreamsError):
+    """The application is not in a state that allows the call."""
+
+
+class TaskNotReadyError(StreamsError):
+    """A task restores or moves between actors. Mirrors ``StreamsRebalancingException``."""
+
+    def __init__(self, what: str, retry_after_ms: int = 1000) -> None:
+        super().__init__(what, retry_after_ms)
+        self.what = what
+        self.retry_after_ms = retry_after_ms
+
+    def __str__(self) -> str:
+        return self.what

@@ -1,0 +1,58 @@
+"""Where a record's event time comes from (mirrors ``TimestampExtractor`` and its built-in forms)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from penstock.common.errors import InvalidTimestampError
+from penstock.common.records import Record, RecordMetadata
+
+
+class TimestampExtractor(Protocol):
+    """Called once per record, in offset order, before it is queued; must be a pure function of its arguments.
+
+    A negative result drops the record and counts it in ``dropped-records-total``.
+    """
+
+    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+        """Event time in ms. ``record`` is decoded; its ``timestamp`` is the broker's, or 0 where that is negative.
+
+        ``partition_time`` is the largest timestamp seen in the partition so far, −1 if none.
+        """
+
+
+class FailOnInvalidTimestamp:
+    """The record's own timestamp; a negative one stops the application: the default."""
+
+    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+        """The broker's timestamp. Raises InvalidTimestampError when it is negative."""
+        if broker_timestamp < 0:
+            raise InvalidTimestampError(
+                f"the record has no valid timestamp ({broker_timestamp} ms): set default.timestamp.extractor to "
+                "LogAndSkipOnInvalidTimestamp or to an extractor of your own",
+                topic=metadata.topic,
+                partition=metadata.partition,
+                offset=metadata.offset,
+                key=record.key,
+            )
+        return broker_timestamp
+
+
+class LogAndSkipOnInvalidTimestamp:
+    """The record's own timestamp; a record with a negative one is dropped."""
+
+    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+        """The broker's timestamp, negative or not."""
+        if broker_timestamp < 0:
+            from penstock.common.log import logger
+
+            logger("penstock.extractors").warning("record without valid timestamp dropped", at=str(metadata))
+        return broker_timestamp
+
+
+class UsePartitionTimeOnInvalidTimestamp:
+    """The record's own timestamp, or the partition's time where it is negative."""
+
+    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+        """The broker's timestamp, or ``partition_time``."""
+        return broker_timestamp if broker_timestamp >= 0 else partition_time

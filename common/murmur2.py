@@ -1,0 +1,27 @@
+"""Kafka's default partitioning: murmur2 of the key's bytes, as the Java producer computes it."""
+
+from __future__ import annotations
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 of ``data`` as an unsigned number (Java prints the same bits as a signed one)."""
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if length != whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ (h >> 13)) * _M & _MASK
+    return h ^ (h >> 15)
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """The partition, of ``partitions``, to which Kafka's default partitioner sends ``key``."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

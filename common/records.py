@@ -1,0 +1,79 @@
+"""Records as a processor sees them, and batches of records as a host hands them to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from penstock.common.ids import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+Header = tuple[str, bytes | None]
+Headers = Sequence[Header]
+NO_HEADERS: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[K, V]):
+    """What a :class:`~penstock.topology.processor.Processor` receives and forwards.
+
+    ``timestamp`` is event time in ms since the epoch and never negative. ``key`` and ``value`` may be None.
+    Mirrors ``org.apache.kafka.streams.processor.api.Record``.
+    """
+
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers = NO_HEADERS
+
+    def __post_init__(self) -> None:
+        if self.timestamp < 0:
+            raise ValueError(f"a record's timestamp may not be negative: {self.timestamp} ms")
+
+    def with_key(self, key: K2) -> Record[K2, V]:
+        """The same record under another key."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: V2) -> Record[K, V2]:
+        """The same record with another value."""
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """The same record at another time (ms)."""
+        return replace(self, timestamp=timestamp)
+
+    def with_headers(self, headers: Headers) -> Record[K, V]:
+        """The same record with other headers."""
+        return replace(self, headers=headers)
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record that is being processed came from. Mirrors ``RecordMetadata`` of the Processor API."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class RecordBatch:
+    """Consecutive records of one partition, as columns of raw bytes: the only form in which records enter a task.
+
+    ``offsets`` ascend, but need not be dense (compaction, transaction markers). ``headers`` is None when no record of
+    the batch has any, which spares the task a look per record.
+    """
+
+    partition: TopicPartition
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    offsets: list[int]
+    headers: list[Headers | None] | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.keys)

@@ -1,0 +1,150 @@
+"""How keys and values become bytes, byte for byte as Kafka Streams' own serdes do it.
+
+A serde is a value of two plain functions: operators call the functions directly, so that nothing is looked up per
+record. ``None`` never reaches a serde: a null key or value is null on the wire.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid as _uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from penstock.common.errors import SerializationError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Serde(Generic[T]):
+    """A pair of functions between objects and bytes.
+
+    ``serialize`` and ``deserialize`` may raise any exception: penstock adds topic, partition and offset.
+    ``lossless`` promises that every byte string is the form of exactly one object; then bytes that no user function
+    looks at travel undecoded. ``from_text`` reads a key given as text, in a URL or on the command line.
+    """
+
+    name: str
+    serialize: Callable[[T], bytes]
+    deserialize: Callable[[bytes], T]
+    from_text: Callable[[str], T] | None = None
+    lossless: bool = False
+
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+
+def _encode(text: str) -> bytes:
+    return text.encode()
+
+
+def _decode(data: bytes) -> str:
+    return data.decode()
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+def _fixed(name: str, layout: str, of_text: Callable[[str], Any]) -> Serde[Any]:
+    packed = struct.Struct(layout)
+    pack, unpack, size = packed.pack, packed.unpack, packed.size
+
+    def deserialize(data: bytes) -> Any:
+        if len(data) != size:
+            raise SerializationError(f"{name}: {size} bytes expected, {len(data)} received")
+        return unpack(data)[0]
+
+    return Serde(name, pack, deserialize, of_text)
+
+
+def _bool_of_text(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"neither true nor false: {text!r}")
+    return text == "true"
+
+
+def _serialize_void(value: None) -> bytes:
+    raise SerializationError(f"void: only null can be written, not {value!r}")
+
+
+def _deserialize_void(data: bytes) -> None:
+    raise SerializationError(f"void: null expected, {len(data)} bytes received")
+
+
+_STRING: Serde[str] = Serde("string", _encode, _decode, str, lossless=True)
+_BYTES: Serde[bytes] = Serde("bytes", _same, _same, _encode, lossless=True)
+_SHORT: Serde[int] = _fixed("short", ">h", int)
+_INTEGER: Serde[int] = _fixed("integer", ">i", int)
+_LONG: Serde[int] = _fixed("long", ">q", int)
+_FLOAT: Serde[float] = _fixed("float", ">f", float)
+_DOUBLE: Serde[float] = _fixed("double", ">d", float)
+_BOOLEAN: Serde[bool] = _fixed("boolean", ">?", _bool_of_text)
+_UUID: Serde[_uuid.UUID] = Serde(
+    "uuid", lambda value: str(value).encode(), lambda data: _uuid.UUID(data.decode()), _uuid.UUID
+)
+_JSON: Serde[Any] = Serde("json", orjson.dumps, orjson.loads, orjson.loads)
+_VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
+
+
+class Serdes:
+    """The serdes that come with penstock; the byte forms are those of ``org.apache.kafka.common.serialization.Serdes``."""
+
+    @staticmethod
+    def string() -> Serde[str]:
+        """UTF-8 text."""
+        return _STRING
+
+    @staticmethod
+    def bytes() -> Serde[bytes]:
+        """Bytes as they are."""
+        return _BYTES
+
+    @staticmethod
+    def short() -> Serde[int]:
+        """A signed integer in 2 bytes, big endian."""
+        return _SHORT
+
+    @staticmethod
+    def integer() -> Serde[int]:
+        """A signed integer in 4 bytes, big endian."""
+        return _INTEGER
+
+    @staticmethod
+    def long() -> Serde[int]:
+        """A signed integer in 8 bytes, big endian."""
+        return _LONG
+
+    @staticmethod
+    def float() -> Serde[float]:
+        """An IEEE number in 4 bytes, big endian."""
+        return _FLOAT
+
+    @staticmethod
+    def double() -> Serde[float]:
+        """An IEEE number in 8 bytes, big endian: Python's own float."""
+        return _DOUBLE
+
+    @staticmethod
+    def boolean() -> Serde[bool]:
+        """One byte, 0 or 1."""
+        return _BOOLEAN
+
+    @staticmethod
+    def uuid() -> Serde[_uuid.UUID]:
+        """The 36 characters of a UUID."""
+        return _UUID
+
+    @staticmethod
+    def json() -> Serde[Any]:
+        """Any JSON value, as compact UTF-8 (orjson)."""
+        return _JSON
+
+    @staticmethod
+    def void() -> Serde[None]:
+        """Always null."""
+        return _VOID

@@ -1,0 +1,1 @@
+"""Kafka, behind small contracts: consumer, producer, admin, group member; and a real local broker."""

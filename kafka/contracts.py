@@ -1,0 +1,144 @@
+"""What the rest of penstock asks of Kafka. The confluent-kafka forms and the fake broker pass the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers, RecordBatch
+
+BEGINNING = -2
+"""As a position: the first offset there is."""
+END = -1
+"""As a position: the next record that is written."""
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset (the next record to read) with the text that was committed beside it."""
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic to create; ``replication_factor`` −1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class RecordConsumer(Protocol):
+    """Reads assigned partitions; belongs to no group. One thread."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions from these offsets (or BEGINNING, END). Partitions that stay keep their position
+        and what is fetched already: their value here is ignored."""
+
+    def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
+        """At most ``max_records`` records, one batch per run of one partition, in the order they came; waits at most
+        ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read."""
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that ``poll`` would return; BEGINNING or END until that is known."""
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """The partition's end as of the last fetch, without asking the broker; None before the first fetch."""
+
+    def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends as of now: asks the broker."""
+
+    def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets there are as of now: asks the broker."""
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """What the application's group has committed; partitions without are left out. Asks the broker."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """``poll`` leaves these out until ``resume``."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """The contrary of ``pause``."""
+
+    def close(self) -> None:
+        """Leave. Idempotent."""
+
+
+class RecordProducer(Protocol):
+    """Writes records. ``send`` only queues; ``flush`` makes sure. One thread."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """Queue one record; partition −1 is Kafka's default (murmur2). Waits while the queue is full.
+        Raises ProductionError when the record can never be sent (too large)."""
+
+    def poll(self) -> None:
+        """Let the client do its housekeeping; raises ProductionError if a queued record was refused for good."""
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was queued is acknowledged; False if time ran out. Raises like ``poll``."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions ``topic`` has. Raises MissingTopicError."""
+
+    def close(self) -> None:
+        """Give up what is queued and leave. Idempotent."""
+
+
+class Admin(Protocol):
+    """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError, with the address, within 10 s."""
+
+    def topics(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """Create; one that exists already is left as it is. Returns when all are visible to clients."""
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete; one that does not exist is no error."""
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Drop the records in front of these offsets."""
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ends as of now."""
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """All that ``group`` has committed."""
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit for a group *without members*. Raises ApplicationStateError when it has some."""
+
+    def group_members(self, group: str) -> int:
+        """How many members ``group`` has."""
+
+
+class GroupMember(Protocol):
+    """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
+
+    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+        """Join with a static id and the range assignor. ``on_assigned`` is called from ``poll`` with the whole assignment
+        each time it changes, and with the empty set when it is lost."""
+
+    def poll(self, timeout_s: float) -> None:
+        """Keep the seat: call at least every few seconds."""
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit as a member. Raises StreamsError when the group refuses (the generation has passed)."""
+
+    def group_metadata(self) -> bytes:
+        """What a transactional commit must carry to be fenced by the group's generation."""
+
+    def close(self) -> None:
+        """Leave the poll loop. A static member keeps its seat until the session times out, or its next incarnation takes it."""

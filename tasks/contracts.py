@@ -1,0 +1,25 @@
+"""What a task asks of its host."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.common.records import Headers
+
+
+class RecordCollector(Protocol):
+    """Takes what sinks and changelogs write, in order. Mirrors ``RecordCollector``."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """One record; partition −1 is Kafka's default (murmur2 of the key)."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions ``topic`` has: only custom partitioners ask."""

@@ -1,0 +1,134 @@
+"""The physical topology: nodes, edges, stores and internal topics as one frozen value.
+
+It is what :meth:`StreamsBuilder.build` returns, what is shipped to actors and executors, and what tasks are composed of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.common.extractors import TimestampExtractor
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.operators import Operator
+
+TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
+"""``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
+
+StreamPartitioner = Callable[[str, Any, Any, int], int | None]
+"""``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes)."""
+
+
+@dataclass(frozen=True)
+class RecordContext:
+    """What a topic name extractor may know of the record besides its key and value."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp: int
+    headers: Headers
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """Reads ``topics``. A serde or extractor that is None is taken from the configuration.
+
+    ``internal`` marks a repartition topic (its name here lacks the application's prefix); its timestamps are always
+    the record's own, and it is read from the beginning.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    """``earliest``, ``latest`` or None for the configuration's."""
+    internal: bool = False
+
+
+@dataclass(frozen=True)
+class ProcessorNode:
+    """One operator, fed by ``parents``, using ``stores``."""
+
+    name: str
+    parents: tuple[str, ...]
+    operator: Operator
+    stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SinkNode:
+    """Writes what ``parents`` forward to ``topic``. ``internal`` as for a source."""
+
+    name: str
+    parents: tuple[str, ...]
+    topic: str | TopicNameExtractor
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    partitioner: StreamPartitioner | None = None
+    internal: bool = False
+
+
+Node = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True)
+class RepartitionTopic:
+    """An internal topic between two sub-topologies; ``name`` lacks the application's prefix.
+
+    ``partitions`` is the user's number, or None to take that of the sources upstream.
+    """
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Subtopology:
+    """Nodes that exchange records without a topic between them, in the order in which they were added."""
+
+    id: int
+    nodes: tuple[Node, ...]
+    stores: tuple[AnyStoreBuilder, ...] = ()
+
+    @property
+    def sources(self) -> tuple[SourceNode, ...]:
+        """The source nodes."""
+        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A built program. ``copartition_groups`` are sets of source topics that must have equally many partitions."""
+
+    subtopologies: tuple[Subtopology, ...]
+    repartition_topics: Mapping[str, RepartitionTopic] = field(default_factory=dict)
+    copartition_groups: tuple[frozenset[str], ...] = ()
+
+    def describe(self) -> str:
+        """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
+        from penstock.topology.description import describe
+
+        return describe(self)
+
+    @property
+    def store_builders(self) -> dict[str, AnyStoreBuilder]:
+        """Every store by name."""
+        return {store.name: store for sub in self.subtopologies for store in sub.stores}
+
+
+def internal_topic(application_id: str, name: str) -> str:
+    """The name in Kafka of internal topic ``name`` of an application."""
+    return f"{application_id}-{name}"
+
+
+def changelog_topic(application_id: str, store: AnyStoreBuilder) -> str | None:
+    """The topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
+    if store.source_topic is not None:
+        return store.source_topic
+    return internal_topic(application_id, f"{store.name}-changelog") if store.logging else None

@@ -1,0 +1,96 @@
+"""The Processor API: operators that a user writes as a class. Mirrors ``org.apache.kafka.streams.processor.api``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.common.ids import TaskId
+from penstock.common.records import Record, RecordMetadata
+from penstock.common.time import Duration
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
+KOut_contra = TypeVar("KOut_contra", contravariant=True)
+VOut_contra = TypeVar("VOut_contra", contravariant=True)
+
+
+class PunctuationType(Enum):
+    """Which clock drives a punctuator."""
+
+    STREAM_TIME = "stream-time"
+    """The largest timestamp the task has processed: moves only with records."""
+    WALL_CLOCK_TIME = "wall-clock-time"
+    """The system's clock: moves by itself."""
+
+
+Punctuator = Callable[[int], object]
+"""Called with the current stream time or system time (ms), in the task's thread, between two records."""
+
+
+class Cancellable(Protocol):
+    """A schedule that can be ended."""
+
+    def cancel(self) -> None:
+        """No further call is made."""
+
+
+class ProcessorContext(Protocol[KOut_contra, VOut_contra]):
+    """What a processor may ask of the task it runs in. Valid from ``init`` to ``close``, in the task's thread only."""
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task this processor belongs to."""
+
+    def forward(self, record: Record[KOut_contra, VOut_contra], child: str | None = None) -> None:
+        """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
+
+        Raises TopologyError when there is no such child.
+        """
+
+    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Cancellable:
+        """Call ``punctuator`` about every ``interval`` of the given clock.
+
+        STREAM_TIME: first as soon as the task has seen a record, WALL_CLOCK_TIME: first after one interval. Intervals
+        that were missed are skipped: one call, the next aligned to the schedule.
+        """
+
+    def get_state_store(self, name: str) -> Any:
+        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor."""
+
+    def commit(self) -> None:
+        """Ask for a commit soon; it happens after the current record, not in this call."""
+
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the current record came from; None inside a punctuator."""
+
+    def current_stream_time_ms(self) -> int:
+        """The largest timestamp the task has processed, −1 before the first."""
+
+    def current_system_time_ms(self) -> int:
+        """The host's clock (ms), the same throughout one batch."""
+
+
+class Processor(Generic[KIn, VIn, KOut, VOut]):
+    """One instance per task. All methods run in the task's thread, one at a time, records in the task's order."""
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Called once, after the task's stores are restored and before the first record."""
+
+    def process(self, record: Record[KIn, VIn]) -> None:
+        """Called for each record, null keys and values included. May forward any number of records."""
+        raise NotImplementedError(f"{type(self).__name__} must define process()")
+
+    def close(self) -> None:
+        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+
+
+ProcessorSupplier = Callable[[], Processor[KIn, VIn, KOut, VOut]]
+"""Makes a new processor at each call: an instance that is returned twice is an error."""
