@@ -1,0 +1,1 @@
+"""The Ray actor that hosts tasks: consumes, processes, commits, answers queries."""

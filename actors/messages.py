@@ -1,0 +1,175 @@
+"""Everything that travels between actors, as values. ``docs/PROTOCOL.md`` tells who sends what to whom and what fences it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.graph import Topology
+
+
+@dataclass(frozen=True)
+class ApplicationSpec:
+    """What an actor must know to be part of an application. Shipped by cloudpickle, so user functions travel with it."""
+
+    topology: Topology
+    config: StreamsConfig
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+        return self.config.application_id
+
+
+class TaskState(Enum):
+    """The life of a task on its actor.
+
+    ::
+
+        CREATED ──> RESTORING ──> RUNNING ──> CLOSED
+           │            └─────────────────────^
+           └──────────────────────────────────^
+    """
+
+    CREATED = "created"
+    RESTORING = "restoring"
+    RUNNING = "running"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """One task as its actor sees it. Lags are records between position and end, per source partition."""
+
+    task_id: TaskId
+    state: TaskState
+    records_processed: int = 0
+    dropped_records: int = 0
+    restore_remaining: int = 0
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ActorStatus:
+    """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended, if it did."""
+
+    actor_id: str
+    node_id: str
+    pid: int
+    epoch: int
+    tasks: tuple[TaskStatus, ...]
+    commits: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """Offsets that an actor asks the coordinator to commit (at-least-once). Refused unless ``epoch`` is the actor's current one."""
+
+    actor_id: str
+    epoch: int
+    offsets: Mapping[TopicPartition, tuple[int, str]]
+
+
+class QueryKind(Enum):
+    """What a query asks of a store."""
+
+    KEY = "key"
+    RANGE = "range"
+    COUNT = "approximate-count"
+
+
+@dataclass(frozen=True)
+class StoreQuery:
+    """One question to one task's store, keys as bytes. ``committed`` leaves out what is not yet committed.
+
+    RANGE: from ``from_key`` to ``to_key``, both included, None open, at most ``limit`` rows.
+    """
+
+    task_id: TaskId
+    store: str
+    kind: QueryKind
+    key: bytes | None = None
+    from_key: bytes | None = None
+    to_key: bytes | None = None
+    limit: int = 0
+    committed: bool = False
+
+
+class QueryFailure(Enum):
+    """Why a question has no answer (names of Kafka Streams' ``FailureReason``)."""
+
+    NOT_PRESENT = "the task is not on this actor"
+    NOT_ACTIVE = "the task restores"
+    DOES_NOT_EXIST = "the task has no such store"
+    STORE_EXCEPTION = "the store cannot be read"
+
+
+@dataclass(frozen=True)
+class StoreAnswer:
+    """The answer to one :class:`StoreQuery`: rows of (key bytes, value object, timestamp or None), or a count, or why not."""
+
+    rows: tuple[tuple[bytes, Any, int | None], ...] = ()
+    count: int = 0
+    failure: QueryFailure | None = None
+    detail: str = ""
+
+
+class ApplicationState(Enum):
+    """The life of an application (Kafka Streams' ``KafkaStreams.State``).
+
+    ::
+
+        CREATED ──> REBALANCING <──> RUNNING
+           │             │              │
+           └─────────────┴──────────────┴──> PENDING_SHUTDOWN ──> NOT_RUNNING
+                         └──────────────┴──> PENDING_ERROR ─────> ERROR
+    """
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True)
+class ApplicationStatus:
+    """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
+
+    application_id: str
+    state: ApplicationState
+    epoch: int
+    actors: tuple[ActorStatus, ...]
+    placement: Mapping[TaskId, str]
+    """Task to actor id, for every task the group has given to this cluster."""
+    http_address: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class StoreMetadata:
+    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``."""
+
+    name: str
+    kind: str
+    subtopology: int
+    partitions: int
+
+
+@dataclass(frozen=True)
+class ApplicationMetadata:
+    """What a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle."""
+
+    application_id: str
+    epoch: int
+    stores: Mapping[str, StoreMetadata]
+    placement: Mapping[TaskId, str]
+    actors: Mapping[str, Any]
