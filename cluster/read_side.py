@@ -1,0 +1,94 @@
+"""The read side: what may be asked of a running application from outside, and the values of the answers.
+
+``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationState,
+    ApplicationStatus,
+    StoreMetadata,
+    TaskState,
+    TaskStatus,
+)
+from penstock.common.serdes import Serde
+
+__all__ = [
+    "ActorStatus",
+    "ApplicationState",
+    "ApplicationStatus",
+    "ReadSide",
+    "StoreEntries",
+    "StoreEntry",
+    "StoreMetadata",
+    "TaskState",
+    "TaskStatus",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry:
+    """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none."""
+
+    key: Any
+    value: Any
+    timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntries:
+    """One page of a range. ``cursor`` goes on where the page ends; None at the end of the range."""
+
+    entries: tuple[StoreEntry, ...]
+    cursor: str | None
+
+
+class ReadSide(Protocol):
+    """Questions to one application. Every call may raise
+
+    - UnknownStateStoreError: there is no store of that name;
+    - TaskNotReadyError: the task that holds the answer restores or moves; ask again in ``retry_after_ms``;
+    - ApplicationStateError: the application does not run.
+    """
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+
+    async def status(self) -> ApplicationStatus:
+        """State, actors, tasks, placement and lags, as the coordinator knows them."""
+
+    async def stores(self) -> Mapping[str, StoreMetadata]:
+        """Every store by name."""
+
+    async def key_serde(self, store: str) -> Serde[Any]:
+        """The serde of the store's keys."""
+
+    async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
+        """The row of ``key``; None when absent. ``committed`` leaves out what is not yet committed.
+
+        Raises SerializationError when the store's serde refuses the key.
+        """
+
+    async def range(
+        self,
+        store: str,
+        from_key: Any | None,
+        to_key: Any | None,
+        limit: int,
+        cursor: str | None = None,
+        committed: bool = False,
+    ) -> StoreEntries:
+        """At most ``limit`` rows of all partitions, from ``from_key`` to ``to_key`` by serialised key, both included,
+        None open. ``cursor`` is that of the page before; it holds no resource and survives a move of the task, but the
+        pages are no snapshot. Raises ValueError for a cursor that no page ever gave.
+        """
+
+    async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
+        """About how many rows the store has, all partitions together."""
