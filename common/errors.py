@@ -12,6 +12,8 @@
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
+    │   ├── StateStoreLockedError     another process has it open: try again when that has ended
+    │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
@@ -71,7 +73,10 @@ class RecordError(StreamsError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would call the class with the message alone; errors travel between actors whole.
-        return (_record_error, (type(self), self.what, self.operator, self.topic, self.partition, self.offset, self.key))
+        return (
+            _record_error,
+            (type(self), self.what, self.operator, self.topic, self.partition, self.offset, self.key),
+        )
 
 
 def _record_error(
@@ -104,6 +109,14 @@ class ProductionError(RecordError):
 
 class StateStoreError(StreamsError):
     """A store is corrupt, locked by another process, or closed. Mirrors ``InvalidStateStoreException``."""
+
+
+class StateStoreLockedError(StateStoreError):
+    """Someone else, perhaps a process that is just ending, has the store open: wait, then try again."""
+
+
+class StateStoreCorruptError(StateStoreError):
+    """The rows on disk cannot be trusted: wipe the store and restore it. Mirrors ``TaskCorruptedException``."""
 
 
 class UnknownStateStoreError(StreamsError):

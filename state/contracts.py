@@ -69,7 +69,9 @@ class CommittedStore(Protocol):
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """The rows of ``keys``, in their order. Lets other threads run while it reads."""
 
-    def scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Rows by key, both ends included, None open. Raises StateStoreError when the data is corrupt."""
 
     def approximate_num_entries(self) -> int:
@@ -77,7 +79,7 @@ class CommittedStore(Protocol):
 
 
 class CommitBatch(Protocol):
-    """Everything one commit changes, collected store by store; takes effect in :meth:`TaskStores.write`, all or nothing."""
+    """Everything one commit changes, store by store; :meth:`TaskStores.write` applies all of it or nothing."""
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
@@ -101,5 +103,9 @@ class TaskStores(Protocol):
     def changelog_offset(self, store: str) -> int | None:
         """The next changelog offset to restore from; None when nothing was ever written (start at the beginning)."""
 
+    def wipe(self, store: str) -> None:
+        """Forget every row of ``store`` and its offset: the answer to corrupt rows, or to an offset that its changelog
+        no longer has. Survives a crash half-way: the store is then found wiped."""
+
     def close(self) -> None:
-        """Release files and locks."""
+        """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""

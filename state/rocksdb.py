@@ -1,0 +1,331 @@
+"""Stores in RocksDB: one database per task, one column family per store, one for changelog offsets.
+
+The only file that knows rocksdict. Raw mode, so that rows are the bytes they are. A commit is one WriteBatch over all
+families with the offsets in it, so that after a crash rows and offsets stand at the same commit. The write-ahead log is
+on and unsynced: a killed process loses nothing; after a power cut the log is replayed up to its first damaged record,
+which is an older commit with its older offset, and the tail of the changelog is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DataBlockIndexType,
+    DBCompactionStyle,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteBufferManager,
+)
+
+from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, CommittedStore
+from penstock.state.memory import unknown_store
+
+MEMORY_PER_PROCESS = 128 << 20
+"""Blocks and write buffers of every database of a process together, in bytes."""
+WRITE_BUFFERS_PER_PROCESS = 48 << 20
+"""The part of it that unflushed writes may take before RocksDB flushes them to files."""
+
+_OFFSETS = "offsets"
+_STORE = "store:"
+# Stands in place of a store's offset from the beginning of a wipe to its end.
+_WIPING = b""
+_FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
+
+T = TypeVar("T")
+
+
+@cache
+def _shared_memory() -> tuple[Cache, WriteBufferManager]:
+    blocks = Cache(MEMORY_PER_PROCESS)
+    return blocks, WriteBufferManager.new_write_buffer_manager_with_cache(WRITE_BUFFERS_PER_PROCESS, False, blocks)
+
+
+def _options() -> Options:
+    blocks, write_buffers = _shared_memory()
+    table = BlockBasedOptions()
+    table.set_block_cache(blocks)
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    table.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_manager(write_buffers)
+    # Many small databases share one process: RocksDB's 1 MB per write buffer would be mostly empty.
+    options.set_arena_block_size(128 << 10)
+    # Kafka Streams compacts universally, for it writes each update. Here a commit writes each key once, so writing is
+    # rare beside reading: levels have fewer files to look into, need a tenth more disk instead of double, and never
+    # stall for one compaction of everything.
+    options.set_compaction_style(DBCompactionStyle.level())
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    # Bounds what a killed process leaves to be replayed.
+    options.set_max_total_wal_size(64 << 20)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_stats_dump_period_sec(0)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    return options
+
+
+def _translated(error: Exception, what: str) -> StateStoreError:
+    """rocksdict raises plain exceptions: their text is all there is to tell them apart."""
+    text = str(error)
+    if "lock hold by current process" in text or "While lock file" in text:
+        return StateStoreLockedError(
+            f"{what} is locked: another process, or another task of this one, has it open; two applications may not "
+            f"share a state.dir, and a process that is ending lets go in a moment [{text}]"
+        )
+    if "No space left" in text:
+        return StateStoreError(f"{what} cannot be written: no space left on the device [{text}]")
+    if text.startswith(("Corruption", "Invalid argument")) or "No such file" in text or "does not exist" in text:
+        return StateStoreCorruptError(
+            f"{what} is corrupt: wipe it, or delete the directory while the application is stopped; it is then "
+            f"restored from the changelog [{text}]"
+        )
+    return StateStoreError(f"{what} failed: {text}")
+
+
+class RocksDBStore:
+    """The committed rows of one store: a column family."""
+
+    def __init__(self, name: str, path: Path, family: Rdict) -> None:
+        self._what = f"store {name!r} in {path}"
+        self._family: Rdict | None = family
+        self._get: Callable[[Any], Any] = family.get
+        self._scans: WeakSet[_Cursor] = WeakSet()
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            row: bytes | None = self._get(key)
+        except StateStoreError:
+            raise
+        except Exception as error:
+            raise _translated(error, self._what) from error
+        return row
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        try:
+            rows: list[bytes | None] = self._get(keys)
+        except StateStoreError:
+            raise
+        except Exception as error:
+            raise _translated(error, self._what) from error
+        return rows
+
+    def scan(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        # The cursor is made here, not at the first row: it sees the store as it is now.
+        cursor = _Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse)
+        self._scans.add(cursor)
+        return cursor.rows()
+
+    def approximate_num_entries(self) -> int:
+        return self._open_family().property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def close(self) -> None:
+        """Let go of every handle: each would keep the database open and locked."""
+        self._family = None
+        self._get = self._refuse
+        for cursor in self._scans:
+            cursor.close()
+
+    def _open_family(self) -> Rdict:
+        return self._family if self._family is not None else self._refuse(None)
+
+    def _refuse(self, _: object) -> Any:
+        raise StateStoreError(f"{self._what} was used after its close")
+
+
+class _Cursor:
+    """A scan under way. Reads in chunks, so that closing the store can take the iterator away between two of them."""
+
+    def __init__(
+        self, what: str, iterator: RdictIter, from_key: bytes | None, to_key: bytes | None, reverse: bool
+    ) -> None:
+        self._what = what
+        self._iterator: RdictIter | None = iterator
+        self._last = from_key if reverse else to_key
+        self._reverse = reverse
+        first = to_key if reverse else from_key
+        if reverse:
+            iterator.seek_to_last() if first is None else iterator.seek_for_prev(first)
+        else:
+            iterator.seek_to_first() if first is None else iterator.seek(first)
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        size = _FIRST_CHUNK
+        while chunk := self._chunk(size):
+            yield from chunk
+            size = min(size * 2, _LARGEST_CHUNK)
+
+    def close(self) -> None:
+        self._iterator = None
+
+    def _chunk(self, size: int) -> list[tuple[bytes, bytes]]:
+        iterator = self._iterator
+        if iterator is None:
+            raise StateStoreError(f"a scan of {self._what} was read on after the store's close")
+        valid, key_of, value_of, last = iterator.valid, iterator.key, iterator.value, self._last
+        step = iterator.prev if self._reverse else iterator.next
+        chunk: list[tuple[bytes, bytes]] = []
+        while len(chunk) < size:
+            if not valid():
+                self._check(iterator)
+                break
+            key = key_of()
+            if last is not None and (key < last if self._reverse else key > last):
+                break
+            chunk.append((key, value_of()))
+            step()
+        return chunk
+
+    def _check(self, iterator: RdictIter) -> None:
+        """An iterator is not valid at its end and at a block it cannot read alike: only its status tells them apart."""
+        try:
+            iterator.status()
+        except Exception as error:
+            raise _translated(error, self._what) from error
+
+
+class _Handles(dict[str, ColumnFamily]):
+    def __missing__(self, store: str) -> ColumnFamily:
+        raise unknown_store(store, self)
+
+
+class _Batch:
+    __slots__ = ("_delete", "_handles", "_put", "raw")
+
+    def __init__(self, handles: _Handles) -> None:
+        self.raw = WriteBatch(raw_mode=True)
+        self._handles = handles
+        self._put = self.raw.put
+        self._delete = self.raw.delete
+
+    def put(self, store: str, key: bytes, row: bytes) -> None:
+        self._put(key, row, self._handles[store])
+
+    def delete(self, store: str, key: bytes) -> None:
+        self._delete(key, self._handles[store])
+
+
+class RocksDBTaskStores:
+    """All persistent stores of a task in one database in ``path``, which is made if it is not there.
+
+    A store that is new gets its column family; the family of one that the topology no longer has stays as it is.
+    Raises StateStoreLockedError when the database is open elsewhere, StateStoreCorruptError when it cannot be read.
+    """
+
+    def __init__(self, path: Path, builders: Iterable[AnyStoreBuilder]) -> None:
+        self._path = path
+        self._what = f"the stores in {path}"
+        self._names = [builder.name for builder in builders]
+        self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
+        self._stores: dict[str, RocksDBStore] = {}
+        self._handles = _Handles()
+        self._offsets = self._guarded(lambda: self._database().get_column_family(_OFFSETS))
+        self._offsets_handle = self._guarded(lambda: self._database().get_column_family_handle(_OFFSETS))
+        for name in self._names:
+            self._attach(name)
+            if self._offsets.get(name.encode()) == _WIPING:
+                self._finish_wipe(name)
+
+    def store(self, name: str) -> CommittedStore:
+        self._database()
+        if name not in self._stores:
+            raise unknown_store(name, self._names)
+        return self._stores[name]
+
+    def new_batch(self) -> CommitBatch:
+        self._database()
+        return _Batch(self._handles)
+
+    def write(self, batch: CommitBatch, changelog_offsets: Mapping[str, int]) -> None:
+        assert isinstance(batch, _Batch)
+        database = self._database()
+        for name, offset in changelog_offsets.items():
+            self.store(name)
+            batch.raw.put(name.encode(), offset.to_bytes(8, "big"), self._offsets_handle)
+        self._guarded(lambda: database.write(batch.raw))
+
+    def changelog_offset(self, store: str) -> int | None:
+        self.store(store)
+        stored: bytes | None = self._guarded(lambda: self._offsets.get(store.encode()))
+        return None if stored is None else int.from_bytes(stored, "big")
+
+    def wipe(self, store: str) -> None:
+        self.store(store)
+        self._guarded(lambda: self._offsets.put(store.encode(), _WIPING))
+        self._finish_wipe(store)
+
+    def close(self) -> None:
+        database, self._db = self._db, None
+        if database is None:
+            return
+        for store in self._stores.values():
+            store.close()
+        self._stores.clear()
+        self._handles.clear()
+        del self._offsets, self._offsets_handle
+        self._guarded(database.close)
+
+    def _attach(self, name: str) -> None:
+        database = self._database()
+        family = self._guarded(lambda: database.get_column_family(_STORE + name))
+        self._stores[name] = RocksDBStore(name, self._path, family)
+        self._handles[name] = self._guarded(lambda: database.get_column_family_handle(_STORE + name))
+
+    def _finish_wipe(self, name: str) -> None:
+        """Dropping the family works whatever state its files are in, and costs the same for any number of rows."""
+        database = self._database()
+        self._stores.pop(name).close()
+        self._handles.pop(name)
+        self._guarded(lambda: database.drop_column_family(_STORE + name))
+        self._guarded(lambda: database.create_column_family(_STORE + name, _options()))
+        self._attach(name)
+        self._guarded(lambda: self._offsets.delete(name.encode()))
+
+    def _database(self) -> Rdict:
+        if self._db is None:
+            raise StateStoreError(f"{self._what} were used after their close")
+        return self._db
+
+    def _guarded(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except StateStoreError:
+            raise
+        except Exception as error:
+            raise _translated(error, self._what) from error
+
+
+def _open(path: Path, families: list[str]) -> Rdict:
+    existing: list[str] = []
+    if (path / "CURRENT").exists():
+        existing = Rdict.list_cf(str(path), _options())
+    elif any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
+        # RocksDB would take this for a new database and begin empty.
+        raise StateStoreCorruptError(
+            f"the stores in {path} are corrupt: there are rows, but the file CURRENT is missing; delete the directory "
+            "while the application is stopped, it is then restored from the changelog"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    options = _options()
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    wanted = {*existing, *families, _OFFSETS} - {"default"}
+    return Rdict(str(path), options, column_families={name: _options() for name in sorted(wanted)})

@@ -1,0 +1,158 @@
+"""What only stores on disk can get wrong: crashes, corruption, locks, a topology that changed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.rocksdb import RocksDBTaskStores
+
+ROOT = Path(__file__).resolve().parents[2]
+
+COMMIT_FOR_EVER = """
+import sys
+from pathlib import Path
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.rocksdb import RocksDBTaskStores
+stores = RocksDBTaskStores(Path(sys.argv[1]), [StoreBuilder(name, StoreKind.KEY_VALUE) for name in "ab"])
+number = (stores.changelog_offset("a") or 0) + 1
+while True:
+    batch = stores.new_batch()
+    for key in range(50):
+        for name in "ab":
+            batch.put(name, b"%d" % key, b"%d" % number)
+    stores.write(batch, {"a": number, "b": number})
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def opened(path: Path, *names: str) -> RocksDBTaskStores:
+    return RocksDBTaskStores(path, [StoreBuilder(name, StoreKind.KEY_VALUE) for name in names])
+
+
+def filled(path: Path, *names: str, rows: int = 5000) -> None:
+    stores = opened(path, *names)
+    batch = stores.new_batch()
+    for name in names:
+        for number in range(rows):
+            batch.put(name, b"%06d" % number, os.urandom(50))
+    stores.write(batch, dict.fromkeys(names, rows))
+    stores.close()
+
+
+def damage(file: Path, at: float, length: int = 64) -> None:
+    data = bytearray(file.read_bytes())
+    start = int(len(data) * at)
+    data[start : start + length] = bytes(byte ^ 0xFF for byte in data[start : start + length])
+    file.write_bytes(bytes(data))
+
+
+def test_a_process_killed_between_commits_leaves_all_stores_at_one_commit_and_loses_none(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    last_seen = 0
+    for _ in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path / "db")], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(rng.randrange(1, 400)):
+            last_seen = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        last_seen = max([last_seen, *(int(line) for line in process.stdout.readlines() if line.endswith("\n"))])
+        process.wait()
+        process.stdout.close()
+        stores = opened(tmp_path / "db", "a", "b")
+        offset = stores.changelog_offset("a")
+        assert offset is not None
+        assert offset >= last_seen
+        assert stores.changelog_offset("b") == offset
+        for name in "ab":
+            rows = list(stores.store(name).scan(None, None))
+            assert len(rows) == 50
+            assert {row for _, row in rows} == {b"%d" % offset}
+        stores.close()
+
+
+def test_a_damaged_block_is_an_error_and_never_a_short_answer(tmp_path: Path) -> None:
+    filled(tmp_path, "a")
+    for table in tmp_path.glob("*.sst"):
+        if table.stat().st_size > 50_000:
+            damage(table, 0.5)
+    stores = opened(tmp_path, "a")
+    store = stores.store("a")
+    for read in (
+        lambda: list(store.scan(None, None)),
+        lambda: list(store.scan(None, None, reverse=True)),
+        lambda: store.get_many([b"%06d" % number for number in range(5000)]),
+        lambda: [store.get(b"%06d" % number) for number in range(5000)],
+    ):
+        with pytest.raises(StateStoreCorruptError, match=r"'a' in .* is corrupt"):
+            read()
+    stores.wipe("a")
+    assert list(stores.store("a").scan(None, None)) == []
+    assert stores.changelog_offset("a") is None
+    stores.close()
+
+
+@pytest.mark.parametrize("missing", ["CURRENT", "MANIFEST-*", "*.sst"])
+def test_a_missing_file_is_an_error_and_never_an_empty_store(tmp_path: Path, missing: str) -> None:
+    filled(tmp_path, "a")
+    for file in tmp_path.glob(missing):
+        file.unlink()
+    with pytest.raises(StateStoreCorruptError, match="corrupt") as raised:
+        list(opened(tmp_path, "a").store("a").scan(None, None))
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_a_second_opener_is_told_that_the_stores_are_locked(tmp_path: Path) -> None:
+    stores = opened(tmp_path, "a")
+    with pytest.raises(StateStoreLockedError, match="locked"):
+        opened(tmp_path, "a")
+    other = subprocess.run(
+        [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert "StateStoreLockedError" in other.stderr
+    assert str(tmp_path) in other.stderr
+    scan = stores.store("a").scan(None, None)
+    stores.close()
+    opened(tmp_path, "a").close()
+    with pytest.raises(StateStoreError):
+        next(scan)
+
+
+def test_a_new_store_joins_and_one_that_the_topology_lost_keeps_its_rows(tmp_path: Path) -> None:
+    filled(tmp_path, "a", "offsets", rows=10)
+    stores = opened(tmp_path, "a", "new")
+    assert stores.changelog_offset("new") is None
+    assert stores.changelog_offset("a") == 10
+    stores.close()
+    stores = opened(tmp_path, "a", "new", "offsets")
+    assert stores.changelog_offset("offsets") == 10
+    assert len(list(stores.store("offsets").scan(None, None))) == 10
+    stores.close()
+
+
+def test_a_wipe_cut_short_by_a_crash_is_finished_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, "a", rows=10)
+    stores = opened(tmp_path, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(RocksDBTaskStores, "_finish_wipe", lambda self, name: None)
+        stores.wipe("a")
+    stores.close()
+    stores = opened(tmp_path, "a")
+    assert stores.changelog_offset("a") is None
+    assert list(stores.store("a").scan(None, None)) == []
+    stores.close()

@@ -1,0 +1,200 @@
+"""One suite for every implementation of TaskStores: in memory, in RocksDB, and both in one task."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.common.errors import StateStoreError, UnknownStateStoreError
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.contracts import TaskStores
+from penstock.state.stores import open_task_stores
+
+STORES = ("a", "b")
+Model = dict[str, dict[bytes, bytes]]
+
+
+def builders(kind: str, names: tuple[str, ...] = STORES) -> list[StoreBuilder[bytes, bytes]]:
+    persistent = {"memory": (), "rocksdb": names, "both": names[:1]}[kind]
+    return [StoreBuilder(name, StoreKind.KEY_VALUE, persistent=name in persistent) for name in names]
+
+
+@pytest.fixture(params=["memory", "rocksdb", "both"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def stores(kind: str, tmp_path: Path) -> Iterator[TaskStores]:
+    opened = open_task_stores(tmp_path, builders(kind))
+    yield opened
+    opened.close()
+
+
+def write(stores: TaskStores, rows: dict[str, dict[bytes, bytes | None]], **offsets: int) -> None:
+    batch = stores.new_batch()
+    for name, changes in rows.items():
+        for key, row in changes.items():
+            if row is None:
+                batch.delete(name, key)
+            else:
+                batch.put(name, key, row)
+    stores.write(batch, offsets)
+
+
+keys = st.binary(max_size=3)
+commits = st.lists(
+    st.dictionaries(
+        st.sampled_from(STORES), st.dictionaries(keys, st.none() | st.binary(max_size=4), max_size=12), max_size=2
+    ),
+    max_size=6,
+)
+bounds = st.none() | keys
+
+
+@pytest.mark.parametrize("kind", ["memory", "rocksdb", "both"])
+@given(commits=commits, from_key=bounds, to_key=bounds, asked=st.lists(keys, max_size=8), reopen=st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_a_store_answers_as_a_dict_would(
+    kind: str,
+    commits: list[dict[str, dict[bytes, bytes | None]]],
+    from_key: bytes | None,
+    to_key: bytes | None,
+    asked: list[bytes],
+    reopen: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        stores = open_task_stores(Path(directory), builders(kind))
+        model: Model = {name: {} for name in STORES}
+        for number, commit in enumerate(commits):
+            write(stores, commit, a=number)
+            for name, changes in commit.items():
+                for key, row in changes.items():
+                    model[name].pop(key, None) if row is None else model[name].update({key: row})
+            compare(stores, model, from_key, to_key, asked)
+        if reopen and kind == "rocksdb":
+            stores.close()
+            stores = open_task_stores(Path(directory), builders(kind))
+            compare(stores, model, from_key, to_key, asked)
+            assert stores.changelog_offset("a") == (len(commits) - 1 if commits else None)
+        stores.close()
+
+
+def compare(stores: TaskStores, model: Model, from_key: bytes | None, to_key: bytes | None, asked: list[bytes]) -> None:
+    for name, rows in model.items():
+        store = stores.store(name)
+        assert store.get_many(asked) == [rows.get(key) for key in asked]
+        assert [store.get(key) for key in asked] == [rows.get(key) for key in asked]
+        chosen = [
+            (key, rows[key])
+            for key in sorted(rows)
+            if (from_key is None or key >= from_key) and (to_key is None or key <= to_key)
+        ]
+        assert list(store.scan(from_key, to_key)) == chosen
+        assert list(store.scan(from_key, to_key, reverse=True)) == chosen[::-1]
+
+
+def test_a_batch_has_no_effect_before_it_is_written(stores: TaskStores) -> None:
+    batch = stores.new_batch()
+    batch.put("a", b"k", b"v")
+    assert stores.store("a").get(b"k") is None
+    stores.write(batch, {})
+    assert stores.store("a").get(b"k") == b"v"
+
+
+def test_a_long_scan_crosses_its_chunks_in_order(stores: TaskStores) -> None:
+    rows = {b"%05d" % number: b"%d" % number for number in range(3000)}
+    write(stores, {name: dict(rows) for name in STORES})
+    for name in STORES:
+        assert list(stores.store(name).scan(None, None)) == sorted(rows.items())
+        assert len(list(stores.store(name).scan(b"01000", b"01999", reverse=True))) == 1000
+
+
+def test_a_scan_sees_the_store_as_it_was_when_it_was_made(stores: TaskStores) -> None:
+    for name in STORES:
+        write(stores, {name: {b"1": b"old", b"2": b"old", b"3": b"old"}})
+        begun, untouched = stores.store(name).scan(None, None), stores.store(name).scan(None, None)
+        assert next(begun) == (b"1", b"old")
+        write(stores, {name: {b"2": None, b"3": b"new", b"4": b"new"}})
+        assert list(begun) == [(b"2", b"old"), (b"3", b"old")]
+        assert list(untouched) == [(b"1", b"old"), (b"2", b"old"), (b"3", b"old")]
+
+
+def test_offsets_are_unknown_at_first_and_kept_per_store(stores: TaskStores) -> None:
+    assert [stores.changelog_offset(name) for name in STORES] == [None, None]
+    write(stores, {}, a=0)
+    write(stores, {"b": {b"k": b"v"}}, b=2**40)
+    assert [stores.changelog_offset(name) for name in STORES] == [0, 2**40]
+
+
+def test_offsets_in_memory_do_not_survive(kind: str, tmp_path: Path) -> None:
+    first = open_task_stores(tmp_path, builders(kind))
+    write(first, {}, a=7, b=8)
+    first.close()
+    again = open_task_stores(tmp_path, builders(kind))
+    expected = {"memory": [None, None], "rocksdb": [7, 8], "both": [7, None]}[kind]
+    assert [again.changelog_offset(name) for name in STORES] == expected
+    again.close()
+
+
+def test_wiping_a_store_forgets_its_rows_and_offset_and_no_others(stores: TaskStores) -> None:
+    write(stores, {name: {b"k": b"v"} for name in STORES}, a=1, b=2)
+    for wiped, kept in (STORES, STORES[::-1]):
+        stores.wipe(wiped)
+        assert stores.store(wiped).get(b"k") is None
+        assert list(stores.store(wiped).scan(None, None)) == []
+        assert stores.changelog_offset(wiped) is None
+        assert stores.store(kept).get(b"k") == b"v"
+        write(stores, {wiped: {b"k": b"v"}}, **{wiped: 3})
+        assert stores.store(wiped).get(b"k") == b"v"
+
+
+def test_a_store_the_task_does_not_have_is_named_with_those_it_has(stores: TaskStores) -> None:
+    batch = stores.new_batch()
+    for attempt in (
+        lambda: stores.store("c"),
+        lambda: stores.changelog_offset("c"),
+        lambda: stores.wipe("c"),
+        lambda: batch.put("c", b"k", b"v"),
+        lambda: batch.delete("c", b"k"),
+        lambda: stores.write(stores.new_batch(), {"c": 1}),
+    ):
+        with pytest.raises(UnknownStateStoreError, match=r"'c'; it has: a, b"):
+            attempt()
+
+
+def test_the_number_of_entries_is_about_right(stores: TaskStores) -> None:
+    write(stores, {name: {b"%d" % number: b"" for number in range(50)} for name in STORES})
+    assert [stores.store(name).approximate_num_entries() for name in STORES] == [50, 50]
+
+
+def test_use_after_close_is_an_error_that_says_so(stores: TaskStores) -> None:
+    write(stores, {name: {b"k": b"v", b"l": b"v"} for name in STORES})
+    held = [stores.store(name) for name in STORES]
+    scans = [store.scan(None, None) for store in held]
+    stores.close()
+    stores.close()
+    for store in held:
+        for attempt in (
+            lambda store=store: store.get(b"k"),
+            lambda store=store: store.get_many([b"k"]),
+            lambda store=store: store.scan(None, None),
+            store.approximate_num_entries,
+        ):
+            with pytest.raises(StateStoreError, match="after its close"):
+                attempt()
+    for scan in scans:
+        with pytest.raises(StateStoreError, match="after the store's close"):
+            next(scan)
+
+
+def test_without_a_directory_everything_is_in_memory() -> None:
+    stores = open_task_stores(None, builders("rocksdb"))
+    write(stores, {"a": {b"k": b"v"}})
+    assert stores.store("a").get(b"k") == b"v"
+    stores.close()
