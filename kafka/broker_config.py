@@ -1,0 +1,118 @@
+"""The files a local broker's node is started from: server.properties and the logging configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class NodeAddress:
+    """One node: its id (from 1), the port that clients use and the one of the controller quorum."""
+
+    node_id: int
+    port: int
+    controller_port: int
+
+
+@dataclass(frozen=True)
+class NodeFiles:
+    """Where the files of one node lie, below the broker's directory."""
+
+    folder: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def logging(self) -> Path:
+        return self.folder / "log4j2.properties"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def console(self) -> Path:
+        """What the Java process prints itself: nothing, unless it cannot start."""
+        return self.folder / "console.log"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+
+def write_node_files(files: NodeFiles, address: NodeAddress, quorum: Sequence[NodeAddress]) -> None:
+    """Write both configuration files, creating the folder."""
+    files.folder.mkdir(parents=True, exist_ok=True)
+    properties = server_properties(address, quorum, files.data)
+    files.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    files.logging.write_text(_LOGGING.format(log=_escape(files.log)))
+
+
+def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data: Path) -> Mapping[str, str]:
+    """A node's configuration: Kafka's defaults but for what makes a broker local, small and quick to answer."""
+    nodes = len(quorum)
+    safe = min(nodes, 2)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(address.node_id),
+        "controller.quorum.voters": ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in quorum),
+        "listeners": f"CLIENT://{HOST}:{address.port},CONTROLLER://{HOST}:{address.controller_port}",
+        "advertised.listeners": f"CLIENT://{HOST}:{address.port}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": _escape(data),
+        # A program that names a topic wrongly is to learn so.
+        "auto.create.topics.enable": "false",
+        # Example data is often old, and what is old by its own timestamps would be deleted within minutes.
+        "log.retention.ms": "-1",
+        "default.replication.factor": str(nodes),
+        "min.insync.replicas": str(safe),
+        "offsets.topic.replication.factor": str(nodes),
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": str(nodes),
+        "transaction.state.log.min.isr": str(safe),
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": str(nodes),
+        "share.coordinator.state.topic.min.isr": str(safe),
+        "share.coordinator.state.topic.num.partitions": "1",
+        # One developer's group is complete as soon as its member has joined.
+        "group.initial.rebalance.delay.ms": "0",
+        # Members that die are to be noticed in seconds: 6 s is the least a classic group allows anyway.
+        "group.min.session.timeout.ms": "6000",
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        # The default, 128 MB of a small heap, is set aside at the start.
+        "log.cleaner.dedupe.buffer.size": str(16 << 20),
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+    }
+
+
+def _escape(path: Path) -> str:
+    # A backslash begins an escape in Java's properties files.
+    return str(path).replace("\\", "\\\\")
+
+
+_LOGGING = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %m (%c)%n
+appender.file.policy.type = SizeBasedTriggeringPolicy
+appender.file.policy.size = 10 MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""

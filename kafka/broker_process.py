@@ -1,0 +1,88 @@
+"""One node's Java process: started in a session of its own, found again by its process id *and* its command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from penstock.common.errors import LocalBrokerError
+from penstock.kafka.broker_config import NodeFiles
+from penstock.kafka.java import Java
+
+_FORMAT_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_SERVER_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+_POLL_S = 0.05
+
+
+def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: str) -> None:
+    """Prepare the node's data folder for this cluster; one that is prepared already stays as it is."""
+    command = [*_java_command(java, jars, files, _FORMAT_FLAGS), "kafka.tools.StorageTool", "format"]
+    command += ["--ignore-formatted", "--cluster-id", cluster_id, "--config", str(files.properties)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise LocalBrokerError(
+            f"The folder {files.data} could not be prepared: {said[-1] if said else 'no reason given'}"
+        )
+
+
+def start_node(java: Java, jars: Sequence[Path], files: NodeFiles, heap_mb: int) -> subprocess.Popen[bytes]:
+    """Start the node and return at once. It outlives this process and hears none of its terminal's signals."""
+    flags = (f"-Xms{heap_mb // 2}m", f"-Xmx{heap_mb}m", *_SERVER_FLAGS)
+    command = [*_java_command(java, jars, files, flags), "kafka.Kafka", str(files.properties)]
+    with files.console.open("wb") as console:
+        return subprocess.Popen(
+            command,
+            cwd=files.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _java_command(java: Java, jars: Sequence[Path], files: NodeFiles, flags: Sequence[str]) -> list[str]:
+    logging = f"-Dlog4j2.configurationFile={files.logging}"
+    class_path = os.pathsep.join(str(jar) for jar in jars)
+    return [str(java.executable), *flags, "-Djava.awt.headless=true", logging, "-cp", class_path]
+
+
+def is_node(pid: int, files: NodeFiles) -> bool:
+    """Whether ``pid`` is this node, alive. Another process that was given the id of a dead node is not: a node is known by
+    the file it was started with, which, unlike its start time, does not move when the clock is set."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and str(files.properties) in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def stop_node(pid: int, files: NodeFiles, *, gracefully: bool) -> None:
+    """Ask the node to end, or make it. Returns at once; nothing happens when ``pid`` is not this node."""
+    if not is_node(pid, files):
+        return
+    try:
+        process = psutil.Process(pid)
+        if gracefully:
+            process.terminate()
+        else:
+            process.kill()
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied as error:
+        raise LocalBrokerError(f"The broker's process {pid} belongs to another user, who must stop it.") from error
+
+
+def await_end(pids: dict[int, NodeFiles], timeout_s: float) -> dict[int, NodeFiles]:
+    """Wait until none of these nodes lives; returns those that still do when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        alive = {pid: files for pid, files in pids.items() if is_node(pid, files)}
+        if not alive or time.monotonic() > deadline:
+            return alive
+        time.sleep(_POLL_S)

@@ -1,0 +1,193 @@
+"""Java libraries from Maven Central, fetched by the Ivy jar that PySpark ships; no Maven is needed.
+
+``resolve`` keeps each set of libraries in a folder of its own in the user's cache, beside a manifest with the SHA-256 of
+every jar. A folder appears under its final name only when it is complete, so an interrupted fetch leaves nothing that
+would be taken for a result, and a file lock lets two processes that want the same set fetch it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from penstock.common.errors import LocalBrokerError
+from penstock.kafka.java import find_java
+
+KAFKA_VERSION = "4.3.1"
+BROKER_COORDINATES = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
+
+_MANIFEST = "manifest.json"
+_PARTIAL = ".partial-"
+_ATTEMPTS = 3
+_PINNED = Path(__file__).with_name("broker_jars.sha256")
+
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+def broker_jars() -> list[Path]:
+    """The jars of the pinned Kafka broker, each compared with the digest that this repository holds for it."""
+    lines = _PINNED.read_text().splitlines()
+    pinned = {name: digest for digest, name in (line.split() for line in lines)}
+    return resolve(BROKER_COORDINATES, f"kafka-{KAFKA_VERSION}", pinned)
+
+
+def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | None = None) -> list[Path]:
+    """The jars of these Maven coordinates (``group:artifact:version``) and of all they need at run time, sorted by name.
+
+    The first call fetches them, with a progress bar on standard error; later ones take them from the cache after
+    comparing every jar with its recorded SHA-256, and fetch again when one is broken. ``name`` tells the set to people
+    (folder, progress bar). ``pinned`` maps file names to the SHA-256 that must be found, of the whole set.
+    Raises LocalBrokerError when something cannot be fetched or differs from what is pinned.
+    """
+    version_set = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
+    cache = platformdirs.user_cache_path("penstock") / "jars"
+    folder = cache / f"{name}-{version_set}"
+    if not _is_whole(folder):
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{folder.name}.lock"):
+            if not _is_whole(folder):
+                _fetch(coordinates, name, folder, pinned)
+    return sorted(folder.glob("*.jar"))
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether the folder holds exactly the jars that its manifest lists, each with its digest (50 MB take 0.1 s)."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+    except (OSError, ValueError):
+        return False
+    return bool(manifest == _digests(folder))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    found = {}
+    for jar in sorted(folder.glob("*.jar")):
+        with jar.open("rb") as content:
+            found[jar.name] = hashlib.file_digest(content, "sha256").hexdigest()
+    return found
+
+
+def _fetch(coordinates: Sequence[str], name: str, folder: Path, pinned: Mapping[str, str] | None) -> None:
+    """Fetch into a temporary folder beside the final one and rename it. Called with the set's lock held."""
+    for left_over in folder.parent.glob(f"{folder.name}{_PARTIAL}*"):
+        shutil.rmtree(left_over)
+    work = Path(tempfile.mkdtemp(prefix=f"{folder.name}{_PARTIAL}", dir=folder.parent))
+    try:
+        fresh = work / "jars"
+        _run_ivy(coordinates, name, work, fresh)
+        digests = _digests(fresh)
+        _compare(digests, pinned, name)
+        (fresh / _MANIFEST).write_text(json.dumps(digests, indent=1))
+        if folder.exists():
+            shutil.rmtree(folder)
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _compare(digests: Mapping[str, str], pinned: Mapping[str, str] | None, name: str) -> None:
+    if pinned is None or digests == pinned:
+        return
+    differing = sorted(jar for jar in digests.keys() | pinned.keys() if digests.get(jar) != pinned.get(jar))
+    raise LocalBrokerError(
+        f"What was fetched for {name} is not what is pinned: {', '.join(differing)}. "
+        "Look at what stands between you and the repository (a proxy, a mirror)."
+    )
+
+
+def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) -> None:
+    (work / "settings.xml").write_text(_SETTINGS)
+    (work / "ivy.xml").write_text(_ivy_module(coordinates))
+    java = find_java()
+    command = [str(java.executable), *java.network_flags, "-jar", str(_ivy_jar())]
+    command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-cache", str(work / "cache")]
+    command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
+    said: list[str] = []
+    for _ in range(_ATTEMPTS):
+        # What an attempt has fetched stays in Ivy's cache, so the next one asks only for the rest.
+        code, said = _run_with_progress(command, name)
+        if code == 0 and any(target.glob("*.jar")):
+            return
+    problems = [line for line in said if "UNRESOLVED" in line or "not found" in line or "error" in line.lower()]
+    raise LocalBrokerError(
+        f"The jars of {name} could not be fetched: {' | '.join((problems or said)[-3:])}. "
+        "They come from Maven Central: check the network and try again."
+    )
+
+
+def _ivy_module(coordinates: Sequence[str]) -> str:
+    lines = ['<ivy-module version="2.0">', '  <info organisation="penstock" module="jars"/>', "  <dependencies>"]
+    for coordinate in coordinates:
+        group, artifact, version = coordinate.split(":")
+        # Without the mapping Ivy would also take what is optional, test or provided.
+        lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default"/>')
+    return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
+
+
+def _ivy_jar() -> Path:
+    # Located, not imported: importing pyspark takes half a second and is the business of pipeline/.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise LocalBrokerError(
+            "The package pyspark, whose Ivy fetches the jars, is not installed: pip install 'penstock[local]'."
+        )
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise LocalBrokerError(
+            "The installed pyspark ships no Ivy jar: pip install --force-reinstall 'penstock[local]'."
+        )
+    return found[-1]
+
+
+def _run_with_progress(command: Sequence[str], name: str) -> tuple[int, list[str]]:
+    """Run Ivy, showing first how many modules it has found, then how many of them have arrived; what it says comes back."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    said: list[str] = []
+    found = arrived = 0
+    with (
+        Progress(*columns, console=Console(stderr=True)) as progress,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy,
+    ):
+        bar = progress.add_task(f"Finding the jars of {name}", total=None)
+        assert ivy.stdout is not None
+        try:
+            for line in ivy.stdout:
+                said.append(line.strip())
+                if line.startswith("\tfound "):
+                    found += 1
+                    progress.update(bar, completed=found)
+                elif "[SUCCESSFUL ]" in line:
+                    arrived += 1
+                    progress.update(bar, description=f"Fetching the jars of {name}", completed=arrived, total=found)
+        except BaseException:
+            ivy.kill()
+            raise
+    return ivy.returncode, said
+
+
+if __name__ == "__main__":
+    broker_jars()

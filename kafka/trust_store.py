@@ -1,0 +1,52 @@
+"""The system's certificate authorities, in a form that a JRE from outside of the system reads.
+
+Behind a private certificate authority a JRE that brings its own list of authorities reaches nothing. Where the system has
+a list for Java it is used; else the one that Python's ``ssl`` trusts is written out as a Java key store (JKS): magic,
+version and count, per certificate its tag, alias, time and bytes, and at the end a keyed digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import ssl
+import struct
+from pathlib import Path
+
+import platformdirs
+
+SYSTEM_JAVA_STORE = Path("/etc/ssl/certs/java/cacerts")
+
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_PASSWORD = "changeit"
+
+
+def system_trust_store() -> Path | None:
+    """A key store with the system's authorities; None when the system keeps no such list (the JRE's own is used then)."""
+    if SYSTEM_JAVA_STORE.is_file():
+        return SYSTEM_JAVA_STORE
+    bundle = ssl.get_default_verify_paths().cafile
+    if bundle is None:
+        return None
+    certificates = [base64.b64decode(body) for body in _CERTIFICATE.findall(Path(bundle).read_bytes())]
+    store = java_key_store(certificates)
+    target = platformdirs.user_cache_path("penstock") / f"authorities-{hashlib.sha256(store).hexdigest()[:16]}.jks"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(store)
+    return target
+
+
+def java_key_store(certificates: list[bytes]) -> bytes:
+    """DER certificates as a JKS key store of trusted entries."""
+    body = bytearray(struct.pack(">III", 0xFEEDFEED, 2, len(certificates)))
+    for number, certificate in enumerate(certificates):
+        body += struct.pack(">I", 2) + _utf(f"authority-{number}") + struct.pack(">q", 0)
+        body += _utf("X.509") + struct.pack(">I", len(certificate)) + certificate
+    digest = hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False)
+    return bytes(body) + digest.digest()
+
+
+def _utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode("ascii")

@@ -1,0 +1,26 @@
+"""What every test may ask for: a real broker, and topics of its own on it."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.kafka.local_broker import LocalBroker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real one-node Kafka, the same for the whole session: use topics and groups of your own."""
+    with LocalBroker(tmp_path_factory.mktemp("broker"), port=0) as status:
+        yield status.bootstrap_servers
+
+
+@pytest.fixture
+def topic_name() -> Callable[[str], str]:
+    """Makes names that no other test uses: ``topic_name("lines")`` -> ``lines-3f2a9c1e-0``."""
+    unique = uuid.uuid4().hex[:8]
+    numbers = itertools.count()
+    return lambda name: f"{name}-{unique}-{next(numbers)}"
