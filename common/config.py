@@ -37,8 +37,12 @@ class StreamsConfig(BaseModel):
     state_dir: Path = Field(default=Path(tempfile.gettempdir()) / "penstock", alias="state.dir")
     default_key_serde: Serde[Any] | None = Field(default=None, alias="default.key.serde")
     default_value_serde: Serde[Any] | None = Field(default=None, alias="default.value.serde")
-    default_timestamp_extractor: Any = Field(default_factory=FailOnInvalidTimestamp, alias="default.timestamp.extractor")
-    deserialization_exception_handler: Any = Field(default_factory=LogAndFail, alias="deserialization.exception.handler")
+    default_timestamp_extractor: Any = Field(
+        default_factory=FailOnInvalidTimestamp, alias="default.timestamp.extractor"
+    )
+    deserialization_exception_handler: Any = Field(
+        default_factory=LogAndFail, alias="deserialization.exception.handler"
+    )
     processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)

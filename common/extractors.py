@@ -14,7 +14,9 @@ class TimestampExtractor(Protocol):
     A negative result drops the record and counts it in ``dropped-records-total``.
     """
 
-    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+    def __call__(
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+    ) -> int:
         """Event time in ms. ``record`` is decoded; its ``timestamp`` is the broker's, or 0 where that is negative.
 
         ``partition_time`` is the largest timestamp seen in the partition so far, −1 if none.
@@ -24,7 +26,9 @@ class TimestampExtractor(Protocol):
 class FailOnInvalidTimestamp:
     """The record's own timestamp; a negative one stops the application: the default."""
 
-    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+    def __call__(
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+    ) -> int:
         """The broker's timestamp. Raises InvalidTimestampError when it is negative."""
         if broker_timestamp < 0:
             raise InvalidTimestampError(
@@ -41,7 +45,9 @@ class FailOnInvalidTimestamp:
 class LogAndSkipOnInvalidTimestamp:
     """The record's own timestamp; a record with a negative one is dropped."""
 
-    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+    def __call__(
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+    ) -> int:
         """The broker's timestamp, negative or not."""
         if broker_timestamp < 0:
             from penstock.common.log import logger
@@ -53,6 +59,8 @@ class LogAndSkipOnInvalidTimestamp:
 class UsePartitionTimeOnInvalidTimestamp:
     """The record's own timestamp, or the partition's time where it is negative."""
 
-    def __call__(self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata) -> int:
+    def __call__(
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+    ) -> int:
         """The broker's timestamp, or ``partition_time``."""
         return broker_timestamp if broker_timestamp >= 0 else partition_time

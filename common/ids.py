@@ -29,3 +29,10 @@ class TaskId(NamedTuple):
         """Read what ``str`` writes. Raises ValueError for anything else."""
         subtopology, _, partition = text.partition("_")
         return cls(int(subtopology), int(partition))
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset (the next record to read) with the text that was committed beside it."""
+
+    offset: int
+    metadata: str = ""

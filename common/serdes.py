@@ -38,14 +38,6 @@ class Serde(Generic[T]):
         return f"Serde({self.name})"
 
 
-def _encode(text: str) -> bytes:
-    return text.encode()
-
-
-def _decode(data: bytes) -> str:
-    return data.decode()
-
-
 def _same(data: bytes) -> bytes:
     return data
 
@@ -76,8 +68,8 @@ def _deserialize_void(data: bytes) -> None:
     raise SerializationError(f"void: null expected, {len(data)} bytes received")
 
 
-_STRING: Serde[str] = Serde("string", _encode, _decode, str, lossless=True)
-_BYTES: Serde[bytes] = Serde("bytes", _same, _same, _encode, lossless=True)
+_STRING: Serde[str] = Serde("string", str.encode, bytes.decode, str, lossless=True)
+_BYTES: Serde[bytes] = Serde("bytes", _same, _same, str.encode, lossless=True)
 _SHORT: Serde[int] = _fixed("short", ">h", int)
 _INTEGER: Serde[int] = _fixed("integer", ">i", int)
 _LONG: Serde[int] = _fixed("long", ">q", int)

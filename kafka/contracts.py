@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from penstock.common.ids import CommittedOffset as CommittedOffset
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 
@@ -13,13 +14,6 @@ BEGINNING = -2
 """As a position: the first offset there is."""
 END = -1
 """As a position: the next record that is written."""
-
-
-class CommittedOffset(NamedTuple):
-    """A committed offset (the next record to read) with the text that was committed beside it."""
-
-    offset: int
-    metadata: str = ""
 
 
 @dataclass(frozen=True)

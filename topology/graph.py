@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.common.extractors import TimestampExtractor
-from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
@@ -25,10 +24,14 @@ StreamPartitioner = Callable[[str, Any, Any, int], int | None]
 
 @dataclass(frozen=True)
 class RecordContext:
-    """What a topic name extractor may know of the record besides its key and value."""
+    """What a topic name extractor may know of the record besides its key and value.
 
-    partition: TopicPartition
-    offset: int
+    The coordinates are None for what a punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
+    """
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
     timestamp: int
     headers: Headers
 

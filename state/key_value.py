@@ -1,0 +1,99 @@
+"""The typed key-value store that a processor sees, over a write buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.common.errors import StateStoreError
+from penstock.common.serdes import Serde
+from penstock.state.contracts import ValueAndTimestamp
+from penstock.state.write_buffer import Entry, WriteBuffer
+
+
+class TypedKeyValueStore:
+    """Serialises keys, and in a plain store stamps each update with the current record's time, as Kafka Streams does.
+
+    The values of a timestamped store are :class:`ValueAndTimestamp`.
+    """
+
+    def __init__(self, buffer: WriteBuffer, key_serde: Serde[Any], now: Callable[[], int]) -> None:
+        self.name = buffer.name
+        self._buffer = buffer
+        self._key_bytes = key_serde.serialize
+        self._key_object = key_serde.deserialize
+        self._now = now
+        self._timestamped = buffer.timestamped
+
+    def _bytes(self, key: Any) -> bytes:
+        if key is None:
+            raise StateStoreError(f"store {self.name}: a key may not be None")
+        return self._key_bytes(key)
+
+    def _value(self, entry: Entry) -> Any:
+        return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]
+
+    def get(self, key: Any) -> Any:
+        """See :class:`~penstock.state.contracts.KeyValueStore`; so for the methods below."""
+        entry = self._buffer.get(self._bytes(key))
+        return None if entry is None else self._value(entry)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set, or with None delete."""
+        timestamp = self._now()
+        if self._timestamped and value is not None:
+            value, timestamp = value
+        self._buffer.put(self._bytes(key), value, timestamp, None)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Set unless there is a value; returns the one that was there."""
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
+        """``put`` for each pair, in order."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        """Delete; returns what was there."""
+        old = self.get(key)
+        self.put(key, None)
+        return old
+
+    def _scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
+        for key, entry in self._buffer.scan(from_key, to_key, reverse):
+            yield self._key_object(key), self._value(entry)
+
+    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        """Entries between the keys, both included; None is open."""
+        return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=False)
+
+    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        """The same, backwards."""
+        return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=True)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """Every entry."""
+        return self._scan(None, None, reverse=False)
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        """Every entry, backwards."""
+        return self._scan(None, None, reverse=True)
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
+        """Entries whose serialised key begins with ``prefix``."""
+        for key, entry in self._buffer.scan(prefix, None):
+            if not key.startswith(prefix):
+                return
+            yield self._key_object(key), self._value(entry)
+
+    def approximate_num_entries(self) -> int:
+        """About how many entries there are."""
+        return self._buffer.approximate_num_entries()
+
+
+def _optional(convert: Callable[[Any], bytes], key: Any) -> bytes | None:
+    return None if key is None else convert(key)

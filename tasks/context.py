@@ -1,0 +1,93 @@
+"""What the closures of one task share: where the current record came from, and what happens when it cannot be handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import length_hint
+from typing import Any
+
+from penstock.common.errors import ProcessingError, ProductionError, RecordError
+from penstock.common.handlers import ExceptionHandler, HandlerResponse
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import Headers, RecordMetadata
+
+
+class TaskContext:
+    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them."""
+
+    __slots__ = (
+        "_end",
+        "_offsets",
+        "_position",
+        "application_id",
+        "commit_requested",
+        "dropped_records",
+        "handler",
+        "headers",
+        "partition",
+        "stream_time",
+        "task_id",
+        "timestamp",
+        "wall_ms",
+    )
+
+    def __init__(self, application_id: str, task_id: TaskId, handler: ExceptionHandler) -> None:
+        self.application_id = application_id
+        self.task_id = task_id
+        self.handler = handler
+        self.headers: Headers | None = None
+        self.timestamp = -1
+        self.stream_time = -1
+        self.wall_ms = 0
+        self.dropped_records = 0
+        self.commit_requested = False
+        self.partition: TopicPartition | None = None
+        self._offsets: list[int] = []
+        self._position: Any = None
+        self._end = 0
+
+    def enter(self, partition: TopicPartition, offsets: list[int], end: int, position: Any) -> None:
+        """A run of records begins. ``position`` is a list iterator that the run advances with each record: how far it has
+        come tells the current record's offset, so that nothing need be written down per record."""
+        self.partition = partition
+        self._offsets = offsets
+        self._end = end
+        self._position = position
+
+    def leave(self) -> None:
+        """No record is current: a flush or a punctuation follows."""
+        self.partition = None
+        self.headers = None
+
+    def index(self) -> int:
+        """Which record of the batch is current."""
+        return self._end - length_hint(self._position) - 1
+
+    def metadata(self) -> RecordMetadata | None:
+        """Where the current record came from, if there is one."""
+        if self.partition is None:
+            return None
+        return RecordMetadata(*self.partition, self._offsets[self.index()])
+
+    def failed(self, error: Exception, operator: str, key: Any) -> None:
+        """The user function of ``operator`` raised. Drops the record if the handler says so, else raises ProcessingError."""
+        self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
+
+    def not_serialized(self, error: Exception, sink: str, topic: str, key: Any) -> None:
+        """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
+        raise self._error(
+            ProductionError, f"a result for topic {topic} cannot be serialised: {error}", sink, key
+        ) from error
+
+    def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
+        error = self._error(kind, what, operator, key)
+        error.__cause__ = cause
+        if self.handler(error) is HandlerResponse.FAIL:
+            raise error
+        self.dropped_records += 1
+
+    def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
+        at = self.metadata()
+        if at is None:
+            return kind(what, operator=operator, key=key)
+        return kind(what, operator=operator, topic=at.topic, partition=at.partition, offset=at.offset, key=key)

@@ -1,0 +1,123 @@
+"""Which keys and values of a task may travel undecoded: those that no user function looks at ("pay only for what is used").
+
+Source nodes that feed the same operators must agree, so the decision falls per connected part of the graph. Bytes stay
+bytes only under a lossless serde, and only if all sinks and stores they reach use that same serde.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.common.extractors import FailOnInvalidTimestamp
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode
+from penstock.topology.operators import (
+    DropNullKeys,
+    FlatMapValues,
+    MapValues,
+    PassThrough,
+    StreamCount,
+    StreamReduce,
+    StreamTableJoin,
+    StoreGetter,
+    TableMapValues,
+    TableSource,
+    TableToStream,
+)
+
+Children = Mapping[str, Sequence[Node]]
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Names of the nodes whose incoming keys, or values, are bytes."""
+
+    raw_keys: frozenset[str]
+    raw_values: frozenset[str]
+
+
+def find_forms(nodes: Sequence[Node], children: Children, stores: Mapping[str, AnyStoreBuilder]) -> Forms:
+    """Decide for ``nodes``, whose serdes and extractors are already filled in from the configuration."""
+
+    def keys_agree(serde: Serde[Any], node: Node) -> bool:
+        if isinstance(node, ProcessorNode):
+            return all(stores[name].key_serde == serde for name in node.stores)
+        return node.key_serde == serde
+
+    def values_agree(serde: Serde[Any], node: Node) -> bool:
+        return isinstance(node, ProcessorNode) or node.value_serde == serde
+
+    return Forms(
+        _raw(_parts(nodes, children, lambda node: False), key_passes, lambda source: source.key_serde, keys_agree),
+        _raw(_parts(nodes, children, forgets_value), value_passes, lambda source: source.value_serde, values_agree),
+    )
+
+
+def _plain(node: SourceNode | SinkNode) -> bool:
+    """Whether no extractor or partitioner looks at the record."""
+    if isinstance(node, SourceNode):
+        return isinstance(node.timestamp_extractor, FailOnInvalidTimestamp)
+    return isinstance(node.topic, str) and node.partitioner is None
+
+
+def key_passes(node: Node) -> bool:
+    """Whether ``node`` neither shows the key to a user function nor changes it."""
+    if not isinstance(node, ProcessorNode):
+        return _plain(node)
+    match node.operator:
+        case DropNullKeys() | PassThrough() | StreamCount() | StreamReduce() | TableToStream() | TableSource():
+            return True
+        case MapValues() | FlatMapValues() | TableMapValues():
+            return not node.operator.with_key
+        case StreamTableJoin():
+            return not node.operator.with_key and isinstance(node.operator.table, StoreGetter)
+    return False
+
+
+def value_passes(node: Node) -> bool:
+    """Whether ``node`` neither shows the value to a user function nor changes it, or forgets it."""
+    if not isinstance(node, ProcessorNode):
+        return _plain(node)
+    return isinstance(node.operator, DropNullKeys | PassThrough | StreamCount)
+
+
+def forgets_value(node: Node) -> bool:
+    """Whether what ``node`` forwards has nothing of the value it received."""
+    return isinstance(node, ProcessorNode) and isinstance(node.operator, StreamCount)
+
+
+def _raw(
+    parts: list[list[Node]],
+    passes: Callable[[Node], bool],
+    serde_of: Callable[[SourceNode], Serde[Any] | None],
+    agrees: Callable[[Serde[Any], Node], bool],
+) -> frozenset[str]:
+    raw: set[str] = set()
+    for part in parts:
+        sources = [node for node in part if isinstance(node, SourceNode)]
+        serde = serde_of(sources[0]) if sources else None
+        if serde and serde.lossless and all(passes(node) and agrees(serde, node) for node in part):
+            raw.update(node.name for node in part)
+    return frozenset(raw)
+
+
+def _parts(nodes: Sequence[Node], children: Children, cut: Callable[[Node], bool]) -> list[list[Node]]:
+    """Nodes joined by edges, except those behind a node where ``cut`` holds."""
+    parent = {node.name: node.name for node in nodes}
+
+    def find(name: str) -> str:
+        while parent[name] != name:
+            name = parent[name]
+        return name
+
+    for node in nodes:
+        if not cut(node):
+            for child in children[node.name]:
+                parent[find(child.name)] = find(node.name)
+    parts: dict[str, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(find(node.name), []).append(node)
+    return list(parts.values())

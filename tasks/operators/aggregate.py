@@ -1,0 +1,110 @@
+"""count, reduce and aggregate of a grouped stream.
+
+All three drop a null key or value, keep the larger of the record's and the aggregate's timestamp, and hand their update
+on at once, or, where the store caches, when the commit flushes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.wiring import StreamEdge, Wiring
+from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
+
+
+def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
+    """See :class:`StreamCount`: the hot path of most programs, so its store look-up stands here in the open."""
+    store, context = wiring.stores[spec.store], wiring.context
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, spec.send_old_values)
+    dirty, dirty_get, load, put = buffer.dirty, buffer.dirty.get, buffer.load, buffer.put
+    at_once = not buffer.caching
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        if key is None or value is None:
+            context.dropped_records += 1
+            return
+        row = key if key_bytes is None else key_bytes(key)
+        old, old_timestamp, _ = dirty_get(row) or load(row)
+        if old is None:
+            new = 1
+        else:
+            new = old + 1
+            if old_timestamp > timestamp:
+                timestamp = old_timestamp
+        if at_once:
+            put(row, new, timestamp, context.headers)
+            update(key, new, old or 0, timestamp)
+        else:
+            if row in dirty:
+                del dirty[row]
+            dirty[row] = (new, timestamp, context.headers)
+
+    return run
+
+
+def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
+    """See :class:`StreamAggregate`."""
+    initializer, aggregator = spec.initializer, spec.aggregator
+
+    def fold(key: Any, value: Any, old: Any) -> Any:
+        return aggregator(key, value, initializer() if old is None else old)
+
+    return _fold(spec.store, fold, initializer, spec.send_old_values, wiring)
+
+
+def reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
+    """See :class:`StreamReduce`."""
+    reducer = spec.reducer
+
+    def fold(key: Any, value: Any, old: Any) -> Any:
+        return value if old is None else reducer(old, value)
+
+    return _fold(spec.store, fold, _no_initial_value, spec.send_old_values, wiring)
+
+
+def _no_initial_value() -> None:
+    return None
+
+
+def _fold(
+    store_name: str,
+    fold: Callable[[Any, Any, Any], Any],
+    initial: Callable[[], Any],
+    send_old_values: bool,
+    wiring: Wiring,
+) -> StreamEdge:
+    """``fold(key, value, old or None)`` gives the new aggregate.
+
+    For a key that is new, an uncached aggregate hands on the initial value as the old one: so does Kafka Streams.
+    """
+    store, context, name = wiring.stores[store_name], wiring.context, wiring.name
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, send_old_values)
+    dirty_get, load, put = buffer.dirty.get, buffer.load, buffer.put
+    failed, at_once = context.failed, not buffer.caching
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        if key is None or value is None:
+            context.dropped_records += 1
+            return
+        row = key if key_bytes is None else key_bytes(key)
+        old, old_timestamp, _ = dirty_get(row) or load(row)
+        newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
+        try:
+            new = fold(key, value, old)
+            if at_once and send_old_values and old is None:
+                old = initial()
+        except Exception as error:
+            failed(error, name, key)
+            return
+        # A deletion has no time of its own: it is logged at the record's.
+        put(row, new, timestamp if new is None else newest, context.headers)
+        if at_once:
+            update(key, new, old, newest)
+
+    return run

@@ -1,0 +1,127 @@
+"""A user's processor: the only operator that pays for ``Record`` objects and a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.common.errors import StreamsError, TopologyError, UnknownStateStoreError
+from penstock.common.ids import TaskId
+from penstock.common.records import NO_HEADERS, Record, RecordMetadata
+from penstock.common.time import Duration, to_ms
+from penstock.state.key_value import TypedKeyValueStore
+from penstock.tasks.context import TaskContext
+from penstock.tasks.punctuation import PunctuationQueue, Schedule
+from penstock.tasks.wiring import Edge, StreamEdge, Wiring
+from penstock.topology.operators import Process
+from penstock.topology.processor import Processor, PunctuationType, Punctuator
+
+
+class HostedProcessor:
+    """A user's processor in its task: the context it sees, and the closure that feeds it."""
+
+    def __init__(self, spec: Process, wiring: Wiring, queues: Mapping[PunctuationType, PunctuationQueue]) -> None:
+        self.name = wiring.name
+        self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
+        if not isinstance(self.processor, Processor):
+            raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
+        stores = {
+            name: TypedKeyValueStore(store.buffer, store.key_serde, lambda: wiring.context.timestamp)
+            for name, store in wiring.stores.items()
+        }
+        self.context = HostedContext(self.name, wiring.context, wiring.forward, wiring.children, stores, queues)
+
+    def edge(self, context: TaskContext) -> StreamEdge:
+        """The closure that hands records to ``process``."""
+        process, name = self.processor.process, self.name
+
+        def run(key: Any, value: Any, timestamp: int) -> None:
+            context.timestamp = timestamp
+            try:
+                process(Record(key, value, timestamp, context.headers or NO_HEADERS))
+            except StreamsError:
+                raise  # a node further down, or the store, has said already what went wrong
+            except Exception as error:
+                context.failed(error, name, key)
+
+        return run
+
+
+class HostedContext:
+    """See :class:`~penstock.topology.processor.ProcessorContext`."""
+
+    def __init__(
+        self,
+        name: str,
+        context: TaskContext,
+        forward: Edge,
+        children: Mapping[str, Edge],
+        stores: Mapping[str, TypedKeyValueStore],
+        queues: Mapping[PunctuationType, PunctuationQueue],
+    ) -> None:
+        self._name = name
+        self._context = context
+        self._forward = forward
+        self._children = children
+        self._stores = stores
+        self._queues = queues
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+        return self._context.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task this processor belongs to."""
+        return self._context.task_id
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """The children see the record's timestamp and headers; afterwards the context is what it was."""
+        edge = self._forward if child is None else self._child(child)
+        context = self._context
+        headers, timestamp = context.headers, context.timestamp
+        context.headers = record.headers or None
+        context.timestamp = record.timestamp
+        try:
+            edge(record.key, record.value, record.timestamp)
+        finally:
+            context.headers, context.timestamp = headers, timestamp
+
+    def _child(self, name: str) -> Edge:
+        if name not in self._children:
+            known = ", ".join(self._children) or "none"
+            raise TopologyError(f"processor {self._name} has no child {name!r}; its children: {known}")
+        return self._children[name]
+
+    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Schedule:
+        """Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval."""
+        interval_ms = to_ms(interval, "a punctuation interval")
+        first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
+        return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
+
+    def get_state_store(self, name: str) -> Any:
+        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor."""
+        if name not in self._stores:
+            known = ", ".join(sorted(self._stores)) or "none"
+            raise UnknownStateStoreError(
+                f"processor {self._name} is not connected to a store named {name!r}; connected: {known}. "
+                "Name the store in process(...)"
+            )
+        return self._stores[name]
+
+    def commit(self) -> None:
+        """Ask for a commit soon."""
+        self._context.commit_requested = True
+
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the current record came from; None inside a punctuator."""
+        return self._context.metadata()
+
+    def current_stream_time_ms(self) -> int:
+        """The largest timestamp the task has processed, −1 before the first."""
+        return self._context.stream_time
+
+    def current_system_time_ms(self) -> int:
+        """The host's clock (ms)."""
+        return self._context.wall_ms

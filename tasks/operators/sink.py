@@ -1,0 +1,88 @@
+"""Sinks: the end of a sub-topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.errors import ProductionError
+from penstock.common.records import NO_HEADERS
+from penstock.tasks.wiring import StreamEdge, Wiring
+from penstock.topology.graph import RecordContext, SinkNode
+
+
+def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
+    """Serialise and send with the record's timestamp and headers. ``topic`` is None when the node has an extractor."""
+    if topic is None or node.partitioner is not None:
+        return _choosing_sink(node, topic, wiring)
+    send, context, name = wiring.collector.send, wiring.context, wiring.name
+    key_bytes, value_bytes = _serializers(node, wiring)
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            if key is not None and key_bytes is not None:
+                key = key_bytes(key)
+            if value is not None and value_bytes is not None:
+                value = value_bytes(value)
+        except Exception as error:
+            context.not_serialized(error, name, topic, key)
+        send(topic, key, value, timestamp, context.headers)
+
+    return run
+
+
+def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes] | None, Callable[[Any], bytes] | None]:
+    assert node.key_serde is not None
+    assert node.value_serde is not None
+    return (
+        None if wiring.raw_key else node.key_serde.serialize,
+        None if wiring.raw_value else node.value_serde.serialize,
+    )
+
+
+def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
+    """A sink whose topic or partition a user function chooses for each record."""
+    collector, context, name = wiring.collector, wiring.context, wiring.name
+    key_bytes, value_bytes = _serializers(node, wiring)
+    assert key_bytes is not None
+    assert value_bytes is not None
+
+    def choose(key: Any, value: Any, timestamp: int) -> tuple[str, int]:
+        chosen = topic
+        if chosen is None:
+            assert not isinstance(node.topic, str)
+            chosen = node.topic(key, value, _record_context(wiring, timestamp))
+        if node.partitioner is None:
+            return chosen, -1
+        partitions = collector.partitions(chosen)
+        partition = node.partitioner(chosen, key, value, partitions)
+        if partition is not None and not 0 <= partition < partitions:
+            raise ProductionError(f"the partitioner chose {partition}, but topic {chosen} has {partitions} partitions")
+        return chosen, -1 if partition is None else partition
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            chosen, partition = choose(key, value, timestamp)
+        except Exception as error:
+            context.failed(error, name, key)
+            return
+        try:
+            raw_key = None if key is None else key_bytes(key)
+            raw_value = None if value is None else value_bytes(value)
+        except Exception as error:
+            context.not_serialized(error, name, chosen, key)
+            return
+        collector.send(chosen, raw_key, raw_value, timestamp, context.headers, partition)
+
+    return run
+
+
+def _record_context(wiring: Wiring, timestamp: int) -> RecordContext:
+    at = wiring.context.metadata()
+    return RecordContext(
+        topic=at.topic if at else None,
+        partition=at.partition if at else None,
+        offset=at.offset if at else None,
+        timestamp=timestamp,
+        headers=wiring.context.headers or NO_HEADERS,
+    )

@@ -1,0 +1,123 @@
+"""Tables: source, filter, map_values, and back to a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
+from penstock.topology.operators import TableFilter, TableMapValues, TableSource, TableToStream
+
+
+def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
+    """See :class:`TableSource`. Updates take effect in offset order, whatever their timestamps."""
+    context = wiring.context
+    if spec.store is None:
+        forward = wiring.forward
+
+        def pass_on(key: Any, value: Any, timestamp: int) -> None:
+            if key is None:
+                context.dropped_records += 1
+                return
+            forward(key, value, None, timestamp)
+
+        return pass_on
+
+    store = wiring.stores[spec.store]
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, spec.send_old_values)
+    get, put, at_once, with_old = buffer.get, buffer.put, not buffer.caching, spec.send_old_values
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            context.dropped_records += 1
+            return
+        row = key if key_bytes is None else key_bytes(key)
+        if at_once:
+            entry = get(row) if with_old else None
+            put(row, value, timestamp, context.headers)
+            update(key, value, None if entry is None else entry[0], timestamp)
+        else:
+            put(row, value, timestamp, context.headers)
+
+    return run
+
+
+def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
+    """See :class:`TableFilter`."""
+    predicate, negate = spec.predicate, spec.negate
+
+    def transform(key: Any, value: Any) -> Any:
+        return value if value is not None and bool(predicate(key, value)) is not negate else None
+
+    return _transformed(spec.store, transform, spec.send_old_values, wiring, skip_nothing=True)
+
+
+def table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
+    """See :class:`TableMapValues`."""
+    mapper, with_key = spec.mapper, spec.with_key
+
+    def transform(key: Any, value: Any) -> Any:
+        if value is None:
+            return None
+        return mapper(key, value) if with_key else mapper(value)
+
+    return _transformed(spec.store, transform, spec.send_old_values, wiring, skip_nothing=False)
+
+
+def _transformed(
+    store_name: str | None,
+    transform: Callable[[Any, Any], Any],
+    send_old_values: bool,
+    wiring: Wiring,
+    skip_nothing: bool,
+) -> TableEdge:
+    """Apply ``transform`` to new and, where asked for, old values, and keep the result if there is a store for it.
+
+    ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
+    """
+    failed, name = wiring.context.failed, wiring.name
+    emit = wiring.forward if store_name is None else _materialize(store_name, send_old_values, wiring)
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            new = transform(key, new)
+            old = transform(key, old) if send_old_values else None
+        except Exception as error:
+            failed(error, name, key)
+            return
+        if not (skip_nothing and send_old_values and old is None and new is None):
+            emit(key, new, old, timestamp)
+
+    return run
+
+
+def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge:
+    store, context = wiring.stores[store_name], wiring.context
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, send_old_values)
+    get, put, at_once = buffer.get, buffer.put, not buffer.caching
+
+    def emit(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        row = key if key_bytes is None else key_bytes(key)
+        if at_once:
+            entry = get(row) if send_old_values else None
+            put(row, new, timestamp, context.headers)
+            update(key, new, None if entry is None else entry[0], timestamp)
+        else:
+            put(row, new, timestamp, context.headers)
+
+    return emit
+
+
+def table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
+    """See :class:`TableToStream`."""
+    forward = wiring.forward
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        forward(key, new, timestamp)
+
+    return run

@@ -1,0 +1,83 @@
+"""Which record of a task comes next: the one whose partition has the smallest head timestamp. Mirrors ``PartitionGroup``."""
+
+from __future__ import annotations
+
+from penstock.common.ids import TopicPartition
+from penstock.tasks.record_queue import RecordQueue
+
+NO_LIMIT = 1 << 63
+
+
+class PartitionGroup:
+    """The queues of one task, and how long an empty one may hold the others back.
+
+    The queues that have records form a binary heap sifted as ``java.util.PriorityQueue`` sifts, so that equal timestamps
+    are served in Kafka Streams' order too.
+    """
+
+    def __init__(self, queues: dict[TopicPartition, RecordQueue], max_task_idle_ms: int) -> None:
+        self.queues = queues
+        self._max_task_idle_ms = max_task_idle_ms
+        self._heap: list[RecordQueue] = []
+        self._caught_up: dict[TopicPartition, bool | None] = {}
+        self._idle_until_ms: dict[TopicPartition, int] = {}
+
+    def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
+        """Whether all of ``partition`` that the broker has is fetched; None when that is not known."""
+        self._caught_up[partition] = caught_up
+
+    def offer(self, queue: RecordQueue) -> None:
+        """``queue``, which is not in the heap, has records."""
+        heap = self._heap
+        heap.append(queue)
+        child, time = len(heap) - 1, queue.head_timestamp
+        while child > 0:
+            parent = (child - 1) >> 1
+            if time >= heap[parent].head_timestamp:
+                break
+            heap[child] = heap[parent]
+            child = parent
+        heap[child] = queue
+
+    def poll(self) -> tuple[RecordQueue, int] | None:
+        """Take out the queue to process from, with the timestamp below which all its records come before the others'."""
+        heap = self._heap
+        if not heap:
+            return None
+        first, last = heap[0], heap.pop()
+        if heap:
+            self._sift_down(last)
+            return first, heap[0].head_timestamp
+        return first, NO_LIMIT
+
+    def _sift_down(self, queue: RecordQueue) -> None:
+        heap, size, time, at = self._heap, len(self._heap), queue.head_timestamp, 0
+        while (child := 2 * at + 1) < size:
+            right = child + 1
+            if right < size and heap[child].head_timestamp > heap[right].head_timestamp:
+                child = right
+            if time <= heap[child].head_timestamp:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = queue
+
+    def ready(self, wall_ms: int) -> bool:
+        """Whether a record may be processed now: there is one, and no empty partition may still have an earlier one.
+
+        An empty partition holds the task back while the broker has records of it that are not here, or while that is not
+        known (KIP-695), and then until ``max.task.idle.ms`` has passed; −1 means never.
+        """
+        if not self._heap:
+            return False
+        if len(self._heap) == len(self.queues) or self._max_task_idle_ms < 0:
+            return True
+        ready = True
+        for partition, queue in self.queues.items():
+            if queue or not self._caught_up.get(partition):
+                self._idle_until_ms.pop(partition, None)
+                ready = ready and bool(queue)
+            else:
+                deadline = self._idle_until_ms.setdefault(partition, wall_ms + self._max_task_idle_ms)
+                ready = ready and wall_ms >= deadline
+        return ready

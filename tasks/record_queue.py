@@ -1,0 +1,193 @@
+"""The records of one partition that wait to be processed, decoded, with their event times."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.common.errors import DeserializationError, InvalidTimestampError, RecordError
+from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
+from penstock.common.handlers import ExceptionHandler, HandlerResponse
+from penstock.common.ids import TopicPartition
+from penstock.common.records import NO_HEADERS, Headers, Record, RecordBatch, RecordMetadata
+from penstock.tasks.context import TaskContext
+from penstock.tasks.wiring import StreamEdge
+
+Decode = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the records of a topic enter the topology: decoders (None leaves bytes), extractor, the first closure."""
+
+    topic: str
+    key: Decode | None
+    value: Decode | None
+    extractor: TimestampExtractor
+    head: StreamEdge
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A batch whose columns are ready for the closures.
+
+    ``error`` is what stands behind its last record, if that is bad. ``last_offset`` is that of the last record which is
+    done once the columns are: dropped ones behind them count.
+    """
+
+    keys: list[Any]
+    values: list[Any]
+    timestamps: list[int]
+    offsets: list[int]
+    headers: list[Headers | None] | None
+    last_offset: int
+    error: RecordError | None = None
+
+
+class RecordQueue:
+    """Batches of one partition, in offset order. Mirrors ``RecordQueue``.
+
+    Records are decoded a column at a time when they arrive. A bad one, when the handler does not drop it, lets those in
+    front of it be processed first, and raises when its turn comes.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, source: Source, handler: ExceptionHandler, context: TaskContext
+    ) -> None:
+        self.partition = partition
+        self.source = source
+        self.partition_time = -1
+        self.position = 0
+        self.processed_offset = -1
+        self._handler = handler
+        self._context = context
+        self._batches: deque[Decoded] = deque()
+        self._failed = False
+
+    def __len__(self) -> int:
+        return sum(len(batch.keys) for batch in self._batches) - self.position
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def batch(self) -> Decoded:
+        """The first batch; ``position`` counts its records that are done."""
+        return self._batches[0]
+
+    @property
+    def head_timestamp(self) -> int:
+        """Event time of the next record. A bad record is due at once."""
+        batch = self._batches[0]
+        return batch.timestamps[self.position] if self.position < len(batch.keys) else -1
+
+    def add(self, batch: RecordBatch) -> None:
+        """Decode and queue. After a bad record nothing more is taken in."""
+        if self._failed or not batch.keys:
+            return
+        source = self.source
+        try:
+            decoded = Decoded(
+                _column(batch.keys, source.key),
+                _column(batch.values, source.value),
+                batch.timestamps,
+                batch.offsets,
+                batch.headers,
+                batch.offsets[-1],
+            )
+            if type(source.extractor) is not FailOnInvalidTimestamp or min(batch.timestamps) < 0:
+                decoded = self._one_by_one(batch)
+        except Exception:  # noqa: BLE001 - which record it was, and what is to be done, is found one by one
+            decoded = self._one_by_one(batch)
+        self._failed = decoded.error is not None
+        if decoded.keys or decoded.error:
+            self._batches.append(decoded)
+        elif self._batches:
+            self._batches[-1].last_offset = decoded.last_offset
+        else:
+            self.processed_offset = decoded.last_offset
+
+    def advance(self, end: int) -> None:
+        """The records up to index ``end`` of the first batch are done. Raises the error of a bad record behind them."""
+        batch = self._batches[0]
+        if end > self.position:
+            self.processed_offset = batch.offsets[end - 1]
+            self.partition_time = max(self.partition_time, max(batch.timestamps[self.position : end]))
+        self.position = end
+        if end == len(batch.keys):
+            if batch.error is not None:
+                raise batch.error
+            self.processed_offset = batch.last_offset
+            self._batches.popleft()
+            self.position = 0
+
+    def _one_by_one(self, batch: RecordBatch) -> Decoded:
+        result = Decoded([], [], [], [], None if batch.headers is None else [], batch.offsets[-1])
+        time = self.partition_time
+        for index in range(len(batch)):
+            try:
+                key, value, timestamp = self._decode_one(batch, index, time)
+            except RecordError as error:
+                if isinstance(error, DeserializationError) and self._handler(error) is HandlerResponse.RESUME:
+                    self._context.dropped_records += 1
+                    continue
+                result.error = error
+                return result
+            if timestamp < 0:
+                self._context.dropped_records += 1
+                continue
+            time = max(time, timestamp)
+            result.keys.append(key)
+            result.values.append(value)
+            result.timestamps.append(timestamp)
+            result.offsets.append(batch.offsets[index])
+            if batch.headers is not None and result.headers is not None:
+                result.headers.append(batch.headers[index])
+        return result
+
+    def _decode_one(self, batch: RecordBatch, index: int, partition_time: int) -> tuple[Any, Any, int]:
+        at = RecordMetadata(*batch.partition, batch.offsets[index])
+        source = self.source
+        key = self._decode_part("key", batch.keys[index], source.key, at, batch.keys[index])
+        value = self._decode_part("value", batch.values[index], source.value, at, batch.keys[index])
+        own = batch.timestamps[index]
+        headers = (batch.headers[index] if batch.headers is not None else None) or NO_HEADERS
+        try:
+            timestamp = source.extractor(Record(key, value, max(own, 0), headers), own, partition_time, at)
+        except InvalidTimestampError:
+            raise
+        except Exception as error:
+            raise InvalidTimestampError(
+                f"the timestamp extractor raised {type(error).__name__}: {error}",
+                topic=at.topic,
+                partition=at.partition,
+                offset=at.offset,
+                key=key,
+            ) from error
+        return key, value, timestamp
+
+    @staticmethod
+    def _decode_part(
+        part: str, data: bytes | None, decode: Decode | None, at: RecordMetadata, key: bytes | None
+    ) -> Any:
+        if data is None or decode is None:
+            return data
+        try:
+            return decode(data)
+        except Exception as error:
+            raise DeserializationError(
+                f"the {part} cannot be decoded: {type(error).__name__}: {error}. Mend the serde or the data, or set "
+                "deserialization.exception.handler to LogAndContinue() to drop such records",
+                topic=at.topic,
+                partition=at.partition,
+                offset=at.offset,
+                key=key,
+            ) from error
+
+
+def _column(data: list[bytes | None], decode: Decode | None) -> list[Any]:
+    if decode is None:
+        return data
+    return [None if each is None else decode(each) for each in data]

@@ -1,0 +1,302 @@
+"""The task: what every host runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import StreamsError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, TaskStores
+from penstock.state.write_buffer import Log, WriteBuffer
+from penstock.tasks.compose import compose, resolve
+from penstock.tasks.context import TaskContext
+from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.offsets import decode_partition_time, encode_partition_time
+from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.punctuation import NEVER, PunctuationQueue
+from penstock.tasks.record_queue import RecordQueue
+from penstock.tasks.wiring import Store
+from penstock.topology.graph import Subtopology, changelog_topic
+from penstock.topology.processor import PunctuationType, Punctuator
+
+
+@dataclass(frozen=True)
+class TaskMetrics:
+    """Counters since the task was made, under Kafka Streams' names."""
+
+    process_total: int
+    dropped_records_total: int
+    stream_time_ms: int
+
+
+class Task:
+    """One sub-topology × one partition, on whatever host.
+
+    The host calls, in this order: ``restore`` for each changelog, ``resume`` with what the group has committed, ``init``;
+    then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit ``prepare_commit`` (to its end),
+    ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a time. An error that leaves any of
+    these calls ends the task: it must be closed without a commit, and nothing of what it did since the last one counts.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        subtopologies: Sequence[Subtopology],
+        config: StreamsConfig,
+        stores: TaskStores,
+        collector: RecordCollector,
+    ) -> None:
+        self.task_id = task_id
+        self._stores = stores
+        self._collector = collector
+        self._cache_bytes = config.statestore_cache_max_bytes
+        self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
+        self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
+        nodes, builders = resolve(subtopologies, config)
+        self.changelogs = {
+            builder.name: topic for builder in builders if (topic := changelog_topic(config.application_id, builder))
+        }
+        self._buffers = {builder.name: self._buffer(builder) for builder in builders}
+        wired = {builder.name: Store(builder, self._buffers[builder.name]) for builder in builders}
+        composed = compose(nodes, wired, self._context, collector, self._punctuations)
+        self._processors = composed.processors
+        self.source_topics = tuple(composed.sources)
+        queues = {
+            (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
+                partition, source, config.deserialization_exception_handler, self._context
+            )
+            for topic, source in composed.sources.items()
+        }
+        self._prefetched = {
+            TopicPartition(topic, task_id.partition): [store.buffer for store in reached]
+            for topic, reached in composed.prefetched.items()
+        }
+        self._group = PartitionGroup(queues, config.max_task_idle_ms)
+        self._reads_time = bool(self._processors)
+        self._processed = 0
+        self._batch: CommitBatch | None = None
+
+    def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
+        caching = builder.caching and self._cache_bytes > 0
+        log = self._log(self.changelogs[builder.name]) if builder.logging and not builder.source_topic else None
+        return WriteBuffer(builder, self._stores.store(builder.name), log, caching)
+
+    def _log(self, topic: str) -> Log:
+        send, partition = self._collector.send, self.task_id.partition
+
+        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
+            send(topic, key, value, timestamp, None, partition)
+
+        return log
+
+    # ---- start ----
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores, in the order in which a commit flushes them."""
+        return tuple(self._buffers)
+
+    def buffer(self, store: str) -> WriteBuffer:
+        """The store itself, for queries. Raises KeyError when the task has none of that name."""
+        return self._buffers[store]
+
+    def restore(
+        self,
+        store: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        next_offset: int,
+    ) -> None:
+        """Rows of the changelog of ``store``, oldest first, as they stand in the topic; ``next_offset`` follows the last."""
+        batch = self._stores.new_batch()
+        timestamped = self._buffers[store].timestamped
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            if key is None:
+                continue  # a source topic may hold such records; a table drops them
+            if value is None:
+                batch.delete(store, key)
+            else:
+                batch.put(store, key, timestamp.to_bytes(8, "big", signed=True) + value if timestamped else value)
+        self._stores.write(batch, {store: next_offset})
+
+    def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """What the group has committed for the source partitions: partition times and stream time go on from there."""
+        for partition, offset in committed.items():
+            if queue := self._group.queues.get(partition):
+                queue.processed_offset = offset.offset - 1
+                queue.partition_time = decode_partition_time(offset.metadata)
+                self._context.stream_time = max(self._context.stream_time, queue.partition_time)
+
+    def init(self, wall_ms: int) -> None:
+        """Initialise the processors; their stores are restored."""
+        self._context.wall_ms = wall_ms
+        for hosted in self._processors:
+            hosted.processor.init(hosted.context)
+
+    # ---- records ----
+
+    def add(self, batch: RecordBatch) -> None:
+        """Queue records of a source partition; offsets go on from those that were added before."""
+        queue = self._group.queues[batch.partition]
+        for buffer in self._prefetched[batch.partition]:
+            # Only where the last batch had to go to disk for many of its keys is it worth asking for all at once.
+            if buffer.misses * 8 > len(batch):
+                buffer.misses = 0
+                buffer.prefetch(batch.keys)
+            buffer.misses = 0
+        waited = bool(queue)
+        queue.add(batch)
+        if queue and not waited:
+            self._group.offer(queue)
+
+    def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
+        """Whether everything the broker has of ``partition`` was added; None when that is not known.
+
+        Only needed by tasks with several source partitions (``max.task.idle.ms``).
+        """
+        self._group.set_caught_up(partition, caught_up)
+
+    def buffered(self, partition: TopicPartition) -> int:
+        """How many records of ``partition`` wait."""
+        return len(self._group.queues[partition])
+
+    def process(self, max_records: int, wall_ms: int) -> int:
+        """Process at most ``max_records`` in the task's order; returns how many were. 0: none may be processed now.
+
+        Raises RecordError when a record cannot be handled and the handlers do not drop it.
+        """
+        self._context.wall_ms = wall_ms
+        group, done = self._group, 0
+        while done < max_records and group.ready(wall_ms):
+            chosen = group.poll()
+            assert chosen is not None
+            queue, limit = chosen
+            end = self._run_end(queue, limit, max_records - done)
+            done += end - queue.position
+            self._run(queue, end)
+            if queue:
+                group.offer(queue)
+        self._processed += done
+        if done:
+            for buffer in self._buffers.values():
+                buffer.trim(self._cache_bytes)
+        return done
+
+    @staticmethod
+    def _run_end(queue: RecordQueue, limit: int, most: int) -> int:
+        """Where the run ends that begins with the queue's head: before a record that another queue's head precedes."""
+        batch, begin = queue.batch, queue.position
+        end = min(begin + most, len(batch.keys))
+        if limit == NEVER:
+            return end
+        timestamps = batch.timestamps
+        for index in range(begin + 1, end):
+            if timestamps[index] >= limit:
+                return index
+        return end
+
+    def _run(self, queue: RecordQueue, end: int) -> None:
+        batch, begin, context = queue.batch, queue.position, self._context
+        whole = begin == 0 and end == len(batch.keys)
+        values = iter(batch.values if whole else batch.values[begin:end])
+        keys = batch.keys if whole else batch.keys[begin:end]
+        timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
+        context.enter(queue.partition, batch.offsets, end, values)
+        head = queue.source.head
+        if batch.headers is None and not self._reads_time:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                head(key, value, timestamp)
+            if timestamps:
+                context.stream_time = max(context.stream_time, max(timestamps))
+        else:
+            headers = batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
+            # The values come first, so that their iterator has always moved to the current record.
+            for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
+                if timestamp > context.stream_time:
+                    context.stream_time = timestamp
+                context.timestamp = timestamp
+                head(key, value, timestamp)
+                self._punctuate_stream_time(queue, batch.offsets, end, values)
+        context.leave()
+        queue.advance(end)
+
+    def _punctuate_stream_time(
+        self, queue: RecordQueue, offsets: list[int], end: int, values: Iterator[object]
+    ) -> None:
+        punctuations = self._punctuations[PunctuationType.STREAM_TIME]
+        if self._context.stream_time >= punctuations.next_ms:
+            self._context.leave()
+            punctuations.punctuate(self._context.stream_time, self._call_punctuator)
+            self._context.enter(queue.partition, offsets, end, values)
+
+    # ---- time ----
+
+    def punctuate(self, wall_ms: int) -> bool:
+        """Call the wall-clock punctuators that are due; whether there were any."""
+        self._context.wall_ms = wall_ms
+        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator)
+
+    def _call_punctuator(self, node: str, punctuator: Punctuator, now_ms: int) -> None:
+        self._context.timestamp = now_ms
+        try:
+            punctuator(now_ms)
+        except StreamsError:
+            raise  # an operator further down has said already what went wrong
+        except Exception as error:
+            self._context.failed(error, node, None)
+
+    # ---- commit ----
+
+    @property
+    def commit_requested(self) -> bool:
+        """Whether a processor asked for a commit since the last one."""
+        return self._context.commit_requested
+
+    def cache_bytes(self) -> int:
+        """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
+        return sum(buffer.dirty_bytes() for buffer in self._buffers.values())
+
+    def prepare_commit(self) -> Iterator[None]:
+        """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
+
+        No record may be processed from here until ``complete_commit``.
+        """
+        batch = self._batch = self._stores.new_batch()
+        self._context.leave()
+        for buffer in self._buffers.values():
+            yield from buffer.flush(batch)
+        self._context.headers = None
+
+    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        """What to commit: per source partition the offset of the next record to process, and the partition's time."""
+        return {
+            partition: CommittedOffset(queue.processed_offset + 1, encode_partition_time(queue.partition_time))
+            for partition, queue in self._group.queues.items()
+            if queue.processed_offset >= 0
+        }
+
+    def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
+        """Kafka has the offsets: write the stores, with the changelog offset behind the last record of each, at once."""
+        assert self._batch is not None
+        self._stores.write(self._batch, changelog_offsets)
+        self._batch = None
+        self._context.commit_requested = False
+        for buffer in self._buffers.values():
+            buffer.committed_now()
+
+    def metrics(self) -> TaskMetrics:
+        """Counters so far."""
+        return TaskMetrics(self._processed, self._context.dropped_records, self._context.stream_time)
+
+    def close(self) -> None:
+        """Close processors and stores; what is not committed is gone. Errors of processors do not keep stores open."""
+        try:
+            for hosted in self._processors:
+                hosted.processor.close()
+        finally:
+            self._stores.close()

@@ -1,0 +1,93 @@
+"""What the factory of an operator's closure is given: its name, its successors, the stores, the task's context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.write_buffer import WriteBuffer
+from penstock.tasks.context import TaskContext
+from penstock.tasks.contracts import RecordCollector
+
+StreamEdge = Callable[[Any, Any, int], None]
+"""(key, value, timestamp)"""
+TableEdge = Callable[[Any, Any, Any, int], None]
+"""(key, new value, old value or None, timestamp)"""
+Edge = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store as operators use it."""
+
+    builder: AnyStoreBuilder
+    buffer: WriteBuffer
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        """The serde of its keys, which the task has made sure is there."""
+        serde = self.builder.key_serde
+        assert serde is not None
+        return serde
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """All that the closure of node ``name`` is made from. ``raw_key`` and ``raw_value``: it receives bytes.
+
+    ``forward`` hands on to all children; ``children`` has them one by one.
+    """
+
+    name: str
+    context: TaskContext
+    children: Mapping[str, Edge]
+    stores: Mapping[str, Store]
+    collector: RecordCollector
+    raw_key: bool
+    raw_value: bool
+
+    @property
+    def forward(self) -> Edge:
+        """One closure for all children, in their order."""
+        return fan_out(list(self.children.values()))
+
+    def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
+        """How a key becomes a key of ``store``; None when it is bytes already."""
+        return None if self.raw_key else store.key_serde.serialize
+
+    def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
+        """How a key of ``store`` becomes what the children of this node expect."""
+        return _same if self.raw_key else store.key_serde.deserialize
+
+
+def _same(data: bytes) -> Any:
+    return data
+
+
+def fan_out(edges: list[Edge]) -> Edge:
+    """One closure that calls ``edges`` in order."""
+    match edges:
+        case []:
+            return _nothing
+        case [only]:
+            return only
+        case [first, second]:
+
+            def two(*record: Any) -> None:
+                first(*record)
+                second(*record)
+
+            return two
+
+    def many(*record: Any) -> None:
+        for edge in edges:
+            edge(*record)
+
+    return many
+
+
+def _nothing(*record: Any) -> None:
+    return None

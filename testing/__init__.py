@@ -1,0 +1,1 @@
+"""Tests without a cluster: the topology test driver, and a broker in memory."""

@@ -1,0 +1,291 @@
+"""Run a topology record by record, without a broker. Mirrors ``org.apache.kafka.streams.TopologyTestDriver``."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import StreamsError, UnknownStateStoreError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import NO_HEADERS, Headers, RecordBatch
+from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
+from penstock.state.key_value import TypedKeyValueStore
+from penstock.state.stores import open_task_stores
+from penstock.tasks.compose import resolve
+from penstock.tasks.task import Task, TaskMetrics
+from penstock.topology.graph import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class TestRecord(Generic[K, V]):
+    """A record that goes into, or came out of, the driver. ``timestamp`` is in ms."""
+
+    __test__ = False  # not a test class, whatever its name
+
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers = NO_HEADERS
+
+
+@dataclass(frozen=True)
+class ProducedRecord:
+    """A record as it would stand in its topic; ``partition`` −1 where the default partitioner chooses."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    partition: int
+
+
+class _Collector:
+    """What sinks and changelogs wrote: per topic in order, and all that was not looked at yet."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, deque[ProducedRecord]] = defaultdict(deque)
+        self.unseen: deque[tuple[str, ProducedRecord]] = deque()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        record = ProducedRecord(key, value, timestamp, headers or NO_HEADERS, partition)
+        self.topics[topic].append(record)
+        self.unseen.append((topic, record))
+
+    def partitions(self, topic: str) -> int:
+        return 1
+
+
+class TopologyTestDriver:
+    """The whole topology as one task, 0_0, whose topics all have one partition.
+
+    Each record that is piped in is processed and committed before the call returns, so a cache never merges the updates
+    of two records. The wall clock stands still but for :meth:`advance_wall_clock_time`. As in Kafka Streams, one task
+    means one stream time for all: results may differ from those of a cluster where records come late.
+
+    ``config`` needs no ``application.id``. Close the driver, or use it in a ``with``.
+    """
+
+    def __init__(
+        self, topology: Topology, config: Mapping[str, Any] | None = None, initial_wall_clock_ms: int = 0
+    ) -> None:
+        checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
+        self._now_ms = initial_wall_clock_ms
+        self._collector = _Collector()
+        _, self._builders = resolve(topology.subtopologies, checked)
+        stores = open_task_stores(None, self._builders)
+        self._task = Task(TaskId(0, 0), topology.subtopologies, checked, stores, self._collector)
+        self._offsets = dict.fromkeys(self._task.source_topics, 0)
+        for topic in self._offsets:
+            self._task.set_caught_up(TopicPartition(topic, 0), True)
+        self._task.init(self._now_ms)
+        self._work()
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        start_timestamp_ms: int | None = None,
+        auto_advance: Duration = 0,
+    ) -> TestInputTopic[K, V]:
+        """A topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (the driver's clock at
+        this moment by default), and ``auto_advance`` more each time. Raises StreamsError for a topic nothing reads."""
+        if topic not in self._offsets:
+            raise StreamsError(f"the topology reads no topic {topic!r}; it reads: {', '.join(self._offsets)}")
+        start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
+        return TestInputTopic(self, topic, key_serde, value_serde, start, to_ms(auto_advance, "auto_advance"))
+
+    def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
+        """A topic to read results from, each once. Internal topics can be read too, under their full names."""
+        return TestOutputTopic(self._collector.topics[topic], topic, key_serde, value_serde)
+
+    def produced_topic_names(self) -> set[str]:
+        """The topics that were written to so far."""
+        return {topic for topic, records in self._collector.topics.items() if records}
+
+    def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled."""
+        self._enqueue(topic, key, value, timestamp, headers)
+        self._work()
+
+    def advance_wall_clock_time(self, advance: Duration) -> None:
+        """Move the clock; wall-clock punctuators that become due are called once."""
+        self._now_ms += to_ms(advance, "advance")
+        self._task.punctuate(self._now_ms)
+        self._commit()
+        self._work()
+
+    def get_key_value_store(self, name: str) -> TypedKeyValueStore:
+        """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
+        for builder in self._builders:
+            if builder.name == name and builder.key_serde is not None:
+                return TypedKeyValueStore(self._task.buffer(name), builder.key_serde, lambda: self._now_ms)
+        known = ", ".join(builder.name for builder in self._builders) or "none"
+        raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
+
+    def metrics(self) -> TaskMetrics:
+        """The task's counters."""
+        return self._task.metrics()
+
+    def close(self) -> None:
+        """Close processors and stores. Idempotent."""
+        if self._offsets:
+            self._offsets = {}
+            self._task.close()
+
+    def _enqueue(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        offset = self._offsets[topic]
+        self._offsets[topic] = offset + 1
+        columns = [headers] if headers else None
+        self._task.add(RecordBatch(TopicPartition(topic, 0), [key], [value], [timestamp], [offset], columns))
+
+    def _work(self) -> None:
+        self._read_back()
+        while self._task.process(1, self._now_ms):
+            self._commit()
+            self._read_back()
+
+    def _commit(self) -> None:
+        deque(self._task.prepare_commit(), maxlen=0)
+        self._task.complete_commit({})
+
+    def _read_back(self) -> None:
+        """Records that were written to a topic the topology itself reads go in again."""
+        unseen = self._collector.unseen
+        while unseen:
+            topic, record = unseen.popleft()
+            if topic in self._offsets:
+                self._enqueue(topic, record.key, record.value, record.timestamp, record.headers)
+
+
+class TestInputTopic(Generic[K, V]):
+    """Pipes records into one topic of a driver. Mirrors ``TestInputTopic``."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        driver: TopologyTestDriver,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        timestamp_ms: int,
+        advance_ms: int,
+    ) -> None:
+        self._driver = driver
+        self._topic = topic
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._timestamp_ms = timestamp_ms
+        self._advance_ms = advance_ms
+
+    def pipe_input(
+        self, key: K | None, value: V | None, timestamp_ms: int | None = None, headers: Headers = NO_HEADERS
+    ) -> None:
+        """One record; everything it causes has happened when this returns."""
+        if timestamp_ms is None:
+            timestamp_ms = self._timestamp_ms
+            self._timestamp_ms += self._advance_ms
+        raw_key = None if key is None else self._key_serde.serialize(key)
+        raw_value = None if value is None else self._value_serde.serialize(value)
+        self._driver.pipe(self._topic, raw_key, raw_value, timestamp_ms, headers)
+
+    def pipe_record(self, record: TestRecord[K | None, V | None]) -> None:
+        """One record."""
+        self.pipe_input(record.key, record.value, record.timestamp, record.headers)
+
+    def pipe_key_value_list(self, records: Iterable[tuple[K | None, V | None]]) -> None:
+        """Records in their order, with automatic timestamps."""
+        for key, value in records:
+            self.pipe_input(key, value)
+
+    def pipe_value_list(self, values: Iterable[V | None]) -> None:
+        """Values under a null key, in their order, with automatic timestamps."""
+        for value in values:
+            self.pipe_input(None, value)
+
+    def advance_time(self, advance: Duration) -> None:
+        """Move the automatic timestamp."""
+        self._timestamp_ms += to_ms(advance, "advance")
+
+
+class TestOutputTopic(Generic[K, V]):
+    """Reads what the topology wrote to one topic, each record once. Mirrors ``TestOutputTopic``."""
+
+    __test__ = False
+
+    def __init__(self, records: deque[ProducedRecord], topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        self._records = records
+        self._topic = topic
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def is_empty(self) -> bool:
+        """Whether everything was read."""
+        return not self._records
+
+    def get_queue_size(self) -> int:
+        """How many records were not read yet."""
+        return len(self._records)
+
+    def read_record(self) -> TestRecord[K | None, V | None]:
+        """The next record. Raises StreamsError when there is none."""
+        if not self._records:
+            raise StreamsError(f"topic {self._topic} is empty: nothing (more) was written to it")
+        record = self._records.popleft()
+        return TestRecord(
+            None if record.key is None else self._key_serde.deserialize(record.key),
+            None if record.value is None else self._value_serde.deserialize(record.value),
+            record.timestamp,
+            record.headers,
+        )
+
+    def read_value(self) -> V | None:
+        """The next record's value."""
+        return self.read_record().value
+
+    def read_key_value(self) -> tuple[K | None, V | None]:
+        """The next record's key and value."""
+        record = self.read_record()
+        return record.key, record.value
+
+    def _rest(self) -> Iterator[TestRecord[K | None, V | None]]:
+        while self._records:
+            yield self.read_record()
+
+    def read_records_to_list(self) -> list[TestRecord[K | None, V | None]]:
+        """All records that were not read yet."""
+        return list(self._rest())
+
+    def read_values_to_list(self) -> list[V | None]:
+        """Their values."""
+        return [record.value for record in self._rest()]
+
+    def read_key_values_to_list(self) -> list[tuple[K | None, V | None]]:
+        """Their keys and values."""
+        return [(record.key, record.value) for record in self._rest()]
+
+    def read_key_values_to_map(self) -> dict[K | None, V | None]:
+        """Key to value; the last of each key wins."""
+        return {record.key: record.value for record in self._rest()}
