@@ -1,0 +1,207 @@
+"""The routes. Each asks the read side once and answers with bytes: nothing is validated on the way out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query
+from fastapi_offline import FastAPIOffline
+from starlette.responses import Response
+
+from penstock.api import metrics, problems, schemas
+from penstock.api.encoding import to_json
+from penstock.api.problems import ProblemError, documented
+from penstock.api.status import application_body
+from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.common.errors import UnknownStateStoreError
+
+APPLICATION = "/v1/applications/{app}"
+STORE = APPLICATION + "/stores/{store}"
+LIMIT_DEFAULT = 100
+LIMIT_MAX = 10_000
+
+
+class Isolation(StrEnum):
+    """Which writes a query sees: all that the task has processed, or only what is committed."""
+
+    LATEST = "latest"
+    COMMITTED = "committed"
+
+
+_App = Annotated[str, Path(description="application.id")]
+_Store = Annotated[str, Path(description="The store's name")]
+_Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may hold encoded slashes")]
+_Isolation = Annotated[Isolation, Query(description="latest: all that is processed; committed: only what is committed")]
+_From = Annotated[str | None, Query(alias="from", description="The first key, included; none: from the beginning")]
+_To = Annotated[str | None, Query(description="The last key, included; none: to the end")]
+_Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")]
+_Cursor = Annotated[str | None, Query(description="The cursor of the page before")]
+
+_UNKNOWN_APPLICATION = "No such application; ``known_applications`` names those there are"
+_UNKNOWN_STORE = "No such application or store; ``known_stores`` names those there are"
+_NOT_READY = "The application or the task restores, moves or does not run: see Retry-After"
+
+
+def create_app(queries: ReadSide) -> FastAPI:
+    """The ASGI application over ``queries``. ``/docs`` needs no internet: its assets come from a package."""
+    app: FastAPI = FastAPIOffline(
+        title="penstock",
+        summary="Kafka Streams for Python, on Ray",
+        description="Interactive queries, status, health and metrics of one application.",
+        version=_version(),
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    problems.install(app)
+    _health(app, queries)
+    _application(app, queries)
+    _stores(app, queries)
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "0+unpackaged"
+
+
+def _json(body: Any, status: int = 200) -> Response:
+    return Response(to_json(body), status, media_type="application/json")
+
+
+def _check(queries: ReadSide, app: str) -> None:
+    if app != queries.application_id:
+        detail = f"no application {app!r} is served here; known: {queries.application_id}"
+        known = [queries.application_id]
+        raise ProblemError(404, "unknown-application", "There is no such application", detail, known_applications=known)
+
+
+async def _unknown_store(queries: ReadSide, store: str) -> ProblemError:
+    known = sorted(await queries.stores())
+    detail = f"application {queries.application_id!r} has no store {store!r}; known: {', '.join(known) or 'none'}"
+    return ProblemError(404, "unknown-store", "There is no such store", detail, known_stores=known)
+
+
+async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
+    serde = await queries.key_serde(store)
+    if serde.from_text is None:
+        detail = f"the keys of store {store!r} cannot be given as text: their serde {serde.name!r} has no from_text"
+        raise ProblemError(400, "invalid-key", "The key cannot be read", detail)
+    try:
+        key = serde.from_text(text)
+        # Text may name an object that the serde then refuses, such as a number too large for its bytes.
+        serde.serialize(key)
+    except Exception as error:
+        detail = f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}"
+        raise ProblemError(400, "invalid-key", "The key cannot be read", detail) from error
+    return key
+
+
+def _health(app: FastAPI, queries: ReadSide) -> None:
+    @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody)
+    async def healthz() -> Response:
+        """The server answers. Says nothing of the application: see ``/readyz``."""
+        return _json({"status": "ok"})
+
+    @app.get("/readyz", tags=["health"], response_model=schemas.HealthBody, responses=documented({503: _NOT_READY}))
+    async def readyz() -> Response:
+        """Whether the application is RUNNING: all its tasks are restored and process."""
+        status = await queries.status()
+        if status.state is not ApplicationState.RUNNING:
+            detail = f"application {status.application_id!r} is {status.state.value}"
+            raise ProblemError(
+                503,
+                "not-ready",
+                "The application is not ready",
+                f"{detail}: {status.error}" if status.error else detail,
+                retry_after_s=1,
+                state=status.state.value,
+            )
+        return _json({"status": "ready"})
+
+    @app.get("/metrics", tags=["health"], responses=documented({503: _NOT_READY}), response_class=_Text)
+    async def prometheus() -> Response:
+        """Metrics in Prometheus' text format, under Kafka Streams' names."""
+        return Response(metrics.exposition(await queries.status()), media_type=metrics.MEDIA_TYPE)
+
+
+class _Text(Response):
+    media_type = "text/plain"
+
+
+def _application(app: FastAPI, queries: ReadSide) -> None:
+    responses = documented({404: _UNKNOWN_APPLICATION, 503: _NOT_READY, 422: "Invalid request"})
+
+    @app.get(APPLICATION, tags=["application"], response_model=schemas.ApplicationBody, responses=responses)
+    async def application(app: _App) -> Response:
+        """State, tasks, placement and lag."""
+        _check(queries, app)
+        return _json(application_body(await queries.status()))
+
+    @app.get(APPLICATION + "/stores", tags=["stores"], response_model=schemas.StoresBody, responses=responses)
+    async def stores(app: _App) -> Response:
+        """The stores that can be queried."""
+        _check(queries, app)
+        known = await queries.stores()
+        fields = ("name", "kind", "subtopology", "partitions")
+        return _json({"stores": [{field: getattr(known[name], field) for field in fields} for name in sorted(known)]})
+
+
+def _stores(app: FastAPI, queries: ReadSide) -> None:
+    responses = documented({400: "Bad key or cursor", 404: _UNKNOWN_STORE, 422: "Invalid request", 503: _NOT_READY})
+
+    @app.get(
+        STORE + "/keys/{key:path}",
+        tags=["stores"],
+        response_model=schemas.EntryBody,
+        responses={**responses, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
+    )
+    async def entry(app: _App, store: _Store, key: _Key, isolation: _Isolation = Isolation.LATEST) -> Response:
+        """One entry."""
+        _check(queries, app)
+        try:
+            wanted = await _read_key(queries, store, key)
+            found = await queries.get(store, wanted, isolation is Isolation.COMMITTED)
+        except UnknownStateStoreError:
+            raise await _unknown_store(queries, store) from None
+        if found is None:
+            raise ProblemError(404, "absent-key", "The key is absent", f"store {store!r} has no entry for key {key!r}")
+        return _json({"key": found.key, "value": found.value, "timestamp": found.timestamp})
+
+    @app.get(STORE + "/range", tags=["stores"], response_model=schemas.EntriesBody, responses=responses)
+    async def entries(
+        app: _App,
+        store: _Store,
+        from_key: _From = None,
+        to: _To = None,
+        limit: _Limit = LIMIT_DEFAULT,
+        cursor: _Cursor = None,
+        isolation: _Isolation = Isolation.LATEST,
+    ) -> Response:
+        """Entries of all partitions, by serialised key; page by page with ``cursor``. Pages are no snapshot."""
+        _check(queries, app)
+        try:
+            first = None if from_key is None else await _read_key(queries, store, from_key)
+            last = None if to is None else await _read_key(queries, store, to)
+            page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
+        except UnknownStateStoreError:
+            raise await _unknown_store(queries, store) from None
+        except ValueError as error:
+            if cursor is None:
+                raise
+            raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
+        return _json({"entries": page.entries, "cursor": page.cursor})
+
+    @app.get(STORE + "/approximate-count", tags=["stores"], response_model=schemas.CountBody, responses=responses)
+    async def approximate_count(app: _App, store: _Store, isolation: _Isolation = Isolation.LATEST) -> Response:
+        """About how many entries the store has (RocksDB's estimate)."""
+        _check(queries, app)
+        try:
+            count = await queries.approximate_num_entries(store, isolation is Isolation.COMMITTED)
+        except UnknownStateStoreError:
+            raise await _unknown_store(queries, store) from None
+        return _json({"approximate_count": count})

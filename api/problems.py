@@ -1,0 +1,152 @@
+"""Errors as problem documents (RFC 9457): one form for everything that goes wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.api.encoding import to_json
+from penstock.common.errors import (
+    ApplicationStateError,
+    SerializationError,
+    StateStoreError,
+    StreamsError,
+    TaskNotReadyError,
+    UnknownStateStoreError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:penstock:problem:"
+
+# An application that stopped may be started again by hand, not by itself: no use in asking every second.
+_RETRY_STOPPED_S = 5
+
+
+class ProblemError(Exception):
+    """Raised by a route, sent as a problem document. ``kind`` ends the ``type``; ``members`` are extra members."""
+
+    def __init__(
+        self, status: int, kind: str, title: str, detail: str, *, retry_after_s: int | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+        self.members = members
+
+
+def response(request: Request, problem: ProblemError) -> Response:
+    """The document of ``problem``; ``instance`` is the path that was asked for."""
+    body = {
+        "type": f"{TYPE_PREFIX}{problem.kind}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "instance": request.url.path,
+        **problem.members,
+    }
+    retry = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
+    return Response(to_json(body), problem.status, headers=retry, media_type=MEDIA_TYPE)
+
+
+def of_error(error: StreamsError) -> ProblemError:
+    """What an error of the read side means to a client."""
+    match error:
+        case TaskNotReadyError():
+            seconds = max(1, math.ceil(error.retry_after_ms / 1000))
+            return ProblemError(503, "task-not-ready", "The task is not ready", str(error), retry_after_s=seconds)
+        case ApplicationStateError():
+            return ProblemError(
+                503,
+                "application-not-running",
+                "The application does not run",
+                str(error),
+                retry_after_s=_RETRY_STOPPED_S,
+            )
+        case UnknownStateStoreError():
+            return ProblemError(404, "unknown-store", "There is no such store", str(error))
+        case SerializationError():
+            return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
+        case StateStoreError():
+            return ProblemError(500, "store-failed", "The store cannot be read", str(error))
+    return unexpected()
+
+
+def unexpected() -> ProblemError:
+    """Our fault. Says nothing about its cause: that stands in the log."""
+    return ProblemError(
+        500, "unexpected", "Unexpected error", "the request failed for a reason that the server's log explains"
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make every error that leaves a route of ``app``, and every request no route takes, a problem document."""
+    app.add_exception_handler(ProblemError, _problem)
+    app.add_exception_handler(StreamsError, _streams_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return response(request, error)
+
+
+async def _streams_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StreamsError)
+    return response(request, of_error(error))
+
+
+async def _invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [{"where": "/".join(map(str, one["loc"])), "what": one["msg"]} for one in error.errors()]
+    detail = "; ".join(f"{one['where']}: {one['what']}" for one in found)
+    return response(request, ProblemError(422, "invalid-request", "The request is not valid", detail, errors=found))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = HTTPStatus(error.status_code).phrase
+    kind = title.lower().replace(" ", "-")
+    detail = f"{request.method} {request.url.path}: {str(error.detail).lower()}"
+    answer = response(request, ProblemError(error.status_code, kind, title, detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    # Starlette raises the error again once this is sent, so that the server logs it with its traceback.
+    return response(request, unexpected())
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+    },
+    "additionalProperties": True,
+}
+
+
+def documented(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI ``responses``: by status, when it happens."""
+    return {
+        status: {"description": description, "content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
+        for status, description in descriptions.items()
+    }

@@ -1,0 +1,102 @@
+"""The bodies of the answers, for the OpenAPI document. Answers are not validated against them: tests do that."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class PartitionBody(_Body):
+    """A source partition of a task."""
+
+    topic: str
+    partition: int
+    committed: int | None = Field(description="The next offset to read, as committed; null before the first commit.")
+    lag: int | None = Field(description="Records between position and end; null while it is not known.")
+
+
+class TaskBody(_Body):
+    """A task. Everything but its id is null while its actor has not reported it yet."""
+
+    task_id: str
+    actor_id: str | None
+    node_id: str | None
+    state: Literal["created", "restoring", "running", "closed"] | None
+    records_processed: int | None
+    dropped_records: int | None
+    restore_remaining: int | None
+    lag: int | None = Field(description="The sum over its partitions.")
+    partitions: list[PartitionBody]
+
+
+class ActorBody(_Body):
+    """A stream actor."""
+
+    actor_id: str
+    node_id: str
+    pid: int
+    epoch: int
+    commits: int
+    tasks: list[str]
+    error: str | None
+
+
+class ApplicationBody(_Body):
+    """An application."""
+
+    application_id: str
+    state: Literal["CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR"]
+    epoch: int
+    lag: int
+    placement: dict[str, str] = Field(description="Task id to actor id.")
+    tasks: list[TaskBody]
+    actors: list[ActorBody]
+    http_address: str | None
+    error: str | None
+
+
+class StoreBody(_Body):
+    """A store; key ``k`` lies in task ``<subtopology>_<murmur2(k) % partitions>``."""
+
+    name: str
+    kind: str
+    subtopology: int
+    partitions: int
+
+
+class StoresBody(_Body):
+    """The stores of an application, by name."""
+
+    stores: list[StoreBody]
+
+
+class EntryBody(_Body):
+    """A row of a store."""
+
+    key: Any
+    value: Any
+    timestamp: int | None = Field(description="Event time in ms; null where the store keeps none.")
+
+
+class EntriesBody(_Body):
+    """A page of a range."""
+
+    entries: list[EntryBody]
+    cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
+
+
+class CountBody(_Body):
+    """About how many rows a store has."""
+
+    approximate_count: int
+
+
+class HealthBody(_Body):
+    """The server answers."""
+
+    status: Literal["ok", "ready"]

@@ -1,0 +1,101 @@
+"""The server: uvicorn inside an event loop that is already there (an actor's)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from penstock.api.app import create_app
+from penstock.cluster.read_side import ReadSide
+from penstock.common.errors import ConfigError
+
+# How long a stop waits for answers under way.
+_DRAIN_S = 3
+_BACKLOG = 2048
+
+
+async def serve(queries: ReadSide, host: str, port: int, started: Callable[[str], None]) -> None:
+    """Serve ``queries`` on ``host:port`` (port 0: a free one) until cancelled.
+
+    ``started`` is called once with ``http://host:port`` as soon as connections are taken. Raises ConfigError when the
+    address cannot be listened on. Being cancelled, it answers what is under way before it ends.
+    """
+    listener = _listen(host, port)
+    server = _Server(
+        uvicorn.Config(
+            create_app(queries),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAIN_S,
+        )
+    )
+    with listener:
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            listening = asyncio.create_task(server.listening.wait())
+            await asyncio.wait({listening, running}, return_when=asyncio.FIRST_COMPLETED)
+            if server.listening.is_set():
+                started(_address(host, listener))
+            else:
+                listening.cancel()
+            await asyncio.shield(running)
+        finally:
+            server.should_exit = True
+            await running
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and leaves the process' signals alone: they belong to whoever owns the event loop."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise ConfigError(f"application.server: host {host!r} is not known ({error.strerror})") from None
+    family, kind, proto, _, address = found[0]
+    listener = socket.socket(family, kind, proto)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(_why(error, host, port)) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"application.server: port {port} on {host} is in use by another program: "
+            "set application.server to another port, or to port 0 for a free one"
+        )
+    return f"application.server: cannot listen on {host}:{port} ({error.strerror})"
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}"

@@ -1,0 +1,69 @@
+"""An application's status as the JSON that clients see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
+from penstock.common.ids import TaskId
+
+
+def application_body(status: ApplicationStatus) -> dict[str, Any]:
+    """The body of ``GET /v1/applications/{app}``: each task is listed once, whether an actor has reported it or not."""
+    reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
+    unreported = [_unreported(task_id, status.placement[task_id]) for task_id in status.placement.keys() - reported]
+    tasks = [_task(actor, task) for actor, task in reported.values()] + unreported
+    return {
+        "application_id": status.application_id,
+        "state": status.state.value,
+        "epoch": status.epoch,
+        "lag": sum(_lag(task) for _, task in reported.values()),
+        "placement": {str(task_id): actor_id for task_id, actor_id in sorted(status.placement.items())},
+        "tasks": sorted(tasks, key=lambda task: TaskId.parse(task["task_id"])),
+        "actors": [_actor(actor) for actor in status.actors],
+        "http_address": status.http_address,
+        "error": status.error,
+    }
+
+
+def _lag(task: TaskStatus) -> int:
+    return sum(task.lags.values())
+
+
+def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
+    return {
+        "task_id": str(task.task_id),
+        "actor_id": actor.actor_id,
+        "node_id": actor.node_id,
+        "state": task.state.value,
+        "records_processed": task.records_processed,
+        "dropped_records": task.dropped_records,
+        "restore_remaining": task.restore_remaining,
+        "lag": _lag(task),
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": task.committed.get(partition),
+                "lag": task.lags.get(partition),
+            }
+            for partition in sorted({*task.lags, *task.committed})
+        ],
+    }
+
+
+def _unreported(task_id: TaskId, actor_id: str) -> dict[str, Any]:
+    unknown = ("node_id", "state", "records_processed", "dropped_records", "restore_remaining", "lag")
+    return {"task_id": str(task_id), "actor_id": actor_id, **dict.fromkeys(unknown), "partitions": []}
+
+
+def _actor(actor: ActorStatus) -> dict[str, Any]:
+    return {
+        "actor_id": actor.actor_id,
+        "node_id": actor.node_id,
+        "pid": actor.pid,
+        "epoch": actor.epoch,
+        "commits": actor.commits,
+        "tasks": [str(task.task_id) for task in actor.tasks],
+        "error": actor.error,
+    }

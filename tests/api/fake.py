@@ -1,0 +1,131 @@
+"""A read side in memory: what the routes are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.cluster.read_side import (
+    ActorStatus,
+    ApplicationState,
+    ApplicationStatus,
+    StoreEntries,
+    StoreEntry,
+    StoreMetadata,
+    TaskState,
+    TaskStatus,
+)
+from penstock.common.errors import UnknownStateStoreError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.serdes import Serde, Serdes
+
+APPLICATION_ID = "word-count"
+
+STATUS = ApplicationStatus(
+    application_id=APPLICATION_ID,
+    state=ApplicationState.RUNNING,
+    epoch=3,
+    actors=(
+        ActorStatus(
+            actor_id="actor-1",
+            node_id="node-1",
+            pid=4711,
+            epoch=3,
+            commits=7,
+            tasks=(
+                TaskStatus(
+                    TaskId(1, 0),
+                    TaskState.RUNNING,
+                    records_processed=120,
+                    dropped_records=2,
+                    lags={TopicPartition("word-count-counts-repartition", 0): 5},
+                    committed={TopicPartition("word-count-counts-repartition", 0): 100},
+                ),
+                TaskStatus(TaskId(0, 0), TaskState.RESTORING, restore_remaining=9),
+            ),
+        ),
+    ),
+    placement={TaskId(1, 0): "actor-1", TaskId(0, 0): "actor-1", TaskId(0, 1): "actor-2"},
+    http_address="http://127.0.0.1:8080",
+)
+
+
+@dataclass
+class FakeStore:
+    """Rows by serialised key, as a store holds them."""
+
+    key_serde: Serde[Any]
+    rows: dict[bytes, tuple[Any, int | None]] = field(default_factory=dict)
+    uncommitted: set[bytes] = field(default_factory=set)
+
+    def put(self, key: Any, value: Any, timestamp: int | None = None, committed: bool = True) -> None:
+        """Set a row."""
+        raw = self.key_serde.serialize(key)
+        self.rows[raw] = (value, timestamp)
+        if not committed:
+            self.uncommitted.add(raw)
+
+    def visible(self, committed: bool) -> dict[bytes, tuple[Any, int | None]]:
+        """The rows a query sees, by key."""
+        hidden = self.uncommitted if committed else set()
+        return {raw: self.rows[raw] for raw in sorted(self.rows.keys() - hidden)}
+
+    def entry(self, raw: bytes) -> StoreEntry:
+        """One row, decoded."""
+        return StoreEntry(self.key_serde.deserialize(raw), *self.rows[raw])
+
+
+class FakeReadSide:
+    """Satisfies ``ReadSide``. ``failure`` is raised by whatever is asked next."""
+
+    application_id = APPLICATION_ID
+
+    def __init__(self) -> None:
+        self.current = STATUS
+        self.failure: Exception | None = None
+        self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
+
+    def _store(self, name: str) -> FakeStore:
+        if self.failure is not None:
+            raise self.failure
+        if name not in self.fakes:
+            raise UnknownStateStoreError(f"no store {name}")
+        return self.fakes[name]
+
+    async def status(self) -> ApplicationStatus:
+        if self.failure is not None:
+            raise self.failure
+        return self.current
+
+    async def stores(self) -> Mapping[str, StoreMetadata]:
+        return {name: StoreMetadata(name, "timestamped key-value", 1, 4) for name in self.fakes}
+
+    async def key_serde(self, store: str) -> Serde[Any]:
+        return self._store(store).key_serde
+
+    async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
+        fake = self._store(store)
+        raw = fake.key_serde.serialize(key)
+        return fake.entry(raw) if raw in fake.visible(committed) else None
+
+    async def range(
+        self,
+        store: str,
+        from_key: Any | None,
+        to_key: Any | None,
+        limit: int,
+        cursor: str | None = None,
+        committed: bool = False,
+    ) -> StoreEntries:
+        fake = self._store(store)
+        first = b"" if from_key is None else fake.key_serde.serialize(from_key)
+        if cursor is not None:
+            first = bytes.fromhex(cursor) + b"\0"
+        last = None if to_key is None else fake.key_serde.serialize(to_key)
+        wanted = [raw for raw in fake.visible(committed) if raw >= first and (last is None or raw <= last)]
+        entries = tuple(fake.entry(raw) for raw in wanted[:limit])
+        return StoreEntries(entries, wanted[limit - 1].hex() if len(wanted) > limit else None)
+
+    async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
+        return len(self._store(store).visible(committed))

@@ -1,0 +1,128 @@
+"""Queries over HTTP: entries, ranges, counts."""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid
+from collections import namedtuple
+from dataclasses import dataclass
+from decimal import Decimal
+from urllib.parse import quote
+
+import pytest
+from pydantic import BaseModel
+
+from penstock.api.encoding import to_json
+from penstock.api.schemas import CountBody, EntriesBody, EntryBody, StoresBody
+from penstock.common.errors import SerializationError
+from tests.api.conftest import Client
+from tests.api.fake import FakeReadSide
+
+STORE = "/v1/applications/word-count/stores/counts"
+
+
+def test_an_entry_is_found_by_its_key(client: Client, read_side: FakeReadSide) -> None:
+    read_side.fakes["counts"].put("import", 12, 1_700_000_000_000)
+    answer = client.get(f"{STORE}/keys/import")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"key": "import", "value": 12, "timestamp": 1_700_000_000_000}
+    EntryBody.model_validate(answer.json())
+
+
+@pytest.mark.parametrize("key", ["a/b", "/", "ä ß", "?x=1&y#z", "100%", "..a", ""])
+def test_any_text_can_be_a_key(client: Client, read_side: FakeReadSide, key: str) -> None:
+    read_side.fakes["counts"].put(key, 1)
+    answer = client.get(f"{STORE}/keys/{quote(key, safe='')}")
+    assert (answer.status_code, answer.json().get("key")) == (200, key)
+
+
+def test_a_key_is_read_by_the_serde_of_its_store(client: Client, read_side: FakeReadSide) -> None:
+    read_side.fakes["by-number"].put(-7, "seven")
+    assert client.get("/v1/applications/word-count/stores/by-number/keys/-7").json()["value"] == "seven"
+
+
+def test_committed_isolation_hides_what_is_not_committed(client: Client, read_side: FakeReadSide) -> None:
+    read_side.fakes["counts"].put("fresh", 1, committed=False)
+    assert client.get(f"{STORE}/keys/fresh").status_code == 200
+    assert client.get(f"{STORE}/keys/fresh?isolation=latest").status_code == 200
+    assert client.get(f"{STORE}/keys/fresh?isolation=committed").status_code == 404
+    assert client.get(f"{STORE}/range?isolation=committed").json()["entries"] == []
+    assert client.get(f"{STORE}/approximate-count?isolation=committed").json() == {"approximate_count": 0}
+
+
+def test_a_range_includes_both_ends(client: Client, read_side: FakeReadSide) -> None:
+    for key in "abcde":
+        read_side.fakes["counts"].put(key, ord(key), 5)
+    answer = client.get(f"{STORE}/range?from=b&to=d")
+    EntriesBody.model_validate(answer.json())
+    assert [entry["key"] for entry in answer.json()["entries"]] == ["b", "c", "d"]
+    assert answer.json()["entries"][0] == {"key": "b", "value": ord("b"), "timestamp": 5}
+    assert answer.json()["cursor"] is None
+
+
+def test_the_pages_of_a_range_make_up_the_whole(client: Client, read_side: FakeReadSide) -> None:
+    keys = [f"k{number:03}" for number in range(25)]
+    for key in keys:
+        read_side.fakes["counts"].put(key, 1)
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while pages < 10:
+        page = client.get(f"{STORE}/range?limit=10{cursor}").json()
+        seen += [entry["key"] for entry in page["entries"]]
+        pages += 1
+        if page["cursor"] is None:
+            break
+        cursor = f"&cursor={page['cursor']}"
+    assert (seen, pages) == (keys, 3)
+
+
+def test_the_approximate_count_is_a_number(client: Client, read_side: FakeReadSide) -> None:
+    read_side.fakes["counts"].put("a", 1)
+    answer = client.get(f"{STORE}/approximate-count")
+    assert CountBody.model_validate(answer.json()).approximate_count == 1
+
+
+def test_the_stores_are_listed_by_name(client: Client) -> None:
+    answer = client.get("/v1/applications/word-count/stores")
+    assert [store.name for store in StoresBody.model_validate(answer.json()).stores] == ["by-number", "counts"]
+
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+@dataclass
+class Sale:
+    item: str
+    raw: bytes
+
+
+class Visit(BaseModel):
+    page: str
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((1, "a"), b'[1,"a"]'),
+        (Point(1, 2), b'{"x":1,"y":2}'),
+        (b"\x00\xff", b'"AP8="'),
+        (bytearray(b"\x00"), b'"AA=="'),
+        (Sale("pen", b"\x01"), b'{"item":"pen","raw":"AQ=="}'),
+        (Visit(page="home"), b'{"page":"home"}'),
+        ({3}, b"[3]"),
+        ({1: (2, b"")}, b'{"1":[2,""]}'),
+        (Decimal("1.10"), b'"1.10"'),
+        (math.nan, b"null"),
+        (uuid.UUID(int=1), b'"00000000-0000-0000-0000-000000000001"'),
+        (None, b"null"),
+    ],
+)
+def test_values_become_json(value: object, text: bytes) -> None:
+    assert to_json(value) == text
+
+
+def test_a_value_without_a_json_form_is_refused_by_its_type() -> None:
+    with pytest.raises(SerializationError, match=r"random\.Random"):
+        to_json({"generator": random.Random(1)})

@@ -1,0 +1,102 @@
+"""Status, health, metrics and documentation."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from openapi_spec_validator import validate
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.api.schemas import ApplicationBody
+from penstock.cluster.read_side import ApplicationState
+from tests.api.conftest import Client
+
+
+def test_the_status_shows_state_tasks_placement_and_lag(client: Client) -> None:
+    answer = client.get("/v1/applications/word-count")
+    body = ApplicationBody.model_validate(answer.json())
+    assert (body.state, body.epoch, body.lag) == ("RUNNING", 3, 5)
+    assert body.placement == {"0_0": "actor-1", "0_1": "actor-2", "1_0": "actor-1"}
+    assert [task.task_id for task in body.tasks] == ["0_0", "0_1", "1_0"]
+    partition = body.tasks[2].partitions[0]
+    assert (partition.topic, partition.committed, partition.lag) == ("word-count-counts-repartition", 100, 5)
+    assert body.actors[0].tasks == ["1_0", "0_0"]
+
+
+def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: Client) -> None:
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert (body.tasks[1].actor_id, body.tasks[1].state, body.tasks[1].lag) == ("actor-2", None, None)
+
+
+def test_a_running_application_is_healthy_and_ready(client: Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_metrics_carry_the_names_of_kafka_streams(client: Client) -> None:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    samples = {
+        (sample.name, sample.labels.get("task_id")): sample
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert samples["kafka_streams_stream_client_state", None].value == 2
+    assert samples["kafka_streams_stream_alive_stream_threads", None].value == 1
+    assert samples["kafka_streams_stream_failed_stream_threads", None].value == 0
+    assert samples["kafka_streams_stream_thread_commit_total", None].value == 7
+    assert samples["kafka_streams_stream_state_updater_active_restoring_tasks", None].value == 1
+    assert samples["kafka_streams_stream_task_process_total", "1_0"].value == 120
+    assert samples["kafka_streams_stream_task_dropped_records_total", "1_0"].value == 2
+    assert samples["kafka_streams_stream_task_restore_remaining_records_total", "0_0"].value == 9
+    lag = samples["kafka_consumer_fetch_manager_records_lag", "1_0"]
+    assert lag.value == 5
+    assert lag.labels == {
+        "application_id": "word-count",
+        "thread_id": "actor-1",
+        "task_id": "1_0",
+        "topic": "word-count-counts-repartition",
+        "partition": "0",
+    }
+
+
+@pytest.mark.parametrize("state", ApplicationState)
+def test_every_state_of_an_application_has_its_number(state: ApplicationState) -> None:
+    from penstock.api.metrics import CLIENT_STATES
+
+    assert CLIENT_STATES[state] == list(ApplicationState).index(state)
+
+
+def test_the_openapi_document_is_valid_and_complete(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+    validate(document)
+    application = "/v1/applications/{app}"
+    assert set(document["paths"]) == {
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        application,
+        f"{application}/stores",
+        f"{application}/stores/{{store}}/keys/{{key}}",
+        f"{application}/stores/{{store}}/range",
+        f"{application}/stores/{{store}}/approximate-count",
+    }
+
+
+def test_every_documented_error_is_a_problem_document(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for path, methods in paths.items():
+        for status, answer in methods["get"]["responses"].items():
+            if not status.startswith("2"):
+                assert list(answer["content"]) == ["application/problem+json"], (path, status)
+
+
+def test_the_documentation_page_needs_no_other_host(client: Client) -> None:
+    page = client.get("/docs")
+    assert page.status_code == 200
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(assets) >= 3
+    for asset in assets:
+        assert asset.startswith("/")
+        assert client.get(asset).status_code == 200, asset
