@@ -6,6 +6,7 @@ record. ``None`` never reaches a serde: a null key or value is null on the wire.
 
 from __future__ import annotations
 
+import builtins
 import struct
 import uuid as _uuid
 from collections.abc import Callable
@@ -92,7 +93,7 @@ class Serdes:
         return _STRING
 
     @staticmethod
-    def bytes() -> Serde[bytes]:
+    def bytes() -> Serde[builtins.bytes]:
         """Bytes as they are."""
         return _BYTES
 
@@ -112,12 +113,12 @@ class Serdes:
         return _LONG
 
     @staticmethod
-    def float() -> Serde[float]:
+    def float() -> Serde[builtins.float]:
         """An IEEE number in 4 bytes, big endian."""
         return _FLOAT
 
     @staticmethod
-    def double() -> Serde[float]:
+    def double() -> Serde[builtins.float]:
         """An IEEE number in 8 bytes, big endian: Python's own float."""
         return _DOUBLE
 

@@ -25,10 +25,8 @@ def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: 
     command += ["--ignore-formatted", "--cluster-id", cluster_id, "--config", str(files.properties)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise LocalBrokerError(
-            f"The folder {files.data} could not be prepared: {said[-1] if said else 'no reason given'}"
-        )
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it gave no reason"]
+        raise LocalBrokerError(f"Kafka could not prepare its folder {files.data}: {said[-1]}")
 
 
 def start_node(java: Java, jars: Sequence[Path], files: NodeFiles, heap_mb: int) -> subprocess.Popen[bytes]:
@@ -53,8 +51,10 @@ def _java_command(java: Java, jars: Sequence[Path], files: NodeFiles, flags: Seq
 
 
 def is_node(pid: int, files: NodeFiles) -> bool:
-    """Whether ``pid`` is this node, alive. Another process that was given the id of a dead node is not: a node is known by
-    the file it was started with, which, unlike its start time, does not move when the clock is set."""
+    """Whether ``pid`` is this node, alive; another process that was given the id of a dead node is not.
+
+    A node is known by the file it was started with: that, unlike its start time, does not move when the clock is set.
+    """
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and str(files.properties) in process.cmdline()

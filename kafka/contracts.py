@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.common.ids import CommittedOffset as CommittedOffset
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.common.topics import NewTopic as NewTopic
 
 BEGINNING = -2
 """As a position: the first offset there is."""
 END = -1
 """As a position: the next record that is written."""
-
-
-@dataclass(frozen=True)
-class NewTopic:
-    """A topic to create; ``replication_factor`` −1 is the broker's default."""
-
-    name: str
-    partitions: int
-    replication_factor: int = -1
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
 class RecordConsumer(Protocol):

@@ -1,8 +1,8 @@
 """Java libraries from Maven Central, fetched by the Ivy jar that PySpark ships; no Maven is needed.
 
-``resolve`` keeps each set of libraries in a folder of its own in the user's cache, beside a manifest with the SHA-256 of
-every jar. A folder appears under its final name only when it is complete, so an interrupted fetch leaves nothing that
-would be taken for a result, and a file lock lets two processes that want the same set fetch it once.
+``resolve`` keeps each set of libraries in a folder of its own in the user's cache, beside a manifest with the SHA-256
+of every jar. A folder appears under its final name only when it is complete, so an interrupted fetch leaves nothing
+that would be taken for a result, and a file lock lets two processes that want the same set fetch it once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def broker_jars() -> list[Path]:
 
 
 def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | None = None) -> list[Path]:
-    """The jars of these Maven coordinates (``group:artifact:version``) and of all they need at run time, sorted by name.
+    """The jars of these Maven coordinates (``group:artifact:version``) and of all they need at run time, by name.
 
     The first call fetches them, with a progress bar on standard error; later ones take them from the cache after
     comparing every jar with its recorded SHA-256, and fetch again when one is broken. ``name`` tells the set to people
@@ -158,7 +158,7 @@ def _ivy_jar() -> Path:
 
 
 def _run_with_progress(command: Sequence[str], name: str) -> tuple[int, list[str]]:
-    """Run Ivy, showing first how many modules it has found, then how many of them have arrived; what it says comes back."""
+    """Run Ivy and show how many modules it has found, then how many have arrived. Returns its exit code and output."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -64,8 +64,8 @@ class BrokerStatus:
 class LocalBroker:
     """The broker of a directory. Several may stand side by side in directories of their own.
 
-    ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes`` is
-    1 or 3. Both matter to ``start`` alone. As a context manager it is started, and stopped at the end.
+    ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
+    is 1 or 3. Both matter to ``start`` alone. As a context manager it is started, and stopped at the end.
     """
 
     def __init__(self, directory: Path, port: int = DEFAULT_PORT, nodes: int = 1) -> None:
@@ -88,7 +88,9 @@ class LocalBroker:
     def status(self) -> BrokerStatus:
         """What stands in the directory and whether it lives; asks no broker."""
         nodes = self._read()
-        alive = frozenset(n.address.node_id for n in nodes if n.pid is not None and is_node(n.pid, self._files(n)))
+        alive = frozenset(
+            n.address.node_id for n in nodes if n.pid is not None and is_node(n.pid, self._files(n.address))
+        )
         bootstrap_servers = ",".join(f"{HOST}:{n.address.port}" for n in nodes)
         return BrokerStatus(self.directory, bootstrap_servers, nodes, alive)
 
@@ -98,33 +100,16 @@ class LocalBroker:
         Of three nodes, those that died are started again beside the living. Raises LocalBrokerError when all of it runs
         already, a port is in use, Java is missing, or Kafka does not come up: then nothing that was started stays.
         """
-        java = find_java()
-        jars = broker_jars()
         with self._lock():
             before = self.status()
             if before.running:
                 raise LocalBrokerError(f"The broker of {self.directory} runs already, at {before.bootstrap_servers}.")
-            notes = _stale_notes(before)
             nodes = before.nodes if before.alive else self._lay_out(before.nodes)
-            missing = [n for n in nodes if n.address.node_id not in before.alive]
-            for node in missing:
-                _require_free(node.address.port)
-            cluster_id = self._cluster_id()
-            for node in missing:
-                write_node_files(self._files(node), node.address, [n.address for n in nodes])
-                if not (self._files(node).data / "meta.properties").exists():
-                    format_node(java, jars, self._files(node), cluster_id)
-            try:
-                for node in missing:
-                    child = start_node(java, jars, self._files(node), _HEAP_MB[len(nodes)])
-                    self._children.append(child)
-                    nodes = tuple(replace(n, pid=child.pid) if n.address == node.address else n for n in nodes)
-                    self._write(nodes)
-                self._await_answer(nodes)
-            except BaseException:
-                self._stop([n for n in nodes if n.address.node_id not in before.alive])
-                raise
-            return replace(self.status(), notes=notes)
+            missing = [n.address for n in nodes if n.address.node_id not in before.alive]
+            for address in missing:
+                _require_free(address.port)
+            self._launch(nodes, missing)
+            return replace(self.status(), notes=_stale_notes(before))
 
     def stop(self) -> bool:
         """Stop every node: ask it, and after 20 s make it. False when none was running. The data stays."""
@@ -135,8 +120,30 @@ class LocalBroker:
                 self._write(tuple(replace(n, pid=None) for n in before.nodes))
             return bool(before.alive)
 
+    def _launch(self, nodes: tuple[Node, ...], missing: Sequence[NodeAddress]) -> None:
+        """Prepare and start the missing nodes and wait for an answer of all; on failure, stop what was started."""
+        java = find_java()
+        jars = broker_jars()
+        cluster_id = self._cluster_id()
+        for address in missing:
+            files = self._files(address)
+            write_node_files(files, address, [n.address for n in nodes])
+            if not (files.data / "meta.properties").exists():
+                format_node(java, jars, files, cluster_id)
+        try:
+            for address in missing:
+                child = start_node(java, jars, self._files(address), _HEAP_MB[len(nodes)])
+                self._children.append(child)
+                nodes = tuple(replace(n, pid=child.pid) if n.address == address else n for n in nodes)
+                self._write(nodes)
+            self._await_answer(nodes)
+        except BaseException:
+            self._stop([n for n in nodes if n.address in missing])
+            self._write([replace(n, pid=None) if n.address in missing else n for n in nodes])
+            raise
+
     def _stop(self, nodes: Sequence[Node]) -> None:
-        running = {n.pid: self._files(n) for n in nodes if n.pid is not None}
+        running = {n.pid: self._files(n.address) for n in nodes if n.pid is not None}
         for pid, files in running.items():
             stop_node(pid, files, gracefully=True)
         running = await_end(running, _STOP_TIMEOUT_S)
@@ -169,17 +176,17 @@ class LocalBroker:
         for node in nodes:
             while not _answers(node.address.port, len(nodes)):
                 for other in nodes:
-                    if other.pid is None or not is_node(other.pid, self._files(other)):
-                        raise LocalBrokerError(_why_ended(self._files(other), other.address))
+                    if other.pid is None or not is_node(other.pid, self._files(other.address)):
+                        raise LocalBrokerError(_why_ended(self._files(other.address), other.address))
                 if time.monotonic() > deadline:
                     raise LocalBrokerError(
                         f"The broker at {HOST}:{node.address.port} does not answer within {_START_TIMEOUT_S:.0f} s: "
-                        f"see {self._files(node).log}."
+                        f"see {self._files(node.address).log}."
                     )
                 time.sleep(_POLL_S)
 
-    def _files(self, node: Node) -> NodeFiles:
-        return NodeFiles(self.directory / f"node-{node.address.node_id}")
+    def _files(self, address: NodeAddress) -> NodeFiles:
+        return NodeFiles(self.directory / f"node-{address.node_id}")
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """The system's certificate authorities, in a form that a JRE from outside of the system reads.
 
-Behind a private certificate authority a JRE that brings its own list of authorities reaches nothing. Where the system has
-a list for Java it is used; else the one that Python's ``ssl`` trusts is written out as a Java key store (JKS): magic,
-version and count, per certificate its tag, alias, time and bytes, and at the end a keyed digest.
+Behind a private certificate authority a JRE that brings its own list of authorities reaches nothing. Where the system
+has a list for Java it is used; else the one that Python's ``ssl`` trusts is written out as a Java key store (JKS):
+magic, version and count, per certificate its tag, alias, time and bytes, and at the end a keyed digest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import re
 import ssl
 import struct
+import tempfile
 from pathlib import Path
 
 import platformdirs
@@ -23,18 +24,20 @@ _PASSWORD = "changeit"
 
 
 def system_trust_store() -> Path | None:
-    """A key store with the system's authorities; None when the system keeps no such list (the JRE's own is used then)."""
+    """A key store with the system's authorities; None when it keeps no such list, and the JRE's own must do."""
     if SYSTEM_JAVA_STORE.is_file():
         return SYSTEM_JAVA_STORE
-    bundle = ssl.get_default_verify_paths().cafile
-    if bundle is None:
+    bundle: str | None = ssl.get_default_verify_paths().cafile
+    if not bundle:
         return None
     certificates = [base64.b64decode(body) for body in _CERTIFICATE.findall(Path(bundle).read_bytes())]
     store = java_key_store(certificates)
     target = platformdirs.user_cache_path("penstock") / f"authorities-{hashlib.sha256(store).hexdigest()[:16]}.jks"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(store)
+        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as fresh:
+            fresh.write(store)
+        Path(fresh.name).replace(target)
     return target
 
 

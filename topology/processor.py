@@ -14,8 +14,6 @@ KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
 KOut = TypeVar("KOut")
 VOut = TypeVar("VOut")
-KOut_contra = TypeVar("KOut_contra", contravariant=True)
-VOut_contra = TypeVar("VOut_contra", contravariant=True)
 
 
 class PunctuationType(Enum):
@@ -38,7 +36,7 @@ class Cancellable(Protocol):
         """No further call is made."""
 
 
-class ProcessorContext(Protocol[KOut_contra, VOut_contra]):
+class ProcessorContext(Protocol[KOut, VOut]):
     """What a processor may ask of the task it runs in. Valid from ``init`` to ``close``, in the task's thread only."""
 
     @property
@@ -49,7 +47,7 @@ class ProcessorContext(Protocol[KOut_contra, VOut_contra]):
     def task_id(self) -> TaskId:
         """The task this processor belongs to."""
 
-    def forward(self, record: Record[KOut_contra, VOut_contra], child: str | None = None) -> None:
+    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
         """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
 
         Raises TopologyError when there is no such child.
