@@ -1,0 +1,179 @@
+"""Topics and offsets on librdkafka's admin client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+)
+from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewTopic as ClientNewTopic
+
+from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.kafka.settings import (
+    REQUEST_TIMEOUT_S,
+    admin_settings,
+    as_streams_error,
+    broker_errors,
+    client_configuration,
+)
+
+T = TypeVar("T")
+_VISIBLE_TIMEOUT_S = 30.0
+_LOOK_AGAIN_S = 0.02
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+_NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
+_HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
+
+
+def _code(error: KafkaException) -> int | None:
+    detail = error.args[0]
+    return detail.code() if isinstance(detail, KafkaError) else None
+
+
+class ConfluentAdmin:
+    """:class:`~penstock.kafka.contracts.Admin` on confluent-kafka."""
+
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
+        self._address = bootstrap_servers
+        with client_configuration("admin."):
+            self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
+
+    def topics(self) -> dict[str, int]:
+        """See the contract."""
+        with broker_errors("list the topics", self._address):
+            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        return {name: len(topic.partitions) for name, topic in listed.topics.items()}
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """See the contract."""
+        wanted = {topic.name: topic for topic in topics}
+        if not wanted:
+            return
+        asked = [
+            ClientNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in wanted.values()
+        ]
+        with broker_errors("create topics", self._address):
+            answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S)
+        for name, answer in answers.items():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise as_streams_error(error, f"create topic {name!r}", self._address) from error
+        self._wait(lambda: self._led(wanted), f"topics {', '.join(sorted(wanted))} are created but not visible")
+
+    def _led(self, names: Iterable[str]) -> bool:
+        with broker_errors("list the topics", self._address):
+            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        return all(
+            name in listed and listed[name].partitions and all(p.leader >= 0 for p in listed[name].partitions.values())
+            for name in names
+        )
+
+    def _wait(self, condition: Any, what: str) -> None:
+        deadline = time.monotonic() + _VISIBLE_TIMEOUT_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise StreamsError(f"{what} after {_VISIBLE_TIMEOUT_S:.0f} s: look at the broker's log")
+            time.sleep(_LOOK_AGAIN_S)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """See the contract. Returns when they are gone."""
+        wanted = set(names)
+        if not wanted:
+            return
+        with broker_errors("delete topics", self._address):
+            answers = self._client.delete_topics(list(wanted), request_timeout=REQUEST_TIMEOUT_S)
+        for name, answer in answers.items():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise as_streams_error(error, f"delete topic {name!r}", self._address) from error
+        self._wait(lambda: not wanted & self.topics().keys(), f"topics {', '.join(sorted(wanted))} are still there")
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """See the contract."""
+        if not before:
+            return
+        with broker_errors("delete records", self._address):
+            asked = [Tpo(*tp, offset) for tp, offset in before.items()]
+            answers = self._client.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
+            for answer in answers.values():
+                answer.result()
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract."""
+        asked = {Tpo(*tp): _LATEST for tp in partitions}
+        if not asked:
+            return {}
+        with broker_errors("ask for end offsets", self._address):
+            answers = self._client.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
+            )
+            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """See the contract. A group that does not exist has committed nothing."""
+        try:
+            with broker_errors(f"fetch the offsets of group {group!r}", self._address):
+                asked = ConsumerGroupTopicPartitions(group)
+                listed = self._client.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S)
+                found = _only(listed)
+        except StreamsError as error:
+            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
+                return {}
+            raise
+        return {
+            TopicPartition(tpo.topic, tpo.partition): CommittedOffset(tpo.offset, tpo.metadata or "")
+            for tpo in found.topic_partitions
+            if tpo.error is None and tpo.offset >= 0
+        }
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """See the contract."""
+        if not offsets:
+            return
+        asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
+        with broker_errors(f"commit offsets of group {group!r}", self._address):
+            answers = self._client.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
+            )
+        try:
+            for tpo in _only(answers).topic_partitions:
+                if tpo.error is not None:
+                    raise KafkaException(tpo.error)
+        except KafkaException as error:
+            if _code(error) in _HAS_MEMBERS:
+                raise ApplicationStateError(
+                    f"cannot commit offsets of group {group!r} from outside while it has members: stop the application"
+                ) from error
+            raise as_streams_error(error, f"commit offsets of group {group!r}", self._address) from error
+
+    def group_members(self, group: str) -> int:
+        """See the contract. A group that does not exist has none."""
+        try:
+            with broker_errors(f"describe group {group!r}", self._address):
+                answers = self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+                return len(_only(answers).members)
+        except StreamsError as error:
+            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
+                return 0
+            raise
+
+
+def _only(answers: Mapping[Any, Future[T]]) -> T:
+    [answer] = answers.values()
+    return answer.result()

@@ -1,0 +1,77 @@
+"""Where clients come from: one value that travels to every host, so that tests can put the fake broker in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.common.config import StreamsConfig
+from penstock.kafka.contracts import Admin, GroupMember, RecordConsumer, RecordProducer
+
+
+class KafkaClients(Protocol):
+    """Makes the clients of one application. Picklable."""
+
+    def consumer(self) -> RecordConsumer:
+        """A reader of assigned partitions that sees what the application's group has committed."""
+
+    def producer(self) -> RecordProducer:
+        """A writer."""
+
+    def admin(self) -> Admin:
+        """Topics and offsets."""
+
+    def group_member(self, instance: str) -> GroupMember:
+        """A seat in the application's group; ``instance`` is its static id."""
+
+
+@dataclass(frozen=True)
+class ConfluentClients:
+    """:class:`KafkaClients` on confluent-kafka; librdkafka is loaded by the first client, not by this value."""
+
+    bootstrap_servers: str
+    group: str
+    consumer_overrides: Mapping[str, Any] = field(default_factory=dict)
+    producer_overrides: Mapping[str, Any] = field(default_factory=dict)
+    admin_overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: StreamsConfig) -> ConfluentClients:
+        """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself."""
+        from penstock.kafka.settings import check_overrides
+
+        entries = {prefix: config.client_entries(prefix) for prefix in ("consumer.", "producer.", "admin.")}
+        for prefix, overrides in entries.items():
+            check_overrides(prefix, overrides)
+        return cls(
+            config.bootstrap_servers,
+            config.application_id,
+            entries["consumer."],
+            entries["producer."],
+            entries["admin."],
+        )
+
+    def consumer(self) -> RecordConsumer:
+        """See the protocol."""
+        from penstock.kafka.consumer import ConfluentConsumer
+
+        return ConfluentConsumer(self.bootstrap_servers, self.group, self.consumer_overrides)
+
+    def producer(self) -> RecordProducer:
+        """See the protocol."""
+        from penstock.kafka.producer import ConfluentProducer
+
+        return ConfluentProducer(self.bootstrap_servers, self.producer_overrides)
+
+    def admin(self) -> Admin:
+        """See the protocol."""
+        from penstock.kafka.admin import ConfluentAdmin
+
+        return ConfluentAdmin(self.bootstrap_servers, self.admin_overrides)
+
+    def group_member(self, instance: str) -> GroupMember:
+        """See the protocol."""
+        from penstock.kafka.group_member import ConfluentGroupMember
+
+        return ConfluentGroupMember(self.bootstrap_servers, self.group, instance, self.consumer_overrides)

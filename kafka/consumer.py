@@ -1,0 +1,191 @@
+"""The consumer on librdkafka: assigned partitions only, records turned into columns as cheaply as Python allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as Tpo
+
+from penstock.common.errors import MissingTopicError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.common.records import Headers, RecordBatch
+from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, consumer_settings
+
+# Unbound methods: mapping them over the messages makes each column without a Python frame per record.
+_topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
+_key, _value, _timestamp, _headers = Message.key, Message.value, Message.timestamp, Message.headers
+
+
+class ConfluentConsumer:
+    """:class:`~penstock.kafka.contracts.RecordConsumer` on confluent-kafka; knows ``group`` only by its offsets."""
+
+    def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
+        self._address = bootstrap_servers
+        self._log = logger("penstock.kafka.consumer")
+        with client_configuration("consumer."):
+            self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
+        self._positions: dict[TopicPartition, int] = {}
+        # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
+        # even if the position is behind it (transaction markers, open transactions).
+        self._drained_at: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """See the contract."""
+        gone = [tp for tp in self._positions if tp not in positions]
+        new = {tp: offset for tp, offset in positions.items() if tp not in self._positions}
+        with broker_errors("assign partitions", self._address):
+            if gone:
+                self._client.incremental_unassign([Tpo(*tp) for tp in gone])
+            if new:
+                self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in new.items()])
+        for tp in gone:
+            del self._positions[tp]
+            self._drained_at.pop(tp, None)
+        self._positions.update(new)
+
+    def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
+        """See the contract. ``consume(n, timeout)`` would wait to fill n: drain first, then wait for one."""
+        messages = self._client.consume(max_records, 0)
+        if not messages:
+            if timeout_s <= 0:
+                return []
+            messages = self._client.consume(1, timeout_s)
+            if not messages:
+                return []
+        if any(map(_error, messages)):
+            messages = self._without_events(messages)
+            if not messages:
+                return []
+        return self._batches(messages)
+
+    def _batches(self, messages: list[Message]) -> list[RecordBatch]:
+        partitions = list(map(_partition, messages))
+        topics = list(map(_topic, messages))
+        total = len(messages)
+        if partitions.count(partitions[0]) == total and topics.count(topics[0]) == total:
+            return [self._batch(messages)]
+        batches = []
+        start = 0
+        for at in range(1, total):
+            if partitions[at] != partitions[start] or topics[at] != topics[start]:
+                batches.append(self._batch(messages[start:at]))
+                start = at
+        batches.append(self._batch(messages[start:]))
+        return batches
+
+    def _batch(self, messages: list[Message]) -> RecordBatch:
+        first = messages[0]
+        tp = TopicPartition(first.topic(), first.partition())  # type: ignore[arg-type]  # None only without a topic
+        offsets: list[int] = list(map(_offset, messages))  # type: ignore[arg-type]  # None only in events
+        headers: list[Headers | None] | None = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
+        if not any(headers):  # type: ignore[arg-type]  # a list here
+            headers = None
+        self._positions[tp] = offsets[-1] + 1
+        return RecordBatch(
+            tp,
+            list(map(_key, messages)),
+            list(map(_value, messages)),
+            [at for _, at in map(_timestamp, messages)],
+            offsets,
+            headers,
+        )
+
+    def _without_events(self, messages: list[Message]) -> list[Message]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._at_end(message)
+            else:
+                self._refused(message, error)
+        return records
+
+    def _at_end(self, message: Message) -> None:
+        tp = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]  # the event has both
+        self._positions[tp] = message.offset()  # type: ignore[assignment]  # the event has it
+        self._drained_at[tp] = self._watermark(tp)
+
+    def _refused(self, message: Message, error: KafkaError) -> None:
+        where = f"partition {message.partition()} of topic {message.topic()!r}"
+        text = f"cannot read {where}: {error.str()} ({error.name()})"
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+            raise MissingTopicError(f"{text}: was the topic deleted? Create it again, or mend the topology")
+        if error.retriable():
+            self._log.warning("the broker hesitates, reading goes on", partition=where, error=error.str())
+            return
+        raise StreamsError(text)
+
+    def position(self, partition: TopicPartition) -> int:
+        """See the contract."""
+        return self._positions[partition]
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """See the contract. The end for a reader of committed records, as far as librdkafka tells it."""
+        watermark = self._watermark(partition)
+        if watermark < 0:
+            return None
+        if self._drained_at.get(partition) == watermark:
+            return self._positions[partition]
+        return watermark
+
+    def _watermark(self, partition: TopicPartition) -> int:
+        _, high = self._client.get_watermark_offsets(Tpo(*partition), cached=True)
+        return high
+
+    def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract. One request per broker."""
+        return self._ask_offsets(partitions, END)
+
+    def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract. One request per broker."""
+        return self._ask_offsets(partitions, BEGINNING)
+
+    def _ask_offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+        # ListOffsets takes END and BEGINNING where it takes a time.
+        asked = [Tpo(*tp, which) for tp in partitions]
+        if not asked:
+            return {}
+        with broker_errors("ask for offsets", self._address):
+            answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
+        return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+
+    def _offset_of(self, answer: Tpo) -> int:
+        if answer.error is not None:
+            raise StreamsError(
+                f"cannot learn the offsets of partition {answer.partition} of topic {answer.topic!r}: {answer.error}"
+            )
+        return answer.offset
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """See the contract."""
+        asked = [Tpo(*tp) for tp in partitions]
+        if not asked:
+            return {}
+        with broker_errors("fetch committed offsets", self._address):
+            answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
+        return {
+            TopicPartition(a.topic, a.partition): CommittedOffset(a.offset, a.metadata or "")
+            for a in answers
+            if a.error is None and a.offset >= 0
+        }
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the contract. librdkafka drops what it has fetched of them, so pause rarely."""
+        self._client.pause([Tpo(*tp) for tp in partitions])
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the contract."""
+        self._client.resume([Tpo(*tp) for tp in partitions])
+
+    def close(self) -> None:
+        """See the contract."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()

@@ -1,0 +1,108 @@
+"""The coordinator's seat in the consumer group, on librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+
+from penstock.common.errors import ApplicationStateError, MissingTopicError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import CommittedOffset
+from penstock.kafka.settings import as_streams_error, client_configuration, member_settings
+
+OnAssigned = Callable[[frozenset[TopicPartition]], None]
+
+
+class ConfluentGroupMember:
+    """:class:`~penstock.kafka.contracts.GroupMember` on confluent-kafka.
+
+    A revocation that is followed by an assignment is reported as one change, so that a rebalance which moves nothing
+    stops nothing: what is committed in between is refused, since the generation has passed.
+    """
+
+    def __init__(self, bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> None:
+        self._address = bootstrap_servers
+        self._group = group
+        self._instance = instance
+        self._log = logger("penstock.kafka.group_member")
+        with client_configuration("consumer."):
+            self._client = Consumer(member_settings(bootstrap_servers, group, instance, overrides))
+        self._reported: frozenset[TopicPartition] | None = None
+        self._on_assigned: OnAssigned | None = None
+        self._closed = False
+
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
+        """See the contract."""
+        self._on_assigned = on_assigned
+        self._client.subscribe(sorted(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
+        # Taking the seat without fetching: the group counts the assignment, librdkafka reads nothing.
+        client.assign([])
+        self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
+
+    def _revoked(self, client: Consumer, partitions: list[Tpo]) -> None:
+        client.unassign()
+
+    def _lost(self, client: Consumer, partitions: list[Tpo]) -> None:
+        client.unassign()
+        self._report(frozenset())
+
+    def _report(self, partitions: frozenset[TopicPartition]) -> None:
+        if partitions != self._reported and self._on_assigned is not None and not self._closed:
+            self._reported = partitions
+            self._on_assigned(partitions)
+
+    def poll(self, timeout_s: float) -> None:
+        """See the contract. Raises ApplicationStateError when another process has taken the seat."""
+        try:
+            message = self._client.poll(timeout_s)
+        except KafkaException as error:
+            raise self._as_error(error) from error
+        event = message.error() if message is not None else None
+        if event is not None:
+            self._refused(event)
+
+    def _refused(self, error: KafkaError) -> None:
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            raise MissingTopicError(f"{error.str()}: create the topic, or mend the topology")
+        if not error.retriable():
+            raise self._as_error(KafkaException(error))
+        self._log.warning("the group hesitates", group=self._group, error=error.str())
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """See the contract."""
+        if not offsets:
+            return
+        asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
+        try:
+            for answer in self._client.commit(offsets=asked, asynchronous=False) or ():
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+        except KafkaException as error:
+            raise self._as_error(error) from error
+
+    def _as_error(self, error: KafkaException) -> StreamsError:
+        detail = error.args[0]
+        fenced = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID)
+        if isinstance(detail, KafkaError) and (detail.code() in fenced or "fenced" in detail.str().lower()):
+            return ApplicationStateError(
+                f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
+                "the application runs elsewhere under the same application.id"
+            )
+        return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
+
+    def group_metadata(self) -> bytes:
+        """See the contract."""
+        metadata: bytes = self._client.consumer_group_metadata()
+        return metadata
+
+    def close(self) -> None:
+        """See the contract."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()

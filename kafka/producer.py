@@ -1,0 +1,135 @@
+"""The producer on librdkafka: idempotent, in order, and noticing what the broker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from penstock.common.errors import MissingTopicError, ProductionError, StreamsError
+from penstock.common.records import Headers
+from penstock.kafka.settings import (
+    REQUEST_TIMEOUT_S,
+    as_streams_error,
+    broker_errors,
+    client_configuration,
+    producer_settings,
+)
+
+_FULL_QUEUE_WAIT_S = 0.1
+
+
+class ConfluentProducer:
+    """:class:`~penstock.kafka.contracts.RecordProducer` on confluent-kafka."""
+
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
+        self._address = bootstrap_servers
+        self._failure: ProductionError | None = None
+        self._partitions: dict[str, int] = {}
+        settings = producer_settings(bootstrap_servers, overrides)
+        # Reports of successes would cost a call of Python per record.
+        reports = {"delivery.report.only.error": True, "on_delivery": self._on_refused}
+        with client_configuration("producer."):
+            self._client = Producer({**settings, **reports})
+        self._produce = self._client.produce
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """See the contract. librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms."""
+        try:
+            if headers:
+                self._produce(topic, value, key, partition, None, None, timestamp or 1, list(headers))
+            else:
+                self._produce(topic, value, key, partition, None, None, timestamp or 1)
+        except BufferError:
+            self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
+        except KafkaException as error:
+            raise self._refusal(error.args[0], topic, partition, key) from error
+
+    def _send_when_there_is_room(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None,
+        partition: int,
+    ) -> None:
+        given = list(headers) if headers else None
+        while True:
+            self._client.poll(_FULL_QUEUE_WAIT_S)
+            self._raise_failure()
+            try:
+                self._produce(topic, value, key, partition, None, None, timestamp or 1, given)  # type: ignore[arg-type]
+            except BufferError:
+                continue
+            except KafkaException as error:
+                raise self._refusal(error.args[0], topic, partition, key) from error
+            return
+
+    def poll(self) -> None:
+        """See the contract."""
+        self._client.poll(0)
+        if self._failure is not None:
+            raise self._failure
+
+    def flush(self, timeout_s: float) -> bool:
+        """See the contract."""
+        left = self._client.flush(timeout_s)
+        self._raise_failure()
+        return left == 0
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _on_refused(self, error: KafkaError | None, message: Message) -> None:
+        # The first failure is the cause; what follows are its consequences.
+        if error is not None and self._failure is None:
+            self._failure = self._refusal(error, message.topic(), message.partition(), message.key())
+
+    def _refusal(self, error: object, topic: str | None, partition: int | None, key: Any) -> ProductionError:
+        text = f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
+        hint = _HINTS.get(error.code(), "") if isinstance(error, KafkaError) else ""
+        return ProductionError(
+            f"the record cannot be written to topic {topic!r}: {text}{hint}", topic=topic, partition=partition, key=key
+        )
+
+    def partitions(self, topic: str) -> int:
+        """See the contract. Asked once per topic."""
+        count = self._partitions.get(topic)
+        if count is None:
+            with broker_errors(f"ask for topic {topic!r}", self._address):
+                found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+            if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise as_streams_error(KafkaException(found.error), f"ask for topic {topic!r}", self._address)
+            count = len(found.partitions)
+            if count == 0:
+                raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
+            self._partitions[topic] = count
+        return count
+
+    def close(self) -> None:
+        """See the contract."""
+        try:
+            self._client.purge()
+            self._client.flush(1.0)
+        except KafkaException as error:
+            raise StreamsError(f"the producer cannot be closed: {error}") from error
+
+
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",
+    KafkaError._UNKNOWN_TOPIC: ": create the topic",
+    KafkaError._UNKNOWN_PARTITION: ": the partitioner chose a partition that the topic does not have",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: ": allow this client to write to it",
+}

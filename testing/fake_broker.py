@@ -1,0 +1,212 @@
+"""A Kafka broker in memory: topics, logs, groups and offsets, as far as :mod:`penstock.kafka.contracts` asks for them.
+
+It keeps no time of its own: a member of a group stays until it leaves by :meth:`FakeBroker.expire_member`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.common.errors import (
+    ApplicationStateError,
+    BrokerUnreachableError,
+    MissingTopicError,
+    ProductionError,
+    StreamsError,
+)
+from penstock.common.ids import TopicPartition
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import Headers
+from penstock.kafka.contracts import CommittedOffset, NewTopic
+
+MAX_RECORD_BYTES = 1_048_588
+"""A broker's default of ``max.message.bytes``."""
+
+
+@dataclass(frozen=True)
+class FakeRecord:
+    """One record of a log."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers | None
+
+
+@dataclass
+class FakeLog:
+    """One partition: ``records[0]`` has offset ``beginning``."""
+
+    records: list[FakeRecord] = field(default_factory=list)
+    beginning: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset of the next record."""
+        return self.beginning + len(self.records)
+
+
+@dataclass
+class FakeGroup:
+    """A group of static members: ``subscriptions`` by instance id; ``incarnations`` counts each seat's owners."""
+
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    subscriptions: dict[str, frozenset[str]] = field(default_factory=dict)
+    incarnations: dict[str, int] = field(default_factory=dict)
+    generation: int = 0
+
+
+class FakeBroker:
+    """All state of the broker, behind one lock. ``down`` makes every call fail as if nobody answered."""
+
+    address = "fake:9092"
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.down = False
+        self._topics: dict[str, list[FakeLog]] = {}
+        self._configs: dict[str, dict[str, str]] = {}
+        self._groups: dict[str, FakeGroup] = {}
+        self._keyless = 0
+
+    # ---- topics ----
+
+    def _answering(self) -> None:
+        if self.down:
+            raise BrokerUnreachableError(f"no broker answers at {self.address}: start it, or mend bootstrap.servers")
+
+    def topics(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+        with self.changed:
+            self._answering()
+            return {name: len(logs) for name, logs in self._topics.items()}
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """What ``topic`` was created with."""
+        with self.changed:
+            return dict(self._configs[topic])
+
+    def create_topic(self, topic: NewTopic) -> None:
+        """Create, unless it is there."""
+        with self.changed:
+            self._answering()
+            if topic.name not in self._topics:
+                self._topics[topic.name] = [FakeLog() for _ in range(topic.partitions)]
+                self._configs[topic.name] = dict(topic.config)
+                self.changed.notify_all()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete, if it is there."""
+        with self.changed:
+            self._answering()
+            self._topics.pop(name, None)
+            self._configs.pop(name, None)
+
+    def log(self, partition: TopicPartition) -> FakeLog:
+        """The log of ``partition``. Raises MissingTopicError. Hold ``changed`` while looking into it."""
+        self._answering()
+        logs = self._topics.get(partition.topic)
+        if logs is None or not 0 <= partition.partition < len(logs):
+            raise MissingTopicError(
+                f"there is no partition {partition.partition} of topic {partition.topic!r}: create it"
+            )
+        return logs[partition.partition]
+
+    def records(self, topic: str) -> list[FakeRecord]:
+        """Every record of ``topic``, partition by partition: what a test looks at."""
+        with self.changed:
+            return [record for log in self._topics[topic] for record in log.records]
+
+    def append(self, topic: str, record: FakeRecord, partition: int = -1) -> None:
+        """Write one record; partition −1 goes by murmur2 of the key, or in turn without one. Raises ProductionError."""
+        with self.changed:
+            self._answering()
+            logs = self._topics.get(topic)
+            if logs is None:
+                raise _refused("the topic does not exist: create the topic", topic, partition, record)
+            if partition >= len(logs):
+                raise _refused("the topic has no such partition", topic, partition, record)
+            limit = int(self._configs[topic].get("max.message.bytes", MAX_RECORD_BYTES))
+            if len(record.key or b"") + len(record.value or b"") > limit:
+                raise _refused("the record is larger than the topic's max.message.bytes", topic, partition, record)
+            if partition < 0:
+                partition = self._choose(record.key, len(logs))
+            logs[partition].records.append(record)
+            self.changed.notify_all()
+
+    def _choose(self, key: bytes | None, partitions: int) -> int:
+        if key is not None:
+            return partition_for(key, partitions)
+        self._keyless += 1
+        return self._keyless % partitions
+
+    def delete_records(self, partition: TopicPartition, before: int) -> None:
+        """Drop the records in front of offset ``before``."""
+        with self.changed:
+            log = self.log(partition)
+            if before > log.end:
+                raise StreamsError(f"cannot delete records of {partition} before {before}: its end is {log.end}")
+            log.records = log.records[max(0, before - log.beginning) :]
+            log.beginning = max(log.beginning, before)
+
+    # ---- groups ----
+
+    def group(self, name: str) -> FakeGroup:
+        """The group ``name``, made when first asked for. Hold ``changed`` while looking into it."""
+        self._answering()
+        return self._groups.setdefault(name, FakeGroup())
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """All offsets of ``group``."""
+        with self.changed:
+            return dict(self.group(group).offsets)
+
+    def commit_from_outside(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit for a group without members. Raises ApplicationStateError when it has some."""
+        with self.changed:
+            if self.group(group).subscriptions:
+                raise ApplicationStateError(
+                    f"cannot commit offsets of group {group!r} from outside while it has members: stop the application"
+                )
+            self.group(group).offsets.update(offsets)
+
+    def join(self, group: str, instance: str, topics: Iterable[str]) -> int:
+        """Take the seat ``instance``; returns its incarnation. The same subscription again moves nothing."""
+        with self.changed:
+            joined = self.group(group)
+            wanted = frozenset(topics)
+            if joined.subscriptions.get(instance) != wanted:
+                joined.subscriptions[instance] = wanted
+                joined.generation += 1
+            joined.incarnations[instance] = joined.incarnations.get(instance, 0) + 1
+            self.changed.notify_all()
+            return joined.incarnations[instance]
+
+    def expire_member(self, group: str, instance: str) -> None:
+        """The session of the seat ``instance`` times out."""
+        with self.changed:
+            left = self.group(group)
+            if left.subscriptions.pop(instance, None) is not None:
+                left.generation += 1
+                self.changed.notify_all()
+
+    def range_assignment(self, group: str, instance: str) -> frozenset[TopicPartition]:
+        """What the range assignor gives to ``instance``."""
+        with self.changed:
+            seats = self.group(group).subscriptions
+            mine: set[TopicPartition] = set()
+            for topic in seats.get(instance, frozenset()):
+                sharing = sorted(seat for seat, topics in seats.items() if topic in topics)
+                each, extra = divmod(len(self._topics.get(topic, ())), len(sharing))
+                place = sharing.index(instance)
+                first = place * each + min(place, extra)
+                mine.update(TopicPartition(topic, p) for p in range(first, first + each + (place < extra)))
+            return frozenset(mine)
+
+
+def _refused(what: str, topic: str, partition: int, record: FakeRecord) -> ProductionError:
+    return ProductionError(
+        f"the record cannot be written to topic {topic!r}: {what}", topic=topic, partition=partition, key=record.key
+    )

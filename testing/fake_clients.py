@@ -1,0 +1,310 @@
+"""The clients of :class:`~penstock.testing.fake_broker.FakeBroker`: they pass the tests that the real ones pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.kafka.contracts import (
+    BEGINNING,
+    END,
+    Admin,
+    CommittedOffset,
+    GroupMember,
+    NewTopic,
+    RecordConsumer,
+    RecordProducer,
+)
+from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeLog, FakeRecord
+
+
+class FakeConsumer:
+    """:class:`~penstock.kafka.contracts.RecordConsumer` on a fake broker. Partitions take turns."""
+
+    def __init__(self, broker: FakeBroker, group: str) -> None:
+        self._broker = broker
+        self._group = group
+        self._positions: dict[TopicPartition, int] = {}
+        self._fetched: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """See the contract."""
+        self._positions = {tp: self._positions.get(tp, offset) for tp, offset in positions.items()}
+        self._fetched &= positions.keys()
+        self._paused &= positions.keys()
+
+    def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
+        """See the contract."""
+        deadline = time.monotonic() + timeout_s
+        with self._broker.changed:
+            while True:
+                batches = self._take(max_records)
+                left = deadline - time.monotonic()
+                if batches or left <= 0:
+                    return batches
+                self._broker.changed.wait(left)
+
+    def _take(self, max_records: int) -> list[RecordBatch]:
+        batches = []
+        for tp in list(self._positions):
+            if tp in self._paused or max_records <= 0:
+                continue
+            batch = self._read(tp, self._broker.log(tp), max_records)
+            if batch is not None:
+                batches.append(batch)
+                max_records -= len(batch)
+                # The one that was read goes to the end of the line.
+                self._positions[tp] = self._positions.pop(tp)
+        return batches
+
+    def _read(self, tp: TopicPartition, log: FakeLog, max_records: int) -> RecordBatch | None:
+        self._fetched.add(tp)
+        start = self._resolved(tp, log)
+        if not log.beginning <= start <= log.end:
+            raise StreamsError(
+                f"cannot read partition {tp.partition} of topic {tp.topic!r}: offset {start} is out of range "
+                f"({log.beginning} to {log.end})"
+            )
+        records = log.records[start - log.beginning : start - log.beginning + max_records]
+        self._positions[tp] = start + len(records)
+        if not records:
+            return None
+        headers: list[Headers | None] | None = [r.headers or None for r in records]
+        if not any(headers or ()):
+            headers = None
+        return RecordBatch(
+            tp,
+            [r.key for r in records],
+            [r.value for r in records],
+            [r.timestamp for r in records],
+            list(range(start, start + len(records))),
+            headers,
+        )
+
+    def _resolved(self, tp: TopicPartition, log: FakeLog) -> int:
+        position = self._positions[tp]
+        if position == BEGINNING:
+            return log.beginning
+        return log.end if position == END else position
+
+    def position(self, partition: TopicPartition) -> int:
+        """See the contract."""
+        return self._positions[partition]
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """See the contract."""
+        with self._broker.changed:
+            return self._broker.log(partition).end if partition in self._fetched else None
+
+    def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract."""
+        with self._broker.changed:
+            return {tp: self._broker.log(tp).end for tp in partitions}
+
+    def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract."""
+        with self._broker.changed:
+            return {tp: self._broker.log(tp).beginning for tp in partitions}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """See the contract."""
+        found = self._broker.committed(self._group)
+        return {tp: found[tp] for tp in partitions if tp in found}
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the contract."""
+        self._paused.update(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the contract."""
+        self._paused.difference_update(partitions)
+
+    def close(self) -> None:
+        """See the contract."""
+        self._positions.clear()
+
+
+class FakeProducer:
+    """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self._queue: list[tuple[str, FakeRecord, int]] = []
+        self._failure: ProductionError | None = None
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """See the contract. Time 0 becomes 1 ms, as the real client must do it."""
+        if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
+            raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
+        self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition))
+
+    def poll(self) -> None:
+        """See the contract."""
+        if self._broker.down:
+            return
+        queued, self._queue = self._queue, []
+        for topic, record, partition in queued:
+            try:
+                self._broker.append(topic, record, partition)
+            except ProductionError as error:
+                self._failure = self._failure or error
+        if self._failure is not None:
+            raise self._failure
+
+    def flush(self, timeout_s: float) -> bool:
+        """See the contract."""
+        self.poll()
+        return not self._queue
+
+    def partitions(self, topic: str) -> int:
+        """See the contract."""
+        count = self._broker.topics().get(topic)
+        if count is None:
+            raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
+        return count
+
+    def close(self) -> None:
+        """See the contract."""
+        self._queue.clear()
+
+
+class FakeAdmin:
+    """:class:`~penstock.kafka.contracts.Admin` on a fake broker."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    def topics(self) -> dict[str, int]:
+        """See the contract."""
+        return self._broker.topics()
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """See the contract."""
+        for topic in topics:
+            self._broker.create_topic(topic)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """See the contract."""
+        for name in names:
+            self._broker.delete_topic(name)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """See the contract."""
+        for tp, offset in before.items():
+            self._broker.delete_records(tp, offset)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the contract."""
+        with self._broker.changed:
+            return {tp: self._broker.log(tp).end for tp in partitions}
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """See the contract."""
+        return self._broker.committed(group)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """See the contract."""
+        self._broker.commit_from_outside(group, offsets)
+
+    def group_members(self, group: str) -> int:
+        """See the contract."""
+        with self._broker.changed:
+            return len(self._broker.group(group).subscriptions)
+
+
+class FakeGroupMember:
+    """:class:`~penstock.kafka.contracts.GroupMember` on a fake broker."""
+
+    def __init__(self, broker: FakeBroker, group: str, instance: str) -> None:
+        self._broker = broker
+        self._group = group
+        self._instance = instance
+        self._incarnation = 0
+        self._generation = -1
+        self._reported: frozenset[TopicPartition] | None = None
+        self._on_assigned: Callable[[frozenset[TopicPartition]], None] | None = None
+
+    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+        """See the contract."""
+        self._on_assigned = on_assigned
+        self._incarnation = self._broker.join(self._group, self._instance, topics)
+
+    def poll(self, timeout_s: float) -> None:
+        """See the contract. Raises ApplicationStateError when another has taken the seat."""
+        assigned = self._join_round(timeout_s)
+        if assigned is not None and self._on_assigned is not None:
+            self._reported = assigned
+            self._on_assigned(assigned)
+
+    def _join_round(self, timeout_s: float) -> frozenset[TopicPartition] | None:
+        deadline = time.monotonic() + timeout_s
+        with self._broker.changed:
+            while True:
+                group = self._broker.group(self._group)
+                if group.incarnations.get(self._instance) != self._incarnation:
+                    raise ApplicationStateError(
+                        f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
+                        "the application runs elsewhere under the same application.id"
+                    )
+                seated = self._instance in group.subscriptions
+                self._generation = group.generation if seated else -1
+                assigned = self._broker.range_assignment(self._group, self._instance)
+                if assigned != self._reported:
+                    return assigned
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._broker.changed.wait(left)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """See the contract."""
+        with self._broker.changed:
+            group = self._broker.group(self._group)
+            if group.incarnations.get(self._instance) != self._incarnation or group.generation != self._generation:
+                raise StreamsError(f"group {self._group!r} refuses the commit: the generation has passed")
+            group.offsets.update(offsets)
+
+    def group_metadata(self) -> bytes:
+        """See the contract."""
+        return f"{self._group}/{self._instance}/{self._incarnation}/{self._generation}".encode()
+
+    def close(self) -> None:
+        """See the contract."""
+        self._on_assigned = None
+
+
+@dataclass(frozen=True)
+class FakeClients:
+    """:class:`~penstock.kafka.clients.KafkaClients` of one application on a fake broker, within one process."""
+
+    group: str
+    broker: FakeBroker = field(default_factory=FakeBroker)
+
+    def consumer(self) -> RecordConsumer:
+        """See the protocol."""
+        return FakeConsumer(self.broker, self.group)
+
+    def producer(self) -> RecordProducer:
+        """See the protocol."""
+        return FakeProducer(self.broker)
+
+    def admin(self) -> Admin:
+        """See the protocol."""
+        return FakeAdmin(self.broker)
+
+    def group_member(self, instance: str) -> GroupMember:
+        """See the protocol."""
+        return FakeGroupMember(self.broker, self.group, instance)

@@ -1,0 +1,57 @@
+"""The two forms of every Kafka client: on the fake broker, and on a real one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.common.config import StreamsConfig
+from penstock.kafka.clients import ConfluentClients, KafkaClients
+from penstock.kafka.contracts import NewTopic
+from penstock.testing.fake_clients import FakeClients
+
+
+@dataclass(frozen=True)
+class Rig:
+    """The clients of one application with a group of its own, and a maker of topics."""
+
+    clients: KafkaClients
+    group: str
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        """A new topic; ``max_message_bytes`` means ``max.message.bytes``."""
+        name = f"t-{uuid.uuid4().hex[:10]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.clients.admin().create_topics([NewTopic(name, partitions, config=settings)])
+        return name
+
+
+@pytest.fixture(params=["fake", "real"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    group = f"g-{uuid.uuid4().hex[:10]}"
+    if request.param == "fake":
+        return Rig(FakeClients(group), group)
+    config = StreamsConfig.of(
+        {
+            "application.id": group,
+            "bootstrap.servers": request.getfixturevalue("broker"),
+            "consumer.session.timeout.ms": 6000,
+        }
+    )
+    return Rig(ConfluentClients.of(config), group)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool], str], None]:
+    """Calls a condition, which does the waiting itself, until it holds or 20 s have passed."""
+    import time
+
+    def wait(condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, f"not within 20 s: {what}"
+
+    return wait

@@ -1,0 +1,340 @@
+"""What every form of the Kafka clients promises: the fake broker and a real one pass the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import RecordBatch
+from penstock.kafka.contracts import BEGINNING, END, CommittedOffset, GroupMember, NewTopic, RecordConsumer
+from tests.kafka.conftest import Rig
+
+Eventually = Callable[[Callable[[], bool], str], None]
+Row = tuple[TopicPartition, int, bytes | None, bytes | None, int]
+
+
+def write(rig: Rig, topic: str, *rows: tuple[bytes | None, bytes | None, int], partition: int = -1) -> None:
+    with closing(rig.clients.producer()) as producer:
+        for key, value, timestamp in rows:
+            producer.send(topic, key, value, timestamp, None, partition)
+        assert producer.flush(10)
+
+
+def rows_of(batches: list[RecordBatch]) -> list[Row]:
+    return [
+        (batch.partition, *row)
+        for batch in batches
+        for row in zip(batch.offsets, batch.keys, batch.values, batch.timestamps, strict=True)
+    ]
+
+
+def read(consumer: RecordConsumer, count: int, eventually: Eventually, limit: int = 1000) -> list[RecordBatch]:
+    batches: list[RecordBatch] = []
+
+    def all_here() -> bool:
+        batches.extend(consumer.poll(min(limit, count - sum(map(len, batches))), 0.05))
+        return sum(map(len, batches)) >= count
+
+    eventually(all_here, f"{count} records")
+    assert sum(map(len, batches)) == count
+    return batches
+
+
+@contextmanager
+def reading(rig: Rig, positions: dict[TopicPartition, int]) -> Iterator[RecordConsumer]:
+    with closing(rig.clients.consumer()) as consumer:
+        consumer.assign(positions)
+        yield consumer
+
+
+# ---- consumer and producer ----
+
+
+def test_records_come_back_as_they_were_sent(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    write(rig, topic, (b"k", b"v", 5), (None, b"no key", 6), (b"no value", None, 7), (b"", b"", 1_700_000_000_000))
+    tp = TopicPartition(topic, 0)
+    with reading(rig, {tp: BEGINNING}) as consumer:
+        batches = read(consumer, 4, eventually)
+    assert rows_of(batches) == [
+        (tp, 0, b"k", b"v", 5),
+        (tp, 1, None, b"no key", 6),
+        (tp, 2, b"no value", None, 7),
+        (tp, 3, b"", b"", 1_700_000_000_000),
+    ]
+    assert all(batch.headers is None for batch in batches)
+
+
+def test_time_zero_goes_out_as_one_millisecond_and_not_as_now(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    write(rig, topic, (b"k", b"v", 0))
+    with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
+        assert rows_of(read(consumer, 1, eventually))[0][4] == 1
+
+
+def test_headers_come_back_and_records_without_have_none(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"a", b"1", 1, [("trace", b"x"), ("trace", None)])
+        producer.send(topic, b"b", b"2", 2)
+        assert producer.flush(10)
+    with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
+        headers = [h for b in read(consumer, 2, eventually) for h in (b.headers or [None] * len(b))]
+    assert [h and list(h) for h in headers] == [[("trace", b"x"), ("trace", None)], None]
+
+
+def test_keys_go_where_the_java_client_sends_them(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=4)
+    keys = [f"user-{number}".encode() for number in range(50)]
+    write(rig, topic, *((key, b"v", 1) for key in keys))
+    with reading(rig, {TopicPartition(topic, p): BEGINNING for p in range(4)}) as consumer:
+        found = {key: tp.partition for tp, _, key, _, _ in rows_of(read(consumer, 50, eventually))}
+    assert found == {key: partition_for(key, 4) for key in keys}
+
+
+def test_a_given_partition_is_obeyed(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=3)
+    write(rig, topic, (b"a", b"1", 1), (b"b", b"2", 2), partition=2)
+    with reading(rig, {TopicPartition(topic, p): BEGINNING for p in range(3)}) as consumer:
+        assert {tp.partition for tp, *_ in rows_of(read(consumer, 2, eventually))} == {2}
+
+
+def test_each_batch_is_of_one_partition_and_no_larger_than_asked(rig: Rig, eventually: Eventually) -> None:
+    topic, other = rig.topic(partitions=2), rig.topic(partitions=2)
+    for name in (topic, other):
+        for partition in (0, 1):
+            write(rig, name, *((None, b"%d" % n, n + 1) for n in range(25)), partition=partition)
+    partitions = [TopicPartition(name, p) for name in (topic, other) for p in (0, 1)]
+    with reading(rig, dict.fromkeys(partitions, BEGINNING)) as consumer:
+        batches = read(consumer, 100, eventually, limit=7)
+    assert max(map(len, batches)) <= 7
+    for tp in partitions:
+        assert [row[1] for row in rows_of(batches) if row[0] == tp] == list(range(25))
+
+
+def test_reading_begins_at_the_given_offset(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    write(rig, topic, *((None, b"%d" % n, n + 1) for n in range(5)))
+    with reading(rig, {TopicPartition(topic, 0): 3}) as consumer:
+        assert consumer.position(TopicPartition(topic, 0)) == 3
+        assert [row[3] for row in rows_of(read(consumer, 2, eventually))] == [b"3", b"4"]
+        assert consumer.position(TopicPartition(topic, 0)) == 5
+
+
+def test_reading_from_the_end_sees_only_what_comes_after(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    write(rig, topic, (None, b"before", 1))
+    with reading(rig, {tp: END}) as consumer:
+        eventually(lambda: not consumer.poll(10, 0.05) and consumer.position(tp) == 1, "the end is known")
+        write(rig, topic, (None, b"after", 2))
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"after"]
+
+
+def test_partitions_that_stay_assigned_keep_their_position(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    write(rig, topic, (None, b"a0", 1), (None, b"a1", 2), partition=0)
+    write(rig, topic, (None, b"b0", 1), partition=1)
+    with reading(rig, {first: BEGINNING}) as consumer:
+        read(consumer, 2, eventually)
+        consumer.assign({first: BEGINNING, second: BEGINNING})
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"b0"]
+        consumer.assign({second: BEGINNING})
+        write(rig, topic, (None, b"a2", 3), partition=0)
+        write(rig, topic, (None, b"b1", 3), partition=1)
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"b1"]
+        consumer.assign({first: 2, second: BEGINNING})
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"a2"]
+
+
+def test_paused_partitions_lose_nothing(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    write(rig, topic, *((None, b"a%d" % n, 1) for n in range(10)), partition=0)
+    with reading(rig, {first: BEGINNING, second: BEGINNING}) as consumer:
+        assert len(rows_of(read(consumer, 3, eventually, limit=3))) == 3
+        consumer.pause([first])
+        write(rig, topic, (None, b"b", 2), partition=1)
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"b"]
+        assert consumer.poll(10, 0.05) == []
+        consumer.resume([first])
+        assert [row[1] for row in rows_of(read(consumer, 7, eventually))] == list(range(3, 10))
+
+
+def test_ends_are_known_without_asking_once_something_was_fetched(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    with reading(rig, {tp: BEGINNING}) as consumer:
+        assert consumer.end_offset(tp) is None
+        write(rig, topic, *((None, b"v", 1) for _ in range(4)))
+        read(consumer, 4, eventually)
+        assert consumer.end_offset(tp) == 4
+        assert consumer.position(tp) == 4
+
+
+def test_an_empty_partition_is_at_its_end(rig: Rig, eventually: Eventually) -> None:
+    tp = TopicPartition(rig.topic(), 0)
+    with reading(rig, {tp: BEGINNING}) as consumer:
+        eventually(lambda: not consumer.poll(10, 0.05) and consumer.position(tp) == 0, "the position is known")
+        assert consumer.end_offset(tp) == 0
+
+
+def test_beginnings_and_ends_are_those_of_now(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    write(rig, topic, *((None, b"v", 1) for _ in range(5)), partition=0)
+    rig.clients.admin().delete_records({first: 2})
+    with closing(rig.clients.consumer()) as consumer:
+        assert consumer.fetch_beginning_offsets([first, second]) == {first: 2, second: 0}
+        assert consumer.fetch_end_offsets([first, second]) == {first: 5, second: 0}
+        assert consumer.fetch_end_offsets([]) == {}
+    assert rig.clients.admin().end_offsets([first, second]) == {first: 5, second: 0}
+
+
+def test_an_offset_that_is_gone_is_an_error_that_names_the_partition(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    write(rig, topic, *((None, b"v", 1) for _ in range(5)))
+    rig.clients.admin().delete_records({tp: 4})
+    with (
+        reading(rig, {tp: 1}) as consumer,
+        pytest.raises(StreamsError, match=f"cannot read partition 0 of topic '{topic}'"),
+    ):
+        eventually(lambda: bool(consumer.poll(10, 0.05)), "an error")
+
+
+def test_closing_twice_is_allowed(rig: Rig) -> None:
+    for client in (rig.clients.consumer(), rig.clients.producer()):
+        client.close()
+        client.close()
+
+
+# ---- refused records ----
+
+
+def test_a_record_larger_than_the_topic_allows_is_noticed_at_flush(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(max_message_bytes="1000")
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"big", b"x" * 5000, 1)
+        with pytest.raises(ProductionError, match=topic) as refused:
+            eventually(lambda: producer.flush(0.2), "the refusal")
+        assert refused.value.topic == topic
+        with pytest.raises(ProductionError, match=topic):
+            producer.poll()
+
+
+def test_a_record_larger_than_any_topic_allows_is_refused_at_once(rig: Rig) -> None:
+    topic = rig.topic()
+    with closing(rig.clients.producer()) as producer, pytest.raises(ProductionError, match="large"):
+        producer.send(topic, b"big", b"x" * 3_000_000, 1)
+
+
+def test_partitions_are_counted_and_an_unknown_topic_is_named(rig: Rig) -> None:
+    topic = rig.topic(partitions=3)
+    with closing(rig.clients.producer()) as producer:
+        assert producer.partitions(topic) == 3
+        with pytest.raises(MissingTopicError, match="'nowhere'"):
+            producer.partitions("nowhere")
+
+
+# ---- admin ----
+
+
+def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
+    admin = rig.clients.admin()
+    topic = rig.topic(partitions=3)
+    assert admin.topics()[topic] == 3
+    admin.create_topics([NewTopic(topic, 5)])
+    assert admin.topics()[topic] == 3
+    admin.delete_topics([topic, "never-was"])
+    assert topic not in admin.topics()
+
+
+def test_offsets_are_committed_from_outside_with_their_metadata(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    admin = rig.clients.admin()
+    assert admin.committed(rig.group) == {}
+    admin.commit(rig.group, {first: CommittedOffset(3, "AgAAAAAAAAAK")})
+    assert admin.committed(rig.group) == {first: CommittedOffset(3, "AgAAAAAAAAAK")}
+    with closing(rig.clients.consumer()) as consumer:
+        assert consumer.committed([first, second]) == {first: CommittedOffset(3, "AgAAAAAAAAAK")}
+        assert consumer.committed([]) == {}
+
+
+# ---- the seat in the group ----
+
+
+class Seat:
+    """A group member that remembers what it was told."""
+
+    def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
+        self.told: list[frozenset[TopicPartition]] = []
+        self.member: GroupMember = rig.clients.group_member(instance)
+        self.member.subscribe(topics, self.told.append)
+
+    def has(self, *partitions: TopicPartition) -> bool:
+        self.member.poll(0.05)
+        return bool(self.told) and self.told[-1] == frozenset(partitions)
+
+
+def test_one_member_gets_all_and_commits_with_metadata(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    all_of_it = (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    seat = Seat(rig, "one", topic)
+    eventually(lambda: seat.has(*all_of_it), "the assignment")
+    assert rig.clients.admin().group_members(rig.group) == 1
+    seat.member.commit({all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")})
+    seat.member.commit({})
+    assert rig.clients.admin().committed(rig.group) == {all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")}
+    assert isinstance(seat.member.group_metadata(), bytes)
+    with pytest.raises(ApplicationStateError, match="has members"):
+        rig.clients.admin().commit(rig.group, {all_of_it[0]: CommittedOffset(1)})
+    assert len(seat.told) == 1
+    seat.member.close()
+
+
+def test_two_members_share_by_range_and_topics_are_co_assigned(rig: Rig, eventually: Eventually) -> None:
+    left, right = rig.topic(partitions=2), rig.topic(partitions=2)
+    seats = [Seat(rig, "one", left, right), Seat(rig, "two", left, right)]
+
+    def settled() -> bool:
+        for seat in seats:
+            seat.member.poll(0.05)
+        shares = [seat.told[-1] if seat.told else frozenset() for seat in seats]
+        return all(len(share) == 2 for share in shares) and not shares[0] & shares[1]
+
+    eventually(settled, "both have a share")
+    for seat in seats:
+        assert len({tp.partition for tp in seat.told[-1]}) == 1
+        seat.member.close()
+
+
+def test_the_next_incarnation_takes_the_seat_and_fences_the_one_before(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    before = Seat(rig, "one", topic)
+    eventually(lambda: before.has(tp), "the first assignment")
+    after = Seat(rig, "one", topic)
+    eventually(lambda: after.has(tp), "the second assignment")
+    after.member.commit({tp: CommittedOffset(1)})
+    with pytest.raises(StreamsError):
+        before.member.commit({tp: CommittedOffset(9)})
+    with pytest.raises(ApplicationStateError, match="taken the seat"):
+        eventually(lambda: before.member.poll(0.05) is not None, "the fence")
+    assert rig.clients.admin().committed(rig.group) == {tp: CommittedOffset(1)}
+    after.member.close()
+
+
+def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    seat = Seat(rig, "one", topic)
+    eventually(lambda: seat.has(TopicPartition(topic, 0)), "the assignment")
+    seat.member.close()
+    assert rig.clients.admin().group_members(rig.group) == 1
