@@ -1,0 +1,1 @@
+"""The command line: ``penstock …``. Each module registers its commands; ``main`` mounts them."""

@@ -1,0 +1,100 @@
+"""The live view of an application: what ``penstock run`` and the demo show while records flow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
+from penstock.common.ids import TaskId
+
+# Rates are means over this time: shorter ones flicker, longer ones hide a stall.
+RATE_WINDOW_S = 3.0
+
+_STATE_STYLES = {
+    ApplicationState.RUNNING: "bold green",
+    ApplicationState.REBALANCING: "bold yellow",
+    ApplicationState.ERROR: "bold red",
+    ApplicationState.PENDING_ERROR: "bold red",
+}
+
+
+class LiveView:
+    """Turns successive snapshots into tables. Keeps what rates need, nothing else: one instance per view."""
+
+    def __init__(self) -> None:
+        self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
+
+    def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
+        """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""
+        tasks = {task.task_id: task for actor in status.actors for task in actor.tasks}
+        rates = self._rates({task_id: task.records_processed for task_id, task in tasks.items()}, now_s)
+        lines: list[RenderableType] = [_headline(status)]
+        if note:
+            lines.append(Text(note))
+        lines.append(_table(status, tasks, rates))
+        errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
+        lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
+        return Group(*lines)
+
+    def _rates(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float]:
+        self._history.append((now_s, processed))
+        while len(self._history) > 2 and now_s - self._history[1][0] >= RATE_WINDOW_S:
+            self._history.popleft()
+        then_s, before = self._history[0]
+        if now_s <= then_s:
+            return dict.fromkeys(processed, 0.0)
+        # A task that moved counts from zero again on its new actor: no negative rates.
+        return {
+            task_id: max(0, count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()
+        }
+
+
+def _headline(status: ApplicationStatus) -> Text:
+    line = Text(status.application_id, style="bold").append("  ", style="default")
+    line.append(status.state.value, style=_STATE_STYLES.get(status.state, "bold"))
+    if status.http_address:
+        line.append(f"  {status.http_address}/docs", style="dim")
+    return line
+
+
+def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates: Mapping[TaskId, float]) -> Table:
+    table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    processed = sum(task.records_processed for task in tasks.values())
+    lag = sum(_lag(task) for task in tasks.values())
+    table.add_column("task", "all")
+    table.add_column("actor")
+    table.add_column("state")
+    table.add_column("processed", f"{processed:,}", justify="right")
+    table.add_column("records/s", f"{sum(rates.values()):,.0f}", justify="right")
+    table.add_column("lag", f"{lag:,}", justify="right")
+    table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
+    for task_id in sorted({*tasks, *status.placement}):
+        task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
+        if task is None:
+            table.add_row(str(task_id), actor_id, Text("waiting", style="yellow"))
+            continue
+        table.add_row(
+            str(task_id),
+            actor_id,
+            _state(task),
+            f"{task.records_processed:,}",
+            f"{rates.get(task_id, 0.0):,.0f}",
+            f"{_lag(task):,}",
+            f"{task.dropped_records:,}",
+        )
+    return table
+
+
+def _lag(task: TaskStatus) -> int:
+    return sum(task.lags.values())
+
+
+def _state(task: TaskStatus) -> Text:
+    if task.state is TaskState.RESTORING:
+        return Text(f"restoring, {task.restore_remaining:,} to go", style="yellow")
+    return Text(task.state.value, style="green" if task.state is TaskState.RUNNING else "yellow")

@@ -1,0 +1,72 @@
+"""The live view of an application."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from penstock.cli.live_view import LiveView
+from penstock.cluster.read_side import ActorStatus, ApplicationState, ApplicationStatus, TaskState, TaskStatus
+from penstock.common.ids import TaskId, TopicPartition
+
+
+def snapshot(processed: int, state: TaskState = TaskState.RUNNING) -> ApplicationStatus:
+    task = TaskStatus(
+        TaskId(0, 0), state, processed, dropped_records=1, restore_remaining=77, lags={TopicPartition("lines", 0): 1234}
+    )
+    return ApplicationStatus(
+        "word-count",
+        ApplicationState.RUNNING,
+        1,
+        (ActorStatus("actor-1", "node", 1, 1, (task,)),),
+        {TaskId(0, 0): "actor-1", TaskId(0, 1): "actor-2"},
+    )
+
+
+def text(view: LiveView, status: ApplicationStatus, now_s: float, note: str = "") -> str:
+    console = Console(width=120, color_system=None)
+    with console.capture() as frame:
+        console.print(view.render(status, now_s, note))
+    return frame.get()
+
+
+def row(frame: str, task: str) -> list[str]:
+    return next(line.split() for line in frame.splitlines() if line.startswith(task))
+
+
+def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
+    view = LiveView()
+    text(view, snapshot(0), 10.0)
+    frame = text(view, snapshot(5000), 12.0)
+    assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5,000", "2,500", "1,234", "1"]
+    assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1"]
+
+
+def test_a_rate_forgets_what_is_older_than_its_window() -> None:
+    view = LiveView()
+    for second in range(10):
+        text(view, snapshot(1000 * second), float(second))
+    for second in range(10, 20):
+        frame = text(view, snapshot(9000), float(second))
+    assert row(frame, "0_0")[4] == "0"
+
+
+def test_a_task_that_starts_again_elsewhere_has_no_negative_rate() -> None:
+    view = LiveView()
+    text(view, snapshot(5000), 1.0)
+    assert row(text(view, snapshot(10), 2.0), "0_0")[4] == "0"
+
+
+def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left() -> None:
+    frame = text(LiveView(), snapshot(0, TaskState.RESTORING), 1.0)
+    assert row(frame, "0_1") == ["0_1", "actor-2", "waiting"]
+    assert "restoring, 77 to go" in frame
+
+
+def test_errors_and_the_note_are_shown() -> None:
+    failed = replace(snapshot(1), state=ApplicationState.ERROR, error="topic lines is gone")
+    frame = text(LiveView(), failed, 1.0, note="12 records in")
+    assert "ERROR" in frame
+    assert "topic lines is gone" in frame
+    assert "12 records in" in frame
