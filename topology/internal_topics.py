@@ -1,0 +1,190 @@
+"""Internal topics: how many partitions each needs, how it is configured, and that it stands before anyone reads it.
+
+Every host that runs an application for the first time asks here: the coordinator, and a backfill. The rules are Kafka
+Streams' (``RepartitionTopics``, ``CopartitionedTopicsEnforcer``, ``InternalTopicManager``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import InternalTopicError, MissingTopicError, TopologyError
+from penstock.common.topics import NewTopic
+from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
+from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+
+_EVERY = {"message.timestamp.type": "CreateTime"}
+_CHANGELOG = {**_EVERY, "cleanup.policy": "compact"}
+_REPARTITION = {**_EVERY, "cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(50 * 1024 * 1024)}
+
+
+class TopicAdmin(Protocol):
+    """What is asked of Kafka here; ``kafka``'s ``Admin`` has it."""
+
+    def topics(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """Create; one that exists already is left as it is."""
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """What an application needs of Kafka: its tasks, and the internal topics that must exist with their partitions."""
+
+    tasks: TaskPlan
+    internal: tuple[NewTopic, ...]
+
+
+def ensure_topics(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> TopicPlan:
+    """Create the internal topics that do not exist yet and return the plan. Idempotent.
+
+    Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), BrokerUnreachableError.
+    """
+    existing = admin.topics()
+    plan = plan_topics(topology, config, existing)
+    missing = [topic for topic in plan.internal if topic.name not in existing]
+    if missing:
+        admin.create_topics(missing)
+        # Another instance may have created them first, from an older topology.
+        _check_existing(plan.internal, admin.topics(), config)
+    return plan
+
+
+def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> TopicPlan:
+    """The plan, from the topics there are (name to number of partitions). Pure; raises as :func:`ensure_topics`."""
+    _check_external(topology, config, existing)
+    counts = _repartition_counts(topology, existing)
+    _copartition(topology, counts, existing)
+    application_id = config.application_id
+    names = {name: internal_topic(application_id, name) for name in topology.repartition_topics}
+    tasks = TaskPlan(
+        tuple(
+            SubtopologyTasks(
+                sub.id,
+                {names.get(topic, topic): _count(topic, counts, existing) for topic in _topics(sub)},
+                stateful=bool(sub.stores),
+            )
+            for sub in topology.subtopologies
+            if sub.sources
+        ),
+        frozenset(names.values()),
+    )
+    internal = (*_repartition_topics(names, counts, config), *_changelogs(topology, tasks, config))
+    _check_existing(internal, existing, config)
+    return TopicPlan(tasks, internal)
+
+
+def _topics(sub: Subtopology) -> list[str]:
+    return [topic for source in sub.sources for topic in source.topics]
+
+
+def _count(topic: str, counts: Mapping[str, int], existing: Mapping[str, int]) -> int:
+    return counts[topic] if topic in counts else existing[topic]
+
+
+def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
+    read = {topic for sub in topology.subtopologies for topic in _topics(sub)}
+    sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
+    written = {node.topic for node in sinks if isinstance(node.topic, str)}
+    missing = sorted((read | written) - set(topology.repartition_topics) - set(existing))
+    if not missing:
+        return
+    uses = ", ".join(f"{topic!r} ({'read' if topic in read else 'written'})" for topic in missing)
+    commands = "\n".join(
+        f"  kafka-topics.sh --bootstrap-server {config.bootstrap_servers} --create --topic {topic} --partitions 4"
+        for topic in missing
+    )
+    what = "topic does" if len(missing) == 1 else "topics do"
+    raise MissingTopicError(
+        f"application {config.application_id!r}: the {what} not exist: {uses}. Only internal topics are created by "
+        f"penstock; create yours first, for example with\n{commands}"
+    )
+
+
+def _repartition_counts(topology: Topology, existing: Mapping[str, int]) -> dict[str, int]:
+    """Partitions of each repartition topic: the user's number, or the largest count among the sources upstream."""
+    counts = {name: topic.partitions for name, topic in topology.repartition_topics.items() if topic.partitions}
+    upstream: dict[str, set[str]] = {name: set() for name in topology.repartition_topics}
+    for sub in topology.subtopologies:
+        for node in sub.nodes:
+            if isinstance(node, SinkNode) and isinstance(node.topic, str) and node.topic in upstream:
+                upstream[node.topic].update(_topics(sub))
+    while len(counts) < len(upstream):
+        known = counts.keys() | (existing.keys() - upstream.keys())
+        open_topics = [name for name in upstream if name not in counts]
+        # A topic that feeds itself in a circle takes the count of what enters the circle.
+        ready = [name for name in open_topics if upstream[name] and upstream[name] <= known]
+        ready = ready or [name for name in open_topics if upstream[name] & known]
+        if not ready:
+            raise TopologyError(
+                f"the number of partitions of repartition topic {open_topics[0]!r} cannot be computed: no topic with a "
+                "known number is upstream; give it one with Repartitioned.with_number_of_partitions"
+            )
+        for name in ready:
+            counts[name] = max(_count(topic, counts, existing) for topic in upstream[name] & known)
+    return counts
+
+
+def _copartition(topology: Topology, counts: dict[str, int], existing: Mapping[str, int]) -> None:
+    """Make every co-partition group agree. Raises TopologyError where topics or the user's numbers forbid it."""
+    for group in topology.copartition_groups:
+        external = {topic: existing[topic] for topic in sorted(group) if topic not in counts}
+        inner = sorted(topic for topic in group if topic in counts)
+        fixed = {topic: counts[topic] for topic in inner if topology.repartition_topics[topic].partitions}
+        if len(set(external.values())) > 1:
+            raise TopologyError(
+                f"topics that are joined must have equally many partitions: {_listed(external)}; recreate one of them "
+                "or send one side through repartition()"
+            )
+        bound = external or fixed
+        if len(set(bound.values()) | set(fixed.values())) > 1:
+            raise TopologyError(
+                "topics that are joined must have equally many partitions, and the numbers given to repartition() do "
+                f"not agree: {_listed({**external, **fixed})}"
+            )
+        agreed = max((bound or {topic: counts[topic] for topic in inner}).values(), default=0)
+        for topic in inner:
+            counts[topic] = agreed
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{topic!r} has {count}" for topic, count in counts.items())
+
+
+def _repartition_topics(
+    names: Mapping[str, str], counts: Mapping[str, int], config: StreamsConfig
+) -> Iterable[NewTopic]:
+    for name, full_name in names.items():
+        yield _new_topic(full_name, counts[name], config, _REPARTITION, {})
+
+
+def _changelogs(topology: Topology, tasks: TaskPlan, config: StreamsConfig) -> Iterable[NewTopic]:
+    count = {sub.id: sub.tasks for sub in tasks.subtopologies}
+    for sub in topology.subtopologies:
+        for store in sub.stores:
+            topic = changelog_topic(config.application_id, store)
+            if topic is not None and store.source_topic is None:
+                yield _new_topic(topic, count[sub.id], config, _CHANGELOG, store.topic_config)
+
+
+def _new_topic(
+    name: str, partitions: int, config: StreamsConfig, defaults: Mapping[str, str], own: Mapping[str, str]
+) -> NewTopic:
+    everywhere = {key: str(value) for key, value in config.client_entries("topic.").items()}
+    return NewTopic(name, partitions, config.replication_factor, {**defaults, **everywhere, **own})
+
+
+def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int], config: StreamsConfig) -> None:
+    for topic in internal:
+        there = existing.get(topic.name)
+        if there is not None and there != topic.partitions:
+            raise InternalTopicError(
+                f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: the "
+                "source topics or the topology have changed since it was created. Undo that change, or stop the "
+                f"application, delete the topic with what it holds (kafka-topics.sh --bootstrap-server "
+                f"{config.bootstrap_servers} --delete --topic {topic.name}), and start again"
+            )

@@ -1,0 +1,56 @@
+"""From partitions to tasks: which tasks an application has, what each reads, which of them an assignment owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from penstock.common.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True)
+class SubtopologyTasks:
+    """The tasks of one sub-topology. ``topics`` maps each topic it reads (name in Kafka) to its partition count."""
+
+    id: int
+    topics: Mapping[str, int]
+    stateful: bool = False
+
+    @property
+    def tasks(self) -> int:
+        """One task for each partition of the topic that has most."""
+        return max(self.topics.values())
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """All tasks of an application. A value: it changes only when a topic's number of partitions does."""
+
+    subtopologies: tuple[SubtopologyTasks, ...]
+    repartition_topics: frozenset[str] = field(default_factory=frozenset)
+
+    @cached_property
+    def partitions(self) -> dict[TaskId, frozenset[TopicPartition]]:
+        """What each task reads: partition ``p`` of every topic of its sub-topology that has one."""
+        return {
+            TaskId(sub.id, number): frozenset(
+                TopicPartition(topic, number) for topic, count in sub.topics.items() if number < count
+            )
+            for sub in self.subtopologies
+            for number in range(sub.tasks)
+        }
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that some task reads: what the group subscribes to."""
+        return tuple(sorted({topic for sub in self.subtopologies for topic in sub.topics}))
+
+    @cached_property
+    def stateful(self) -> frozenset[int]:
+        """The sub-topologies that have stores."""
+        return frozenset(sub.id for sub in self.subtopologies if sub.stateful)
+
+    def owned(self, assignment: Set[TopicPartition]) -> frozenset[TaskId]:
+        """The tasks all of whose partitions are in ``assignment``."""
+        return frozenset(task for task, partitions in self.partitions.items() if partitions <= assignment)
