@@ -1,0 +1,83 @@
+"""``penstock broker start|stop|status``: a real Kafka on this machine, for development."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.kafka.jars import KAFKA_VERSION
+from penstock.kafka.local_broker import DEFAULT_PORT, BrokerStatus, LocalBroker
+
+Port = Annotated[int, typer.Option(min=1, max=65_535, help="Where clients connect; three nodes take the next two too.")]
+Directory = Annotated[
+    Path | None,
+    typer.Option("--dir", help="Where data and logs lie. By default a folder of the user's, one for each port."),
+]
+
+broker_app = typer.Typer(help="A real Apache Kafka on this machine, for development.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``broker`` on the root."""
+    app.add_typer(broker_app, name="broker")
+
+
+@broker_app.command()
+def start(
+    port: Port = DEFAULT_PORT,
+    directory: Directory = None,
+    nodes: Annotated[int, typer.Option(help="How many nodes: 1 or 3.")] = 1,
+) -> None:
+    """Start it, fetching Kafka's jars the first time, and return when it answers. It goes on until it is stopped."""
+    began = time.monotonic()
+    status = LocalBroker(_directory(directory, port), port, nodes).start()
+    console = Console()
+    for note in status.notes:
+        console.print(note, style="yellow", soft_wrap=True)
+    console.print(
+        f"Kafka {KAFKA_VERSION} answers at {status.bootstrap_servers} after {time.monotonic() - began:.1f} s; "
+        f"its files are in {status.directory}",
+        soft_wrap=True,
+    )
+
+
+@broker_app.command()
+def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
+    """Stop it and keep its data. No error when it does not run."""
+    folder = _directory(directory, port)
+    stopped = folder.exists() and LocalBroker(folder).stop()
+    Console().print(
+        f"Stopped; its data stays in {folder}" if stopped else f"No broker runs in {folder}", soft_wrap=True
+    )
+
+
+@broker_app.command()
+def status(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
+    """Show its nodes. Exit code 0 when all of them run, else 1."""
+    found = LocalBroker(_directory(directory, port)).status()
+    if not found.nodes:
+        Console().print(f"No broker has been started in {found.directory}", soft_wrap=True)
+    else:
+        Console().print(_table(found))
+        Console().print(f"Files: {found.directory}", soft_wrap=True)
+    raise typer.Exit(0 if found.running else 1)
+
+
+def _table(found: BrokerStatus) -> Table:
+    table = Table("Node", "Address", "State", "Process")
+    for node in found.nodes:
+        lives = node.address.node_id in found.alive
+        state = "[green]running" if lives else "[red]died" if node.pid else "stopped"
+        process = str(node.pid) if lives else ""
+        table.add_row(str(node.address.node_id), f"127.0.0.1:{node.address.port}", state, process)
+    return table
+
+
+def _directory(given: Path | None, port: int) -> Path:
+    return given or platformdirs.user_data_path("penstock") / f"broker-{port}"
