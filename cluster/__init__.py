@@ -1,0 +1,1 @@
+"""Who runs what: the coordinator, its group membership, the assignor, internal topics, queries, ``KafkaStreams``."""

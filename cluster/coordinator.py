@@ -1,0 +1,339 @@
+"""The coordinator's decisions: events in, instructions out. No clock, no network, no randomness, no Ray.
+
+What holds whatever happens (``tests/cluster/test_coordinator_simulation.py`` plays it):
+
+- no two actors hold one task: a task moves only after the actor that had it confirmed its release or died;
+- an actor commits only under an assignment it has, and only partitions of tasks that it holds;
+- every task that the group gives to this cluster is running after finitely many events without a loss.
+
+The life of an actor::
+
+    StartActor ──> STARTING ──ActorUp──> UP <──> UP, assignment on its way ──StopActor──> STOPPING ──> gone
+                       └───────────────── ActorLost, from anywhere ─────────────────────────────────> gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.cluster.assignor import assign, wanted_actors
+from penstock.cluster.events import (
+    AcceptCommit,
+    ActorAssigned,
+    ActorFailed,
+    ActorLost,
+    ActorRecovered,
+    ActorReported,
+    ActorStopped,
+    ActorUp,
+    ApplicationFailed,
+    AssignTasks,
+    ClusterResized,
+    CommitRequested,
+    Event,
+    GroupAssigned,
+    Instruction,
+    KillActor,
+    RefuseCommit,
+    SetState,
+    SetTimer,
+    StartActor,
+    StopActor,
+    StopRequested,
+    Timer,
+    TimerFired,
+)
+from penstock.cluster.names import actor_id, actor_number
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.task_plan import TaskPlan
+
+GATHER_MS = 10_000
+"""So long do tasks wait for actors that start, before those that are up take them all."""
+CALM_MS = 60_000
+FIRST_BACKOFF_MS = 1_000
+LONGEST_BACKOFF_MS = 30_000
+
+_S = ApplicationState
+_MOVES: dict[ApplicationState, set[ApplicationState]] = {
+    _S.CREATED: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
+    _S.REBALANCING: {_S.RUNNING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
+    _S.RUNNING: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
+    # An actor may fail in its last commit: a stop that lost data must not look like a clean one.
+    _S.PENDING_SHUTDOWN: {_S.NOT_RUNNING, _S.PENDING_ERROR},
+    _S.PENDING_ERROR: {_S.ERROR},
+    _S.NOT_RUNNING: set(),
+    _S.ERROR: set(),
+}
+_LIVE = frozenset({_S.CREATED, _S.REBALANCING, _S.RUNNING})
+
+
+class _Phase(Enum):
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+
+
+@dataclass
+class _Actor:
+    """``issued`` was sent last, under ``epoch``; ``held`` is what the actor may still work on; ``confirmed`` is the
+    last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it did not yet report."""
+
+    phase: _Phase
+    epoch: int = 0
+    confirmed: int = 0
+    issued: frozenset[TaskId] = frozenset()
+    held: frozenset[TaskId] = frozenset()
+    running: frozenset[TaskId] = frozenset()
+    unsure: bool = False
+
+    @property
+    def settled(self) -> bool:
+        return self.phase is _Phase.UP and self.epoch == self.confirmed and not self.unsure
+
+
+class Coordinator:
+    """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
+
+    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int, first_actor: int = 1) -> None:
+        self._plan = plan
+        self._tasks_per_actor = tasks_per_actor
+        self._next_epoch = first_epoch
+        self._next_actor = first_actor
+        self._actors: dict[str, _Actor] = {}
+        self._assignment: frozenset[TopicPartition] | None = None
+        self._owned: frozenset[TaskId] = frozenset()
+        self._target: dict[TaskId, str] = {}
+        self._cpus: int | None = None
+        self._losses = 0
+        self._backing_off = False
+        self._gathering = False
+        self._out: list[Instruction] = []
+        self.state = ApplicationState.CREATED
+        self.error: str | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            GroupAssigned: self._group_assigned,
+            ClusterResized: self._cluster_resized,
+            ActorRecovered: self._actor_recovered,
+            ActorUp: self._actor_up,
+            ActorAssigned: self._actor_assigned,
+            ActorReported: self._actor_reported,
+            ActorStopped: self._actor_stopped,
+            ActorLost: self._actor_lost,
+            ActorFailed: self._actor_failed,
+            ApplicationFailed: self._application_failed,
+            CommitRequested: self._commit_requested,
+            StopRequested: self._stop_requested,
+            TimerFired: self._timer_fired,
+        }
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
+        self._handlers[type(event)](event)
+        if not isinstance(event, CommitRequested):
+            self._reconcile()
+        out, self._out = self._out, []
+        return out
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch given out."""
+        return self._next_epoch - 1
+
+    @property
+    def placement(self) -> dict[TaskId, str]:
+        """Task to the actor that works on it, as far as it was told to."""
+        return {task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned}
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Every actor that is not gone."""
+        return tuple(self._actors)
+
+    # ---- events ----
+
+    def _group_assigned(self, event: GroupAssigned) -> None:
+        self._assignment = event.partitions
+        self._owned = self._plan.owned(event.partitions)
+
+    def _cluster_resized(self, event: ClusterResized) -> None:
+        self._cpus = event.cpus
+
+    def _actor_recovered(self, event: ActorRecovered) -> None:
+        self._actors[event.actor_id] = _Actor(
+            _Phase.UP, event.epoch, event.epoch, event.tasks, event.tasks, unsure=True
+        )
+        self._target.update(dict.fromkeys(event.tasks, event.actor_id))
+        self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
+        self._next_epoch = max(self._next_epoch, event.epoch + 1)
+
+    def _actor_up(self, event: ActorUp) -> None:
+        actor = self._actors.get(event.actor_id)
+        if actor is not None and actor.phase is _Phase.STARTING:
+            actor.phase = _Phase.UP
+
+    def _actor_assigned(self, event: ActorAssigned) -> None:
+        actor = self._actors.get(event.actor_id)
+        if actor is not None and actor.phase is _Phase.UP and event.epoch == actor.epoch:
+            actor.confirmed, actor.held, actor.unsure = event.epoch, actor.issued, False
+
+    def _actor_reported(self, event: ActorReported) -> None:
+        actor = self._actors.get(event.actor_id)
+        if actor is not None:
+            actor.running = event.running
+
+    def _actor_stopped(self, event: ActorStopped) -> None:
+        self._forget(event.actor_id)
+
+    def _actor_lost(self, event: ActorLost) -> None:
+        actor = self._actors.get(event.actor_id)
+        self._forget(event.actor_id)
+        if actor is None or actor.phase is _Phase.STOPPING or self.state not in _LIVE:
+            return
+        self._losses += 1
+        self._out.append(SetTimer(Timer.CALM, CALM_MS))
+        if self._losses > 1 and not self._backing_off:
+            delay = min(FIRST_BACKOFF_MS << min(self._losses - 2, 16), LONGEST_BACKOFF_MS)
+            self._backing_off = True
+            self._out.append(SetTimer(Timer.RESTART, delay))
+
+    def _actor_failed(self, event: ActorFailed) -> None:
+        if event.actor_id not in self._actors:
+            return
+        # Its loop has ended without a commit; nothing is left that it could end in good order.
+        self._forget(event.actor_id)
+        self._out.append(KillActor(event.actor_id))
+        self._fail(event.error)
+
+    def _application_failed(self, event: ApplicationFailed) -> None:
+        self._fail(event.error)
+
+    def _commit_requested(self, event: CommitRequested) -> None:
+        reason = self._objection(event.request)
+        self._out.append(AcceptCommit(event.request) if reason is None else RefuseCommit(event.request, reason))
+
+    def _stop_requested(self, _: StopRequested) -> None:
+        if self.state in _LIVE:
+            self._set_state(ApplicationState.PENDING_SHUTDOWN)
+
+    def _timer_fired(self, event: TimerFired) -> None:
+        if event.timer is Timer.GATHER:
+            self._gathering = False
+        elif event.timer is Timer.RESTART:
+            self._backing_off = False
+        else:
+            self._losses = 0
+
+    # ---- decisions ----
+
+    def _objection(self, request: CommitRequest) -> str | None:
+        actor = self._actors.get(request.actor_id)
+        if actor is None:
+            return f"actor {request.actor_id} is no longer part of the application"
+        if not actor.confirmed <= request.epoch <= actor.epoch:
+            return f"assignment {request.epoch} has passed; {actor.epoch} is current"
+        held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
+        if foreign := sorted(set(request.offsets) - held):
+            return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
+        if lost := sorted(set(request.offsets) - (self._assignment or frozenset())):
+            return f"partition {lost[0]} is not assigned to this cluster"
+        return None
+
+    def _fail(self, error: str) -> None:
+        if self.state in _LIVE or self.state is ApplicationState.PENDING_SHUTDOWN:
+            self._set_state(ApplicationState.PENDING_ERROR, error)
+
+    def _reconcile(self) -> None:
+        if self.state in _LIVE:
+            if self._assignment is None or self._cpus is None:
+                return
+            self._size()
+            self._place()
+            self._issue()
+            self._judge()
+        elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
+            for name in list(self._actors):
+                self._end(name)
+            if not self._actors:
+                failed = self.state is ApplicationState.PENDING_ERROR
+                self._set_state(ApplicationState.ERROR if failed else ApplicationState.NOT_RUNNING)
+
+    def _size(self) -> None:
+        """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
+        wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
+        staying = [name for name, actor in self._actors.items() if actor.phase is not _Phase.STOPPING]
+        by_worth = sorted(
+            staying, key=lambda name: (self._actors[name].phase is _Phase.UP, len(self._actors[name].held))
+        )
+        for name in by_worth[: max(0, len(staying) - wanted)]:
+            self._end(name)
+        if self._backing_off:
+            return
+        for _ in range(wanted - len(staying)):
+            name = actor_id(self._next_actor)
+            self._next_actor += 1
+            self._actors[name] = _Actor(_Phase.STARTING)
+            self._out.append(StartActor(name))
+            if not self._gathering:
+                self._gathering = True
+                self._out.append(SetTimer(Timer.GATHER, GATHER_MS))
+
+    def _place(self) -> None:
+        """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
+        up = [name for name, actor in self._actors.items() if actor.phase is _Phase.UP]
+        starting = any(actor.phase is _Phase.STARTING for actor in self._actors.values())
+        self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
+        if not starting and not self._backing_off:
+            self._gathering = False
+        elif self._gathering or self._backing_off:
+            return
+        self._target = assign(self._owned, up, self._target, self._plan.stateful)
+
+    def _issue(self) -> None:
+        """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
+        unsure = any(actor.unsure for actor in self._actors.values())
+        for name, actor in self._actors.items():
+            if actor.phase is not _Phase.UP or actor.epoch != actor.confirmed:
+                continue
+            elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
+            meant = {task for task, target in self._target.items() if target == name} - elsewhere
+            tasks = frozenset(meant & actor.held if unsure else meant)
+            if tasks != actor.issued or actor.unsure:
+                actor.epoch, actor.issued, actor.held = self._next_epoch, tasks, actor.held | tasks
+                actor.running &= tasks
+                self._next_epoch += 1
+                self._out.append(AssignTasks(name, actor.epoch, tasks))
+
+    def _judge(self) -> None:
+        """RUNNING when each task that the group gives runs where it belongs, else REBALANCING."""
+        running = {task for actor in self._actors.values() if actor.settled for task in actor.running & actor.issued}
+        done = running >= self._owned
+        state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
+        if self.state is ApplicationState.CREATED and done:
+            self._set_state(ApplicationState.REBALANCING)
+        if state is not self.state:
+            self._set_state(state)
+
+    def _end(self, name: str) -> None:
+        """Stop an actor: one that still starts has nothing to commit."""
+        actor = self._actors[name]
+        if actor.phase is _Phase.STARTING:
+            self._forget(name)
+            self._out.append(KillActor(name))
+        elif actor.phase is _Phase.UP:
+            actor.phase = _Phase.STOPPING
+            self._out.append(StopActor(name))
+
+    def _forget(self, name: str) -> None:
+        self._actors.pop(name, None)
+
+    def _set_state(self, state: ApplicationState, error: str | None = None) -> None:
+        if state not in _MOVES[self.state]:
+            raise ApplicationStateError(f"an application cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self.error = error or self.error
+        self._out.append(SetState(state, self.error))

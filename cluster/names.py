@@ -1,0 +1,50 @@
+"""What the actors of an application are called in Ray."""
+
+from __future__ import annotations
+
+NAMESPACE = "penstock"
+"""The Ray namespace that every named actor of penstock lives in."""
+
+_COORDINATOR = "coordinator"
+
+
+def coordinator_name(application_id: str) -> str:
+    """The coordinator of an application."""
+    return f"penstock/{application_id}/{_COORDINATOR}"
+
+
+def stream_actor_name(application_id: str, actor_id: str) -> str:
+    """A stream actor; ``actor_id`` is ``stream/<n>``."""
+    return f"penstock/{application_id}/{actor_id}"
+
+
+def http_actor_name(application_id: str) -> str:
+    """The actor that hosts the HTTP server."""
+    return f"penstock/{application_id}/http"
+
+
+def actor_id(number: int) -> str:
+    """The id of the stream actor that was started as the ``number``-th."""
+    return f"stream/{number}"
+
+
+def actor_number(identifier: str) -> int:
+    """The contrary of :func:`actor_id`. Raises ValueError for anything else."""
+    kind, _, number = identifier.partition("/")
+    if kind != "stream":
+        raise ValueError(f"not the id of a stream actor: {identifier!r}")
+    return int(number)
+
+
+def application_of(name: str) -> str | None:
+    """The application whose coordinator is called ``name``; None for any other name."""
+    head, _, rest = name.partition("/")
+    application_id, _, kind = rest.partition("/")
+    return application_id if head == "penstock" and kind == _COORDINATOR else None
+
+
+def stream_actor_id(name: str, application_id: str) -> str | None:
+    """The actor id behind ``name`` if that is a stream actor of the application; None for any other name."""
+    prefix = f"penstock/{application_id}/"
+    identifier = name.removeprefix(prefix)
+    return identifier if name.startswith(prefix) and identifier.startswith("stream/") else None

@@ -1,0 +1,282 @@
+"""The coordinator's decisions, one rule at a time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+
+from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.cluster.coordinator import LONGEST_BACKOFF_MS, Coordinator
+from penstock.cluster.events import (
+    AcceptCommit,
+    ActorAssigned,
+    ActorFailed,
+    ActorLost,
+    ActorRecovered,
+    ActorReported,
+    ActorStopped,
+    ActorUp,
+    ApplicationFailed,
+    AssignTasks,
+    ClusterResized,
+    CommitRequested,
+    Event,
+    GroupAssigned,
+    Instruction,
+    KillActor,
+    RefuseCommit,
+    SetState,
+    SetTimer,
+    StartActor,
+    StopActor,
+    StopRequested,
+    Timer,
+    TimerFired,
+)
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+
+T = TypeVar("T")
+PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 4}), SubtopologyTasks(1, {"words": 2, "stops": 1}, stateful=True)))
+ALL = frozenset(partition for partitions in PLAN.partitions.values() for partition in partitions)
+TASKS = frozenset(PLAN.partitions)
+
+
+class Play:
+    """A coordinator and the instructions it gave."""
+
+    def __init__(self, tasks_per_actor: int | None = None) -> None:
+        self.machine = Coordinator(PLAN, tasks_per_actor, first_epoch=10)
+        self.last: list[Instruction] = []
+
+    def __call__(self, *events: Event) -> list[Instruction]:
+        self.last = [instruction for event in events for instruction in self.machine.handle(event)]
+        return self.last
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [instruction for instruction in self.last if isinstance(instruction, kind)]
+
+    def confirm(self) -> list[Instruction]:
+        return self(*(ActorAssigned(it.actor_id, it.epoch) for it in self.of(AssignTasks)))
+
+    def running(self, cpus: int = 2) -> dict[str, frozenset[TaskId]]:
+        """Bring the application up; what each actor has."""
+        self(ClusterResized(cpus), GroupAssigned(ALL))
+        self(*(ActorUp(start.actor_id) for start in self.of(StartActor)))
+        given = {it.actor_id: it.tasks for it in self.of(AssignTasks)}
+        self.confirm()
+        self(*(ActorReported(name, tasks) for name, tasks in given.items()))
+        assert self.machine.state is ApplicationState.RUNNING
+        return given
+
+
+@pytest.fixture
+def play() -> Play:
+    return Play()
+
+
+def offsets(*tasks: TaskId) -> dict[TopicPartition, tuple[int, str]]:
+    return {partition: (1, "") for task in tasks for partition in PLAN.partitions[task]}
+
+
+def test_nothing_starts_before_both_the_assignment_and_the_cpus_are_known(play: Play) -> None:
+    assert play(GroupAssigned(ALL)) == []
+    assert [it.actor_id for it in (play(ClusterResized(2)), play.of(StartActor))[1]] == ["stream/1", "stream/2"]
+    assert play.machine.state is ApplicationState.REBALANCING
+
+
+def test_a_task_is_owned_only_with_all_its_partitions() -> None:
+    without = ALL - {TopicPartition("stops", 0)}
+    assert PLAN.owned(without) == TASKS - {TaskId(1, 0)}
+
+
+def test_tasks_wait_for_all_actors_that_start(play: Play) -> None:
+    play(ClusterResized(2), GroupAssigned(ALL))
+    assert play(ActorUp("stream/1")) == []
+    play(ActorUp("stream/2"))
+    assert sorted(len(it.tasks) for it in play.of(AssignTasks)) == [3, 3]
+
+
+def test_after_the_wait_those_that_are_up_take_all_and_a_late_one_gets_its_share_only_once_released(play: Play) -> None:
+    play(ClusterResized(2), GroupAssigned(ALL), ActorUp("stream/1"))
+    play(TimerFired(Timer.GATHER))
+    (everything,) = play.of(AssignTasks)
+    assert everything.tasks == TASKS
+    play.confirm()
+    play(ActorUp("stream/2"))
+    (less,) = play.of(AssignTasks)
+    assert less.actor_id == "stream/1"
+    assert len(less.tasks) == 3
+    play.confirm()
+    (moved,) = play.of(AssignTasks)
+    assert moved.actor_id == "stream/2"
+    assert moved.tasks == TASKS - less.tasks
+
+
+def test_running_means_every_task_reported_as_running(play: Play) -> None:
+    play(ClusterResized(1), GroupAssigned(ALL), ActorUp("stream/1"))
+    play.confirm()
+    play(ActorReported("stream/1", TASKS - {TaskId(0, 0)}))
+    assert play.machine.state is ApplicationState.REBALANCING
+    assert play(ActorReported("stream/1", TASKS)) == [SetState(ApplicationState.RUNNING)]
+
+
+def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) -> None:
+    given = play.running()
+    play(ActorLost("stream/1", "killed"))
+    assert play.of(StartActor) == [StartActor("stream/3")]
+    assert play.machine.state is ApplicationState.REBALANCING
+    assert play.of(AssignTasks) == []
+    play(ActorUp("stream/3"))
+    (assigned,) = play.of(AssignTasks)
+    assert (assigned.actor_id, assigned.tasks) == ("stream/3", given["stream/1"])
+
+
+def test_repeated_losses_wait_longer_and_longer_but_not_for_ever(play: Play) -> None:
+    play.running(cpus=1)
+    delays = []
+    for _ in range(12):
+        (name,) = play.machine.actors
+        play(ActorUp(name), ActorLost(name, "killed"))
+        waits = [timer.delay_ms for timer in play.of(SetTimer) if timer.timer is Timer.RESTART]
+        if waits:
+            assert play.of(StartActor) == []
+            delays += waits
+            play(TimerFired(Timer.RESTART))
+        assert len(play.of(StartActor)) == 1
+    assert delays[:4] == [1_000, 2_000, 4_000, 8_000]
+    assert max(delays) == LONGEST_BACKOFF_MS
+
+
+def test_calm_forgets_the_losses(play: Play) -> None:
+    play.running(cpus=1)
+    for _ in range(3):
+        (name,) = play.machine.actors
+        play(ActorLost(name, "killed"), TimerFired(Timer.CALM))
+        assert len(play.of(StartActor)) == 1
+
+
+def test_a_commit_is_accepted_under_the_current_assignment(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    epoch = play.machine._actors["stream/1"].epoch
+    request = CommitRequest("stream/1", epoch, offsets(task))
+    assert play(CommitRequested(request)) == [AcceptCommit(request)]
+
+
+def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused(play: Play) -> None:
+    given = play.running()
+    epoch = play.machine._actors["stream/1"].epoch
+    mine, other = next(iter(given["stream/1"])), next(iter(given["stream/2"]))
+    for request, why in [
+        (CommitRequest("stream/1", epoch - 1, offsets(mine)), "has passed"),
+        (CommitRequest("stream/9", epoch, offsets(mine)), "no longer part"),
+        (CommitRequest("stream/1", epoch, offsets(mine, other)), "is not read by a task"),
+    ]:
+        (refusal,) = play(CommitRequested(request))
+        assert isinstance(refusal, RefuseCommit)
+        assert why in refusal.reason
+
+
+def test_what_an_actor_releases_it_may_commit_until_it_confirmed_and_never_after(play: Play) -> None:
+    given = play.running(cpus=1)
+    old = play.machine._actors["stream/1"].epoch
+    play(ClusterResized(2))
+    play(ActorUp("stream/2"))
+    (less,) = play.of(AssignTasks)
+    released = next(iter(given["stream/1"] - less.tasks))
+    for epoch in (old, less.epoch):
+        (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))
+        assert isinstance(answer, AcceptCommit)
+    play(ActorAssigned("stream/1", less.epoch))
+    for epoch in (old, less.epoch):
+        (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))
+        assert isinstance(answer, RefuseCommit)
+
+
+def test_commits_for_partitions_that_the_group_took_away_are_refused(play: Play) -> None:
+    given = play.running(cpus=1)
+    epoch = play.machine._actors["stream/1"].epoch
+    play(GroupAssigned(ALL - PLAN.partitions[TaskId(0, 0)]))
+    assert TaskId(0, 0) in given["stream/1"]
+    (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(TaskId(0, 0)))))
+    assert isinstance(answer, RefuseCommit)
+    assert "not assigned to this cluster" in answer.reason
+
+
+def test_a_late_confirmation_of_an_older_assignment_releases_nothing(play: Play) -> None:
+    play.running(cpus=1)
+    play(ClusterResized(2))
+    play(ActorUp("stream/2"))
+    (less,) = play.of(AssignTasks)
+    assert play(ActorAssigned("stream/1", less.epoch - 1)) == []
+
+
+def test_fewer_cpus_stop_an_actor_and_its_tasks_move_only_when_it_has_stopped(play: Play) -> None:
+    given = play.running()
+    play(ClusterResized(1))
+    (stop,) = play.of(StopActor)
+    assert play.of(AssignTasks) == []
+    play(ActorStopped(stop.actor_id))
+    (more,) = play.of(AssignTasks)
+    assert more.tasks == TASKS
+    assert more.actor_id != stop.actor_id
+    assert stop.actor_id in given
+
+
+def test_a_stop_ends_every_actor_and_then_the_application(play: Play) -> None:
+    play.running()
+    play(StopRequested())
+    assert {stop.actor_id for stop in play.of(StopActor)} == {"stream/1", "stream/2"}
+    play(ActorStopped("stream/1"))
+    assert play.machine.state is ApplicationState.PENDING_SHUTDOWN
+    assert play(ActorLost("stream/2", "killed")) == [SetState(ApplicationState.NOT_RUNNING)]
+    assert play(StopRequested()) == []
+
+
+def test_a_stop_during_the_start_kills_what_has_nothing_to_commit(play: Play) -> None:
+    play(ClusterResized(2), GroupAssigned(ALL), StopRequested())
+    assert {kill.actor_id for kill in play.of(KillActor)} == {"stream/1", "stream/2"}
+    assert play.machine.state is ApplicationState.NOT_RUNNING
+    assert play(ActorUp("stream/1")) == []
+
+
+def test_a_failed_task_stops_the_others_with_a_commit_and_ends_in_error_with_its_text(play: Play) -> None:
+    play.running()
+    play(ActorFailed("stream/1", "ValueError: bad"))
+    assert play.of(KillActor) == [KillActor("stream/1")]
+    assert play.of(StopActor) == [StopActor("stream/2")]
+    assert play.machine.state is ApplicationState.PENDING_ERROR
+    assert play(ActorStopped("stream/2")) == [SetState(ApplicationState.ERROR, "ValueError: bad")]
+
+
+def test_an_actor_that_fails_while_it_stops_makes_the_stop_an_error(play: Play) -> None:
+    play.running()
+    play(StopRequested(), ActorStopped("stream/2"), ActorFailed("stream/1", "boom"))
+    assert play.machine.state is ApplicationState.ERROR
+
+
+def test_a_failure_of_what_all_depend_on_ends_in_error(play: Play) -> None:
+    play(ApplicationFailed("topic gone"))
+    assert (play.machine.state, play.machine.error) == (ApplicationState.ERROR, "topic gone")
+
+
+def test_after_a_restart_living_actors_keep_their_tasks_and_nothing_else_moves_until_they_confirm(play: Play) -> None:
+    mine = frozenset({TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)})
+    play(ActorRecovered("stream/4", 77, mine), ClusterResized(2), GroupAssigned(ALL))
+    assert play.of(StartActor) == [StartActor("stream/5")]
+    play(ActorUp("stream/5"))
+    assert play.of(AssignTasks) == []
+    play(ActorAssigned("stream/4", 78))
+    (rest,) = play.of(AssignTasks)
+    assert (rest.actor_id, rest.tasks) == ("stream/5", TASKS - mine)
+    assert rest.epoch > 78
+
+
+def test_no_task_of_ours_is_a_running_application_without_actors(play: Play) -> None:
+    play.running()
+    play(GroupAssigned(frozenset()))
+    play(ActorStopped("stream/1"), ActorStopped("stream/2"))
+    assert play.machine.actors == ()
+    assert play.machine.state is ApplicationState.RUNNING

@@ -1,0 +1,175 @@
+"""Internal topics: counts, configurations, and what is said when topics are missing or do not fit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import InternalTopicError, MissingTopicError, TopologyError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.topology.graph import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
+from penstock.topology.internal_topics import ensure_topics, plan_topics
+
+COUNTS: StoreBuilder[str, int] = StoreBuilder(
+    "counts", StoreKind.TIMESTAMPED_KEY_VALUE, topic_config={"segment.ms": "7"}
+)
+
+
+def config(**entries: object) -> StreamsConfig:
+    return StreamsConfig.of({"application.id": "app", **entries})
+
+
+def source(*topics: str, internal: bool = False) -> SourceNode:
+    return SourceNode(f"from-{topics[0]}", topics, internal=internal)
+
+
+def sink(topic: str, parent: SourceNode, internal: bool = False) -> SinkNode:
+    return SinkNode(f"to-{topic}", (parent.name,), topic, internal=internal)
+
+
+def chain(*hops: str, repartition: Mapping[str, int | None], groups: Iterable[Iterable[str]] = ()) -> Topology:
+    """Sub-topologies that each read one topic and write the next; the last one counts."""
+    subs = []
+    for number, (read, write) in enumerate(itertools.pairwise(hops)):
+        node = source(*read.split("+"), internal=read in repartition)
+        last = number == len(hops) - 2
+        subs.append(Subtopology(number, (node, sink(write, node, write in repartition)), (COUNTS,) if last else ()))
+    return Topology(
+        tuple(subs),
+        {name: RepartitionTopic(name, count) for name, count in repartition.items()},
+        tuple(frozenset(group) for group in groups),
+    )
+
+
+WORD_COUNT = chain("lines", "words-repartition", "out", repartition={"words-repartition": None})
+
+
+def test_word_count_has_a_repartition_topic_and_a_changelog_with_as_many_partitions_as_the_source() -> None:
+    plan = plan_topics(WORD_COUNT, config(), {"lines": 3, "out": 1})
+    assert {topic.name: topic.partitions for topic in plan.internal} == {
+        "app-words-repartition": 3,
+        "app-counts-changelog": 3,
+    }
+    assert plan.tasks.topics == ("app-words-repartition", "lines")
+    assert plan.tasks.repartition_topics == {"app-words-repartition"}
+    assert plan.tasks.stateful == {1}
+    assert plan.tasks.partitions[TaskId(1, 2)] == {TopicPartition("app-words-repartition", 2)}
+
+
+def test_internal_topics_are_configured_as_kafka_streams_does_it() -> None:
+    plan = plan_topics(WORD_COUNT, config(), {"lines": 3, "out": 1})
+    repartition, changelog = plan.internal
+    assert repartition.config == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "segment.bytes": "52428800",
+        "message.timestamp.type": "CreateTime",
+    }
+    assert changelog.config == {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime", "segment.ms": "7"}
+    assert repartition.replication_factor == changelog.replication_factor == -1
+
+
+def test_topic_entries_go_to_every_internal_topic_and_a_stores_own_go_last() -> None:
+    entries = {"topic.segment.ms": 5, "topic.retention.ms": 9, "replication.factor": 3}
+    repartition, changelog = plan_topics(WORD_COUNT, config(**entries), {"lines": 3, "out": 1}).internal
+    assert (repartition.config["segment.ms"], repartition.config["retention.ms"]) == ("5", "9")
+    assert changelog.config["segment.ms"] == "7"
+    assert repartition.replication_factor == 3
+
+
+def test_counts_travel_along_a_chain_and_stop_at_a_number_of_the_user() -> None:
+    topology = chain("in", "a", "b", "c", "out", repartition={"c": None, "b": 5, "a": None})
+    plan = plan_topics(topology, config(), {"in": 2, "out": 1})
+    assert {topic.name: topic.partitions for topic in plan.internal} == {
+        "app-a": 2,
+        "app-b": 5,
+        "app-c": 5,
+        "app-counts-changelog": 5,
+    }
+
+
+def test_a_repartition_topic_takes_the_largest_count_of_its_sources() -> None:
+    topology = chain("x+y", "r", "out", repartition={"r": None})
+    assert plan_topics(topology, config(), {"x": 2, "y": 7, "out": 1}).internal[0].partitions == 7
+
+
+def test_joined_external_topics_must_have_equally_many_partitions() -> None:
+    topology = chain("x+y", "out", repartition={}, groups=[("x", "y")])
+    with pytest.raises(TopologyError, match="equally many partitions: 'x' has 2, 'y' has 3"):
+        plan_topics(topology, config(), {"x": 2, "y": 3, "out": 1})
+
+
+def test_a_repartition_topic_adopts_the_count_of_the_external_topic_it_is_joined_with() -> None:
+    first = source("in")
+    joined = (source("r", internal=True), source("table"))
+    topology = Topology(
+        (Subtopology(0, (first, sink("r", first, internal=True))), Subtopology(1, (*joined,))),
+        {"r": RepartitionTopic("r")},
+        (frozenset({"r", "table"}),),
+    )
+    assert plan_topics(topology, config(), {"in": 8, "table": 3}).internal[0].partitions == 3
+    fixed = Topology(topology.subtopologies, {"r": RepartitionTopic("r", 4)}, topology.copartition_groups)
+    with pytest.raises(TopologyError, match="do not agree: 'table' has 3, 'r' has 4"):
+        plan_topics(fixed, config(), {"in": 8, "table": 3})
+
+
+def test_a_missing_topic_is_named_with_its_use_and_how_to_create_it() -> None:
+    with pytest.raises(MissingTopicError) as caught:
+        plan_topics(WORD_COUNT, config(), {"out": 1})
+    assert "'lines' (read)" in str(caught.value)
+    assert "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic lines" in str(caught.value)
+    with pytest.raises(MissingTopicError, match=r"'lines' \(read\), 'out' \(written\)"):
+        plan_topics(WORD_COUNT, config(), {})
+
+
+class Topics:
+    """The part of an Admin that creates topics."""
+
+    def __init__(self, existing: Mapping[str, int]) -> None:
+        self.existing = dict(existing)
+        self.created: list[str] = []
+
+    def topics(self) -> dict[str, int]:
+        return dict(self.existing)
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        for topic in topics:
+            self.created.append(topic.name)
+            self.existing[topic.name] = topic.partitions
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        raise AssertionError("nothing is deleted")
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        raise AssertionError("nothing is deleted")
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {}
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        return {}
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        raise AssertionError("nothing is committed")
+
+    def group_members(self, group: str) -> int:
+        return 0
+
+
+def test_only_what_is_missing_is_created() -> None:
+    admin = Topics({"lines": 3, "out": 1, "app-counts-changelog": 3})
+    ensure_topics(WORD_COUNT, config(), admin)
+    ensure_topics(WORD_COUNT, config(), admin)
+    assert admin.created == ["app-words-repartition"]
+
+
+def test_an_internal_topic_of_the_wrong_size_is_refused() -> None:
+    admin = Topics({"lines": 3, "out": 1, "app-counts-changelog": 4})
+    with pytest.raises(InternalTopicError, match="'app-counts-changelog' has 4 partitions, but the topology needs 3"):
+        ensure_topics(WORD_COUNT, config(), admin)
+    assert admin.created == []
