@@ -23,6 +23,21 @@ PREFIXES = ("consumer.", "producer.", "admin.", "topic.")
 OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
 
 
+def optimizations(value: object) -> frozenset[str]:
+    """The optimisations that ``topology.optimization`` turns on: ``none``, ``all`` or a comma list of their names.
+
+    Raises ValueError for an unknown one.
+    """
+    if isinstance(value, frozenset):
+        return value
+    names = {name.strip() for name in str(value).split(",")} - {"none", ""}
+    if "all" in names:
+        return OPTIMIZATIONS
+    if unknown := names - OPTIMIZATIONS:
+        raise ValueError(f"{', '.join(sorted(unknown))}: allowed are none, all, {', '.join(sorted(OPTIMIZATIONS))}")
+    return frozenset(names)
+
+
 class StreamsConfig(BaseModel):
     """A checked configuration. Build it with :meth:`of`; the fields' aliases are the keys a user writes."""
 
@@ -84,11 +99,4 @@ class StreamsConfig(BaseModel):
     @field_validator("topology_optimization", mode="before")
     @classmethod
     def _optimizations(cls, value: object) -> frozenset[str]:
-        if isinstance(value, frozenset):
-            return value
-        names = {name.strip() for name in str(value).split(",")} - {"none", ""}
-        if "all" in names:
-            return OPTIMIZATIONS
-        if unknown := names - OPTIMIZATIONS:
-            raise ValueError(f"{', '.join(sorted(unknown))}: allowed are none, all, {', '.join(sorted(OPTIMIZATIONS))}")
-        return frozenset(names)
+        return optimizations(value)

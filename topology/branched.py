@@ -1,0 +1,112 @@
+"""``split``: routing the records of a stream to branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.topology.arity import checked_callable
+from penstock.topology.logical import Operation
+from penstock.topology.naming import checked_name
+from penstock.topology.operators import Branch, PassThrough
+from penstock.topology.stream_base import NameLike, Place
+
+if TYPE_CHECKING:
+    from penstock.topology.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Branched(Generic[K, V]):
+    """What becomes of a branch. Mirrors ``Branched``.
+
+    ``name`` ends the branch's name, which begins with that of ``split``. With a ``function`` of the branch, its result
+    stands in the result of ``split`` (nothing, if it returns None); with a ``consumer`` nothing does.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[K, V]], object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            checked_name(self.name, "name of a branch")
+        for what in ("function", "consumer"):
+            if (chain := getattr(self, what)) is not None:
+                checked_callable(chain, f"Branched: {what}")
+
+    @staticmethod
+    def as_(name: str) -> Branched[Any, Any]:
+        """The end of the branch's name."""
+        return Branched(name)
+
+    @staticmethod
+    def with_function(
+        function: Callable[[KStream[K, V]], KStream[Any, Any] | None], name: str | None = None
+    ) -> Branched[K, V]:
+        """Go on with the branch right here; its result is what ``function`` returns."""
+        return Branched(name, function=function)
+
+    @staticmethod
+    def with_consumer(consumer: Callable[[KStream[K, V]], object], name: str | None = None) -> Branched[K, V]:
+        """Go on with the branch right here and keep nothing of it."""
+        return Branched(name, consumer=consumer)
+
+    def with_name(self, name: str) -> Branched[K, V]:
+        """The same with a name."""
+        return replace(self, name=name)
+
+
+class BranchedKStream(Generic[K, V]):
+    """A stream that is being split. Mirrors ``BranchedKStream``; made by :meth:`KStream.split`.
+
+    Each record goes to the first branch whose predicate holds, else to the default branch, else nowhere. End with
+    :meth:`default_branch` or :meth:`no_default_branch`: both return the branches by name, which is the name of the
+    split followed by the branch's own or by its number (from 1; the default branch is 0).
+    """
+
+    def __init__(self, place: Place, named: NameLike | None, stream: type[KStream[K, V]]) -> None:
+        self._place = place
+        self._stream = stream
+        self._name = place.name(named, "KSTREAM-BRANCH-")
+        self._predicates: list[Callable[[Any, Any], bool]] = []
+        self._children: list[str] = []
+        self._branches: dict[str, KStream[K, V]] = {}
+        self._node = Operation(self._name, lambda: Branch(tuple(self._predicates), tuple(self._children)))
+        place.graph.add(self._node, place.node)
+
+    def branch(
+        self, predicate: Callable[[K, V], bool], branched: Branched[K, V] | None = None
+    ) -> BranchedKStream[K, V]:
+        """One more branch: records for which ``predicate(key, value)`` is the first to be true. Mirrors ``branch``."""
+        checked_callable(predicate, "branch: predicate")
+        self._predicates.append(predicate)
+        self._add(branched or Branched(), len(self._predicates))
+        return self
+
+    def default_branch(self, branched: Branched[K, V] | None = None) -> dict[str, KStream[K, V]]:
+        """End with a branch for all other records. Mirrors ``defaultBranch``."""
+        self._add(branched or Branched(), 0)
+        return dict(self._branches)
+
+    def no_default_branch(self) -> dict[str, KStream[K, V]]:
+        """End without one: all other records are dropped. Mirrors ``noDefaultBranch``."""
+        return dict(self._branches)
+
+    def _add(self, how: Branched[K, V], number: int) -> None:
+        name = checked_name(self._name + (str(number) if how.name is None else how.name), "name of a branch")
+        self._children.append(name)
+        # The number is used up although the name holds none, as in Kafka Streams.
+        self._place.graph.names.processor(name)
+        node = Operation(name, PassThrough)
+        self._place.graph.add(node, self._node)
+        stream = self._stream(self._place.moved(node))
+        if how.consumer is not None:
+            how.consumer(stream)
+            return
+        result = stream if how.function is None else how.function(stream)
+        if result is not None:
+            self._branches[name] = result

@@ -1,0 +1,116 @@
+"""The order in which Java's collections hand out their elements, where Kafka Streams' text shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def string_hash(text: str) -> int:
+    """``String.hashCode`` as an unsigned number, its upper half mixed into the lower one as ``HashMap`` does."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for i in range(0, len(units), 2):
+        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+def hash_order(texts: Iterable[str]) -> list[str]:
+    """``texts`` in the order of a ``HashSet`` (or of a ``HashMap``'s keys) to which they were added in their order.
+
+    Its table has 16 slots and doubles when three quarters full; what shares a slot keeps its order.
+    """
+    distinct = list(dict.fromkeys(texts))
+    slots = 16
+    while len(distinct) > slots * 3 // 4:
+        slots *= 2
+    return sorted(distinct, key=lambda text: string_hash(text) & (slots - 1))
+
+
+class _Entry(Generic[T]):
+    def __init__(self, element: T, parent: _Entry[T] | None) -> None:
+        self.element = element
+        self.parent = parent
+        self.left: _Entry[T] | None = None
+        self.right: _Entry[T] | None = None
+        self.red = parent is not None
+
+
+class TreeSet(Generic[T]):
+    """A ``TreeSet``, where the order of two elements may change after they were added.
+
+    Then a sorted list would not do: where a new element ends up depends on the shape of the tree. ``before(a, b)``
+    says which of two different elements goes first now.
+    """
+
+    def __init__(self, before: Callable[[T, T], bool]) -> None:
+        self._before = before
+        self._root: _Entry[T] | None = None
+
+    def add(self, element: T) -> None:
+        """Add an element that is not there yet."""
+        parent, entry = None, self._root
+        to_left = False
+        while entry is not None:
+            to_left = self._before(element, entry.element)
+            parent, entry = entry, entry.left if to_left else entry.right
+        added = _Entry(element, parent)
+        if parent is None:
+            self._root = added
+            return
+        if to_left:
+            parent.left = added
+        else:
+            parent.right = added
+        self._balance(added)
+
+    def __iter__(self) -> Iterator[T]:
+        above: list[_Entry[T]] = []
+        entry = self._root
+        while above or entry is not None:
+            while entry is not None:
+                above.append(entry)
+                entry = entry.left
+            entry = above.pop()
+            yield entry.element
+            entry = entry.right
+
+    def _balance(self, entry: _Entry[T]) -> None:
+        """Restore the rules of a red-black tree after ``entry`` was added: no red one below a red one."""
+        while (parent := entry.parent) is not None and parent.red and (grand := parent.parent) is not None:
+            on_left = parent is grand.left
+            uncle = grand.right if on_left else grand.left
+            if uncle is not None and uncle.red:
+                parent.red = uncle.red = False
+                grand.red = True
+                entry = grand
+                continue
+            if entry is (parent.right if on_left else parent.left):
+                self._rotate(parent, to_left=on_left)
+                entry, parent = parent, entry
+            parent.red = False
+            grand.red = True
+            self._rotate(grand, to_left=not on_left)
+        if self._root is not None:
+            self._root.red = False
+
+    def _rotate(self, entry: _Entry[T], *, to_left: bool) -> None:
+        """Let the right child of ``entry`` (``to_left``), or its left child, take its place."""
+        child = entry.right if to_left else entry.left
+        assert child is not None
+        inner = child.left if to_left else child.right
+        if to_left:
+            entry.right, child.left = inner, entry
+        else:
+            entry.left, child.right = inner, entry
+        if inner is not None:
+            inner.parent = entry
+        child.parent, entry.parent = entry.parent, child
+        if child.parent is None:
+            self._root = child
+        elif child.parent.left is entry:
+            child.parent.left = child
+        else:
+            child.parent.right = child

@@ -1,0 +1,119 @@
+"""``KGroupedStream``: records grouped by key, to be aggregated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from penstock.common.serdes import Serde, Serdes
+from penstock.topology.arity import checked_callable
+from penstock.topology.ktable import KTable
+from penstock.topology.logical import Operation, Repartition
+from penstock.topology.materialized import Materialized
+from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.options import Grouped
+from penstock.topology.stream_base import NameLike, Place, new_repartition
+from penstock.topology.tables import AggregatedTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+_AGGREGATE = "KSTREAM-AGGREGATE-"
+_REDUCE = "KSTREAM-REDUCE-"
+
+
+class KGroupedStream(Generic[K, V]):
+    """Records grouped by key. Mirrors ``KGroupedStream``; made by ``group_by`` and ``group_by_key``.
+
+    Every aggregate keeps one value per key in a store with a changelog, is updated in the order of processing, and has
+    the largest timestamp of its records. A record with a null key or a null value is dropped and counted in
+    ``dropped-records-total``. With caching on (the default), downstream sees the last update per key and commit.
+    """
+
+    def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
+        self._place = place
+        self._grouped = grouped
+        self._repartition: Repartition | None = None
+
+    def count(
+        self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
+    ) -> KTable[K, int]:
+        """How many records each key has had; stored as a long unless ``materialized`` says otherwise. Mirrors ``count``.
+
+        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> words = StreamsBuilder().stream("words")
+        >>> words.group_by(lambda key, word: word).count(Materialized.as_("counts")).queryable_store_name
+        'counts'
+        """
+        if materialized is not None and materialized.name is None:
+            # Kafka Streams uses up a number here, and the names of all that follow depend on it.
+            self._place.graph.names.store(_AGGREGATE)
+        return self._aggregated(StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]:
+        """Values combined by ``reducer(aggregate, value)``, beginning with the first value. Mirrors ``reduce``.
+
+        A result of None deletes the aggregate.
+        """
+        checked_callable(reducer, "reduce: reducer")
+        return self._aggregated(
+            lambda store: StreamReduce(store, reducer), _REDUCE, self._grouped.value_serde, materialized, named
+        )
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        materialized: Materialized[K, A] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, A]:
+        """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``. Mirrors ``aggregate``.
+
+        A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
+        configuration's.
+        """
+        checked_callable(initializer, "aggregate: initializer")
+        checked_callable(aggregator, "aggregate: aggregator")
+        return self._aggregated(
+            lambda store: StreamAggregate(store, initializer, aggregator), _AGGREGATE, None, materialized, named
+        )
+
+    def _aggregated(
+        self,
+        operator: Callable[[str], StreamCount | StreamReduce | StreamAggregate],
+        prefix: str,
+        value_serde: Serde[Any] | None,
+        materialized: Materialized[Any, Any] | None,
+        named: NameLike | None,
+    ) -> KTable[K, Any]:
+        how = materialized or Materialized()
+        names = self._place.graph.names
+        store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)
+        name = self._place.name(named, prefix)
+        place = self._partitioned_by_key(store.name)
+        table = AggregatedTable(store, operator(store.name))
+        node = Operation(name, table.operator, table.stores)
+        place.graph.add(node, place.node)
+        behind = place.moved(
+            node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False
+        )
+        return KTable(behind, table, how.name)
+
+    def _partitioned_by_key(self, store_name: str) -> Place:
+        """This stream partitioned by its key: by a topic of the grouping's name once, else by one per aggregate."""
+        if not self._place.repartition_required:
+            return self._place
+        place, how = self._place, self._grouped
+        fresh = new_repartition(place.graph, how.name or store_name, how.key_serde, how.value_serde)
+        if self._repartition is None or how.name is None:
+            self._repartition = fresh
+        place.graph.add(self._repartition, place.node)
+        return place.behind(self._repartition)

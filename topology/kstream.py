@@ -1,0 +1,359 @@
+"""``KStream``: a stream of records, each a fact of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, overload
+
+from penstock.common.errors import TopologyError
+from penstock.topology.arity import checked_callable, takes_key
+from penstock.topology.branched import BranchedKStream
+from penstock.topology.graph import TopicNameExtractor
+from penstock.topology.kgrouped_stream import KGroupedStream
+from penstock.topology.ktable import KTable, new_source_table
+from penstock.topology.logical import Operation, Repartition, Sink, require_same_graph
+from penstock.topology.materialized import Materialized
+from penstock.topology.naming import checked_name
+from penstock.topology.operators import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    ForEach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    Process,
+    SelectKey,
+    StreamTableJoin,
+)
+from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
+from penstock.topology.processor import Processor, ProcessorSupplier
+from penstock.topology.stream_base import NameLike, Place, given_name, new_repartition
+from penstock.topology.tables import store_of
+
+K = TypeVar("K")
+V = TypeVar("V")
+KR = TypeVar("KR")
+VR = TypeVar("VR")
+VT = TypeVar("VT")
+
+
+class KStream(Generic[K, V]):
+    """A stream of records. Mirrors ``KStream``; made by :meth:`StreamsBuilder.stream` and by operators.
+
+    Each operator adds a node to the builder's graph and returns a new object; nothing runs. Keys and values may be
+    None. Operators without state keep timestamp and headers. ``named`` names the operator. After an operator that may
+    change the key, what depends on the key (grouping, joining, ``to_table``) goes through a repartition topic.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._repartitioned: Repartition | None = None
+
+    # ---- one record to at most one record ----
+
+    def filter(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The records for which ``predicate(key, value)`` is true. Mirrors ``filter``."""
+        return self._filtered(predicate, False, named)
+
+    def filter_not(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The records for which ``predicate(key, value)`` is false. Mirrors ``filterNot``."""
+        return self._filtered(predicate, True, named)
+
+    def _filtered(self, predicate: Callable[[K, V], bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
+        checked_callable(predicate, "filter_not: predicate" if negate else "filter: predicate")
+        name = self._place.name(named, "KSTREAM-FILTER-")
+        return KStream(self._place.then(name, Filter(predicate, negate)))
+
+    @overload
+    def map_values(self, mapper: Callable[[V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
+    @overload
+    def map_values(self, mapper: Callable[[K, V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
+    def map_values(self, mapper: Callable[..., VR], *, named: NameLike | None = None) -> KStream[K, VR]:
+        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, told apart by the arguments it takes.
+
+        The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the mapper. Mirrors
+        ``mapValues``.
+        """
+        with_key = takes_key(mapper, 1, "map_values: mapper")
+        name = self._place.name(named, "KSTREAM-MAPVALUES-")
+        return KStream(self._place.then(name, MapValues(mapper, with_key), value_changing=True))
+
+    def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, named: NameLike | None = None) -> KStream[KR, VR]:
+        """Each record replaced by the pair ``mapper(key, value)``; anything but a pair is an error. Mirrors ``map``."""
+        checked_callable(mapper, "map: mapper")
+        name = self._place.name(named, "KSTREAM-MAP-")
+        return KStream(self._place.then(name, Map(mapper), key_changing=True).without_serdes())
+
+    def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]:
+        """Each key replaced by ``mapper(key, value)``, which may be None. Mirrors ``selectKey``."""
+        checked_callable(mapper, "select_key: mapper")
+        name = self._place.name(named, "KSTREAM-KEY-SELECT-")
+        return KStream(self._place.then(name, SelectKey(mapper), key_changing=True))
+
+    # ---- one record to any number ----
+
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, named: NameLike | None = None
+    ) -> KStream[KR, VR]:
+        """Each record replaced by the pairs of ``mapper(key, value)``, in their order. Mirrors ``flatMap``."""
+        checked_callable(mapper, "flat_map: mapper")
+        name = self._place.name(named, "KSTREAM-FLATMAP-")
+        return KStream(self._place.then(name, FlatMap(mapper), key_changing=True).without_serdes())
+
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[V], Iterable[VR]], *, named: NameLike | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[K, V], Iterable[VR]], *, named: NameLike | None = None
+    ) -> KStream[K, VR]: ...
+    def flat_map_values(
+        self, mapper: Callable[..., Iterable[VR]], *, named: NameLike | None = None
+    ) -> KStream[K, VR]:
+        """Each record replaced by one per value of ``mapper(value)`` or ``mapper(key, value)``, under the same key.
+
+        Mirrors ``flatMapValues``.
+        """
+        with_key = takes_key(mapper, 1, "flat_map_values: mapper")
+        name = self._place.name(named, "KSTREAM-FLATMAPVALUES-")
+        return KStream(self._place.then(name, FlatMapValues(mapper, with_key), value_changing=True))
+
+    # ---- side effects ----
+
+    def peek(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The same records, after ``action(key, value)`` was called for each. Mirrors ``peek``.
+
+        The action is called again for records that are processed again after a failure.
+        """
+        checked_callable(action, "peek: action")
+        return KStream(self._place.then(self._place.name(named, "KSTREAM-PEEK-"), Peek(action)))
+
+    def for_each(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> None:
+        """Call ``action(key, value)`` for each record and end the stream. Mirrors ``foreach``."""
+        checked_callable(action, "for_each: action")
+        self._place.then(self._place.name(named, "KSTREAM-FOREACH-"), ForEach(action))
+
+    # ---- several streams ----
+
+    def merge(self, other: KStream[K, V], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The records of both streams, each side in its own order. Mirrors ``merge``. Serdes are not inherited."""
+        _check_kind(other, KStream, "merge", "a KStream")
+        here, there = self._place, other._place
+        require_same_graph(here.graph, there.graph, "merge")
+        node = Operation(here.name(named, "KSTREAM-MERGE-"), PassThrough)
+        node.merging = True
+        here.graph.add(node, here.node, there.node)
+        return KStream(
+            here.moved(
+                node,
+                key_serde=None,
+                value_serde=None,
+                sources=here.sources | there.sources,
+                repartition_required=here.repartition_required or there.repartition_required,
+            )
+        )
+
+    def split(self, *, named: NameLike | None = None) -> BranchedKStream[K, V]:
+        """Begin to route each record to the first branch whose predicate holds. Mirrors ``split``.
+
+        >>> from penstock.topology.options import Branched
+        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> numbers = StreamsBuilder().stream("numbers")
+        >>> branches = numbers.split(named="n-").branch(lambda k, v: v > 9, Branched.as_("big")).default_branch()
+        >>> sorted(branches)
+        ['n-0', 'n-big']
+        """
+        return BranchedKStream(self._place, named, KStream)
+
+    # ---- topics ----
+
+    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
+        """Write every record, nulls included, to ``topic``, which must exist. Mirrors ``to``.
+
+        ``topic`` may be a function of (key, value, RecordContext) that names the topic of each record. Serdes that
+        ``produced`` does not give are the stream's.
+        """
+        if isinstance(topic, str):
+            checked_name(topic, "topic")
+        else:
+            checked_callable(topic, "to: topic")
+        how = produced or Produced()
+        place = self._place
+        name = place.graph.names.processor_or(how.name, "KSTREAM-SINK-")
+        serdes = (how.key_serde or place.key_serde, how.value_serde or place.value_serde)
+        place.graph.add(Sink(name, topic, Produced(*serdes, how.partitioner, how.name)), place.node)
+
+    def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
+        """The same records by way of an internal topic, partitioned by key. Mirrors ``repartition``.
+
+        The topic is ``<application.id>-<name>-repartition``; it is made even when the key did not change, and no
+        optimisation removes it. Records with a null key are dropped, unless a left join follows. Serdes that are not
+        given are the stream's.
+        """
+        how = repartitioned or Repartitioned()
+        place = self._place
+        node = new_repartition(
+            place.graph,
+            how.name or place.graph.names.processor("KSTREAM-REPARTITION-"),
+            how.key_serde or place.key_serde,
+            how.value_serde or place.value_serde,
+            partitioner=how.partitioner,
+            partitions=how.number_of_partitions,
+            optimizable=False,
+        )
+        place.graph.add(node, place.node)
+        return KStream(place.behind(node))
+
+    # ---- grouping ----
+
+    def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
+        """Records grouped by their key; repartitioned only where the key may have changed. Mirrors ``groupByKey``.
+
+        Without ``grouped`` the stream's serdes are used; with it only those it gives.
+        """
+        return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
+
+    def group_by(
+        self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]:
+        """Records grouped by ``selector(key, value)``, by way of a repartition topic. Mirrors ``groupBy``.
+
+        A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
+        """
+        checked_callable(selector, "group_by: selector")
+        how = grouped or Grouped(None, self._place.value_serde)
+        name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
+        return KGroupedStream(self._place.then(name, SelectKey(selector), key_changing=True), how)
+
+    def to_table(
+        self, materialized: Materialized[K, V] | None = None, *, named: NameLike | None = None
+    ) -> KTable[K, V]:
+        """The stream read as a changelog: the latest value per key. Mirrors ``toTable``.
+
+        A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Repartitioned where the
+        key may have changed. Kept in a store only when named, or when something looks into it.
+        """
+        place = self._place
+        how = materialized or Materialized()
+        name = place.name(named, "KSTREAM-TOTABLE-")
+        store_name = how.name or place.graph.names.store("KSTREAM-TOTABLE-")
+        store = how.builder(store_name, place.key_serde, place.value_serde)
+        if place.repartition_required:
+            repartition = new_repartition(place.graph, name, store.key_serde, store.value_serde)
+            place.graph.add(repartition, place.node)
+            place = place.behind(repartition)
+        return new_source_table(place, name, store, named=how.name is not None)
+
+    # ---- joins with tables ----
+
+    @overload
+    def join(
+        self, table: KTable[K, VT], joiner: Callable[[V, VT], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self, table: KTable[K, VT], joiner: Callable[[K, V, VT], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    def join(
+        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]:
+        """``joiner(value, table value)``, or with the key in front, for each record whose key the table has.
+
+        Only the stream triggers; what the table holds is what it held when the record was processed, so records of both
+        are taken in the order of their timestamps. A null key or value is dropped and counted. The topics of both must
+        have equally many partitions. Mirrors ``join(KTable, …)``.
+        """
+        return self._joined(table, joiner, joined, left=False)
+
+    @overload
+    def left_join(
+        self, table: KTable[K, VT], joiner: Callable[[V, VT | None], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self, table: KTable[K, VT], joiner: Callable[[K, V, VT | None], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    def left_join(
+        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]:
+        """As :meth:`join`, but a record without a match is joined with None. Mirrors ``leftJoin(KTable, …)``.
+
+        A record with a null key has no match; one with a null value is dropped and counted.
+        """
+        return self._joined(table, joiner, joined, left=True)
+
+    def _joined(
+        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None, *, left: bool
+    ) -> KStream[K, VR]:
+        call = "left_join" if left else "join"
+        _check_kind(table, KTable, call, "a KTable")
+        with_key = takes_key(joiner, 2, f"{call}: joiner")
+        how = joined or Joined()
+        place = self._copartitionable(how)
+        require_same_graph(place.graph, table._place.graph, call)
+        sources = place.graph.copartition(place.sources, table._place.sources)
+        name = place.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+        getter = table._table.getter()
+        operator = StreamTableJoin(getter, joiner, with_key, left)
+        node = Operation(name, lambda: operator, connected=(store_of(getter),))
+        node.relaxes_null_keys = left
+        place.graph.add(node, place.node)
+        key_serde = how.key_serde or place.key_serde
+        return KStream(
+            place.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
+        )
+
+    def _copartitionable(self, how: Joined[Any, Any, Any]) -> Place:
+        """This stream partitioned by its key. Joins without a name share one repartition topic of the stream."""
+        place = self._place
+        if not place.repartition_required:
+            return place
+        key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
+        # The names of a new topic are used up even where the earlier one serves.
+        fresh = new_repartition(place.graph, how.name or place.node.name, key_serde, value_serde)
+        if self._repartitioned is None or how.name is not None:
+            place.graph.add(fresh, place.node)
+            self._repartitioned = fresh
+        return place.behind(self._repartitioned)
+
+    # ---- Processor API ----
+
+    def process(
+        self, supplier: ProcessorSupplier[K, V, KR, VR], *store_names: str, named: NameLike | None = None
+    ) -> KStream[KR, VR]:
+        """The records that a user's :class:`Processor` forwards. Mirrors ``process``.
+
+        ``supplier()`` makes a new processor at each call: one per task, and two at once here to check that. The
+        processor may use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named
+        table. It may change keys: what depends on them afterwards is repartitioned; serdes are not inherited.
+        """
+        _check_supplier(supplier)
+        name = given_name(named) or self._place.graph.names.processor("KSTREAM-PROCESSOR-")
+        for store in store_names:
+            checked_name(store, "process: store name")
+        operator = Process(supplier)
+        node = Operation(name, lambda: operator, connected=store_names)
+        self._place.graph.add(node, self._place.node)
+        return KStream(self._place.moved(node, key_serde=None, value_serde=None, repartition_required=True))
+
+
+def _check_kind(given: object, kind: type[Any], call: str, what: str) -> None:
+    if not isinstance(given, kind):
+        raise TopologyError(f"{call} needs {what}, not {given!r} ({type(given).__name__})")
+
+
+def _check_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
+    if isinstance(supplier, Processor):
+        raise TopologyError(
+            f"process: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
+            "not a processor: each task needs one of its own"
+        )
+    checked_callable(supplier, "process: supplier")
+    first, second = supplier(), supplier()
+    if first is second:
+        raise TopologyError("process: the supplier returned the same processor twice; it must make a new one at each call")
+    if not isinstance(first, Processor):
+        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")

@@ -1,0 +1,161 @@
+"""``KTable``: the latest value of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.arity import checked_callable, takes_key
+from penstock.topology.logical import Operation
+from penstock.topology.materialized import Materialized
+from penstock.topology.operators import TableToStream
+from penstock.topology.stream_base import NameLike, Place
+from penstock.topology.tables import SourceTable, TableDefinition, filtered, mapped
+
+if TYPE_CHECKING:
+    from penstock.topology.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+KR = TypeVar("KR")
+VR = TypeVar("VR")
+
+
+class KTable(Generic[K, V]):
+    """The latest value of each key. Mirrors ``KTable``; made by ``StreamsBuilder.table``, ``to_table`` and aggregates.
+
+    Updates are applied in the order of processing, whatever their timestamps. A null value deletes.
+    """
+
+    def __init__(self, place: Place, table: TableDefinition, queryable_store_name: str | None) -> None:
+        self._place = place
+        self._table = table
+        self._queryable_store_name = queryable_store_name
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name by which the table's store can be queried: the one the user gave, else None."""
+        return self._queryable_store_name
+
+    @overload
+    def to_stream(self, key_mapper: None = None, *, named: NameLike | None = None) -> KStream[K, V]: ...
+    @overload
+    def to_stream(self, key_mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    def to_stream(
+        self, key_mapper: Callable[[K, V], Any] | None = None, *, named: NameLike | None = None
+    ) -> KStream[Any, V]:
+        """Each update as a record; a deletion is a record with a null value. Mirrors ``toStream``.
+
+        With ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old values are left out.
+        """
+        from penstock.topology.kstream import KStream
+
+        name = self._place.name(named, "KTABLE-TOSTREAM-")
+        stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
+        return stream if key_mapper is None else stream.select_key(key_mapper)
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]:
+        """The entries for which ``predicate(key, value)`` is true; the others are deleted. Mirrors ``filter``.
+
+        Kept in a store of its own only when ``materialized`` names one. Deletions reach the result without a call.
+        """
+        return self._filtered(predicate, False, materialized, named)
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]:
+        """The entries for which ``predicate(key, value)`` is false; the others are deleted. Mirrors ``filterNot``."""
+        return self._filtered(predicate, True, materialized, named)
+
+    def _filtered(
+        self,
+        predicate: Callable[[K, V], bool],
+        negate: bool,
+        materialized: Materialized[K, V] | None,
+        named: NameLike | None,
+    ) -> KTable[K, V]:
+        checked_callable(predicate, "filter_not: predicate" if negate else "filter: predicate")
+        store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
+        name = self._place.name(named, "KTABLE-FILTER-")
+        table = filtered(self._table, store, predicate, negate)
+        return self._derived(name, table, materialized, self._place.value_serde)
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], VR],
+        materialized: Materialized[K, VR] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], VR],
+        materialized: Materialized[K, VR] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, VR]: ...
+    def map_values(
+        self,
+        mapper: Callable[..., VR],
+        materialized: Materialized[K, VR] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, VR]:
+        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, told apart by the arguments it takes.
+
+        Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one;
+        otherwise the mapper is called again for each look-up, so it must be a pure function. Mirrors ``mapValues``.
+        """
+        with_key = takes_key(mapper, 1, "map_values: mapper")
+        store = self._store("KTABLE-MAPVALUES-", materialized, None)
+        name = self._place.name(named, "KTABLE-MAPVALUES-")
+        return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)
+
+    def _store(
+        self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None
+    ) -> AnyStoreBuilder | None:
+        if materialized is None:
+            return None
+        if materialized.name is None:
+            # No store without a name; Kafka Streams uses up a number all the same.
+            self._place.graph.names.store(prefix)
+            return None
+        return materialized.builder(materialized.name, self._place.key_serde, value_serde)
+
+    def _derived(
+        self,
+        name: str,
+        table: TableDefinition,
+        materialized: Materialized[Any, Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> KTable[Any, Any]:
+        how = materialized or Materialized()
+        node = Operation(name, table.operator, table.stores)
+        self._place.graph.add(node, self._place.node)
+        place = self._place.moved(
+            node, key_serde=how.key_serde or self._place.key_serde, value_serde=how.value_serde or value_serde
+        )
+        return KTable(place, table, how.name)
+
+
+def new_source_table(place: Place, name: str, store: AnyStoreBuilder, *, named: bool) -> KTable[Any, Any]:
+    """The table that the stream at ``place`` is a changelog of."""
+    table = SourceTable(store, named)
+    node = Operation(name, table.operator, table.stores)
+    place.graph.add(node, place.node)
+    behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
+    return KTable(behind, table, store.name if named else None)

@@ -1,0 +1,306 @@
+"""The logical graph: what the user's calls add, what the optimiser changes, what is then written as physical nodes.
+
+Nodes are written parents first and otherwise in the order of their priority (the order of the calls). The order decides
+the numbers of sub-topologies, hence the names of tasks.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from penstock.common.errors import TopologyError
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.graph import (
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
+from penstock.topology.naming import NameFactory
+from penstock.topology.operators import DropNullKeys, Operator
+from penstock.topology.options import Consumed, Produced
+from penstock.topology.physical import TopologyWriter
+
+
+class LogicalNode:
+    """One node; subclasses say what is written for it."""
+
+    key_changing = False
+    """Records leave with another key: a repartition may be needed, and may be pulled up to here."""
+    value_changing = False
+    merging = False
+    relaxes_null_keys = False
+    """A join that keeps records with a null key: repartitions above it must not drop them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.priority = -1
+        self.parents: dict[LogicalNode, None] = {}
+        self.children: dict[LogicalNode, None] = {}
+
+    def add_child(self, child: LogicalNode) -> None:
+        """Draw an edge; drawing it twice is drawing it once."""
+        self.children[child] = None
+        child.parents[self] = None
+
+    def remove_child(self, child: LogicalNode) -> None:
+        """Erase an edge."""
+        self.children.pop(child, None)
+        child.parents.pop(self, None)
+
+    @property
+    def parent_names(self) -> tuple[str, ...]:
+        """The physical nodes that feed this one."""
+        return tuple(parent.name for parent in self.parents)
+
+    def write(self, writer: TopologyWriter) -> None:
+        """Add the physical nodes; the root has none."""
+
+
+class StreamSource(LogicalNode):
+    """``stream``."""
+
+    def __init__(self, name: str, topics: tuple[str, ...], consumed: Consumed[Any, Any]) -> None:
+        super().__init__(name)
+        self.topics = topics
+        self.consumed = consumed
+
+    def write(self, writer: TopologyWriter) -> None:
+        """One source."""
+        writer.add_source(_source(self.name, self.topics, self.consumed))
+
+
+class Operation(LogicalNode):
+    """One processor: nearly every operator.
+
+    ``operator`` and ``stores`` are called when the node is written, for later calls of the user may still change them:
+    a table is materialised because something is joined with it. ``connected`` names stores of other nodes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operator: Callable[[], Operator],
+        stores: Callable[[], tuple[AnyStoreBuilder, ...]] = tuple,
+        connected: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(name)
+        self.operator = operator
+        self.stores = stores
+        self.connected = connected
+
+    def write(self, writer: TopologyWriter) -> None:
+        """One processor, its stores, its connections."""
+        stores = self.stores()
+        writer.add_processor(ProcessorNode(self.name, self.parent_names, self.operator()))
+        for store in stores:
+            writer.add_store(store)
+        writer.connect(self.name, [*(store.name for store in stores), *self.connected])
+
+
+class TableSource(Operation):
+    """``table``: a source and the processor that keeps its content."""
+
+    reuse_source_topic = False
+
+    def __init__(
+        self,
+        name: str,
+        source_name: str,
+        topic: str,
+        consumed: Consumed[Any, Any],
+        operator: Callable[[], Operator],
+        stores: Callable[[], tuple[AnyStoreBuilder, ...]],
+    ) -> None:
+        super().__init__(name, operator, stores)
+        self.source_name = source_name
+        self.topic = topic
+        self.consumed = consumed
+
+    def write(self, writer: TopologyWriter) -> None:
+        """A source and a processor; the store is restored from the topic itself when the optimiser said so."""
+        writer.add_source(_source(self.source_name, (self.topic,), self.consumed))
+        writer.add_processor(ProcessorNode(self.name, (self.source_name,), self.operator()))
+        for store in self.stores():
+            writer.add_store(store, source_topic=self.topic if self.reuse_source_topic else None)
+            writer.connect(self.name, [store.name])
+
+
+class Sink(LogicalNode):
+    """``to``."""
+
+    def __init__(self, name: str, topic: str | TopicNameExtractor, produced: Produced[Any, Any]) -> None:
+        super().__init__(name)
+        self.topic = topic
+        self.produced = produced
+
+    def write(self, writer: TopologyWriter) -> None:
+        """One sink."""
+        how = self.produced
+        writer.add_sink(
+            SinkNode(self.name, self.parent_names, self.topic, how.key_serde, how.value_serde, how.partitioner)
+        )
+
+
+class Repartition(LogicalNode):
+    """A topic between two sub-topologies, with the filter and the sink that write it and the source that reads it.
+
+    ``optimizable`` marks one that Kafka Streams put in by itself, and may merge with others.
+    """
+
+    def __init__(
+        self,
+        source_name: str,
+        filter_name: str,
+        sink_name: str,
+        topic: RepartitionTopic,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+        partitioner: StreamPartitioner | None,
+        *,
+        optimizable: bool,
+    ) -> None:
+        super().__init__(source_name)
+        self.filter_name = filter_name
+        self.sink_name = sink_name
+        self.topic = topic
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+        self.partitioner = partitioner
+        self.optimizable = optimizable
+        self.keeps_null_keys = True
+
+    def write(self, writer: TopologyWriter) -> None:
+        """Filter, sink, source."""
+        topic, key_serde, value_serde = self.topic.name, self.key_serde, self.value_serde
+        writer.add_repartition_topic(self.topic)
+        writer.add_processor(ProcessorNode(self.filter_name, self.parent_names, DropNullKeys(self.keeps_null_keys)))
+        writer.add_sink(
+            SinkNode(
+                self.sink_name, (self.filter_name,), topic, key_serde, value_serde, self.partitioner, internal=True
+            )
+        )
+        writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True))
+
+
+class StateStore(LogicalNode):
+    """``add_state_store``."""
+
+    def __init__(self, definition: AnyStoreBuilder) -> None:
+        super().__init__(definition.name)
+        self.definition = definition
+
+    def write(self, writer: TopologyWriter) -> None:
+        """The store, until some processor uses it part of no sub-topology."""
+        writer.add_store(self.definition)
+
+
+class LogicalGraph:
+    """All nodes of one builder, and what the optimiser must know of their order."""
+
+    def __init__(self) -> None:
+        self.names = NameFactory()
+        self.root = LogicalNode("root")
+        self.copartitioned: list[frozenset[str]] = []
+        # Per key-changing node the automatic repartitions that follow it with no other change of key or value between.
+        self.repartitions_of: dict[LogicalNode, dict[Repartition, None]] = {}
+        self.merges: dict[LogicalNode, None] = {}
+        self._next_priority = 0
+
+    def add(self, node: LogicalNode, *parents: LogicalNode) -> None:
+        """Add ``node`` below ``parents``; adding it again moves it to the end of the order."""
+        for parent in parents:
+            parent.add_child(node)
+        node.priority = self._next_priority
+        self._next_priority += 1
+        if node.key_changing:
+            self.repartitions_of[node] = {}
+        elif isinstance(node, Repartition) and node.optimizable:
+            if (changer := _key_changer_of(node)) is not None:
+                self.repartitions_of[changer][node] = None
+        elif node.merging:
+            self.merges[node] = None
+
+    def copartition(self, *sources: frozenset[str]) -> frozenset[str]:
+        """The sources named must have equally many partitions; returns them all."""
+        united = frozenset().union(*sources)
+        self.copartitioned.append(united)
+        return united
+
+    def nodes(self) -> Iterator[LogicalNode]:
+        """Every node that can be reached, once, the root first."""
+        seen: dict[LogicalNode, None] = {self.root: None}
+        todo = [self.root]
+        while todo:
+            node = todo.pop()
+            yield node
+            fresh = [child for child in node.children if child not in seen]
+            seen.update(dict.fromkeys(fresh))
+            todo += reversed(fresh)
+
+    def copy(self) -> LogicalGraph:
+        """The same graph of other nodes: what the optimiser does to it leaves the user's builder alone."""
+        twins = {node: copy.copy(node) for node in self.nodes()}
+        for twin in twins.values():
+            twin.parents = {twins[parent]: None for parent in twin.parents}
+            twin.children = {twins[child]: None for child in twin.children}
+        graph = LogicalGraph()
+        graph.names = self.names.copy()
+        graph.root = twins[self.root]
+        graph.copartitioned = list(self.copartitioned)
+        graph.merges = {twins[node]: None for node in self.merges}
+        graph.repartitions_of = {
+            twins[changer]: {twin: None for node in followers if isinstance(twin := twins[node], Repartition)}
+            for changer, followers in self.repartitions_of.items()
+        }
+        return graph
+
+    def write(self, writer: TopologyWriter) -> None:
+        """Write every node: of those whose parents are written always the one of the smallest priority."""
+        ready = [(-1, 0, self.root)]
+        written: set[LogicalNode] = set()
+        while ready:
+            node = heapq.heappop(ready)[2]
+            node.write(writer)
+            written.add(node)
+            for child in node.children:
+                if written.issuperset(child.parents):
+                    heapq.heappush(ready, (child.priority, len(written), child))
+
+
+def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> LogicalNode | None:
+    """``node``, or the first ancestor found depth first, for which ``test`` holds."""
+    seen = set()
+    todo = [node]
+    while todo:
+        if (current := todo.pop()) in seen:
+            continue
+        if test(current):
+            return current
+        seen.add(current)
+        todo += reversed(current.parents)
+    return None
+
+
+def _key_changer_of(node: Repartition) -> LogicalNode | None:
+    nearest = first_ancestor(node, lambda each: each.key_changing or each.value_changing)
+    changer = first_ancestor(node, lambda each: each.key_changing)
+    return changer if nearest is changer else None
+
+
+def _source(name: str, topics: Iterable[str], how: Consumed[Any, Any]) -> SourceNode:
+    return SourceNode(
+        name, tuple(topics), how.key_serde, how.value_serde, how.timestamp_extractor, how.offset_reset
+    )
+
+
+def require_same_graph(graph: LogicalGraph, other: LogicalGraph, what: str) -> None:
+    """Raises TopologyError when two streams of different builders meet."""
+    if graph is not other:
+        raise TopologyError(f"{what}: both sides must come from the same StreamsBuilder")

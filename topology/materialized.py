@@ -1,0 +1,109 @@
+"""``Materialized``: how the content of a table is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from penstock.common.errors import TopologyError
+from penstock.common.serdes import Serde
+from penstock.state.builders import KeyValueBytesStoreSupplier, StoreBuilder, StoreKind
+from penstock.topology.naming import checked_name
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class StoreType(Enum):
+    """Where a table's store lies. Mirrors ``Materialized.StoreType``."""
+
+    ROCKS_DB = "rocksDB"
+    """On disk: the default."""
+    IN_MEMORY = "in_memory"
+    """In memory; restored from its changelog whenever its task starts."""
+
+
+@dataclass(frozen=True)
+class Materialized(Generic[K, V]):
+    """How the content of a table is kept. Mirrors ``Materialized``.
+
+    A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
+    downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
+    changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
+    the disk it lies on.
+    """
+
+    name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    caching: bool = True
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    store_type: StoreType = StoreType.ROCKS_DB
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            checked_name(self.name, "store name")
+        for what, serde in (("key_serde", self.key_serde), ("value_serde", self.value_serde)):
+            if serde is not None and not isinstance(serde, Serde):
+                raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
+
+    @staticmethod
+    def as_(store: str | KeyValueBytesStoreSupplier) -> Materialized[Any, Any]:
+        """A store's name, or a supplier of ``Stores`` that says its name and where it lies.
+
+        >>> Materialized.as_("counts").with_caching_disabled().caching
+        False
+        """
+        if isinstance(store, KeyValueBytesStoreSupplier):
+            kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
+            return Materialized(store.name, store_type=kept)
+        return Materialized(store)
+
+    @staticmethod
+    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Materialized[K, V]:
+        """Serdes of a store without a name: it is only kept where an operator needs it, and cannot be queried."""
+        return Materialized(None, key_serde, value_serde)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Materialized[K, V]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Materialized[K, V]:
+        """The same with another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_caching_enabled(self) -> Materialized[K, V]:
+        """One update per key and commit goes downstream and to the changelog: the default."""
+        return replace(self, caching=True)
+
+    def with_caching_disabled(self) -> Materialized[K, V]:
+        """Every update goes downstream and to the changelog."""
+        return replace(self, caching=False)
+
+    def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Materialized[K, V]:
+        """Keep a changelog (the default), created with ``topic_config`` on top of the usual settings."""
+        return replace(self, logging=True, topic_config=dict(topic_config))
+
+    def with_logging_disabled(self) -> Materialized[K, V]:
+        """Keep no changelog."""
+        return replace(self, logging=False, topic_config={})
+
+    def with_store_type(self, store_type: StoreType) -> Materialized[K, V]:
+        """On disk or in memory."""
+        return replace(self, store_type=store_type)
+
+    def builder(self, name: str, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> StoreBuilder[K, V]:
+        """The table's store under ``name``; a serde that is not set here is the one given."""
+        return StoreBuilder(
+            name,
+            StoreKind.TIMESTAMPED_KEY_VALUE,
+            self.key_serde or key_serde,
+            self.value_serde or value_serde,
+            persistent=self.store_type is StoreType.ROCKS_DB,
+            caching=self.caching,
+            logging=self.logging,
+            topic_config=self.topic_config,
+        )

@@ -1,0 +1,70 @@
+"""Names of nodes and stores: one counter per builder, as in Kafka Streams, because internal topics are named by it.
+
+A name that the user gives still uses up its number (where Kafka Streams does so), so that naming one operator does not
+rename the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from penstock.common.errors import TopologyError
+
+STORE_INFIX = "STATE-STORE-"
+REPARTITION_SUFFIX = "-repartition"
+MAX_NAME_LENGTH = 249
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+
+
+def checked_name(name: str, what: str = "name") -> str:
+    """``name``, which may go into a topic's name. Raises TopologyError when Kafka would not take it."""
+    if not isinstance(name, str):
+        raise TopologyError(f"{what} must be a string, not {name!r}")
+    if not name or name in (".", "..") or len(name) > MAX_NAME_LENGTH or not _LEGAL.fullmatch(name):
+        raise TopologyError(
+            f"illegal {what} {name!r}: use 1 to {MAX_NAME_LENGTH} ASCII letters, digits, '.', '_' or '-' "
+            "(and neither '.' nor '..' alone)"
+        )
+    return name
+
+
+def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
+    """One topic or several, each legal, without repetition. Raises TopologyError otherwise."""
+    names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    if not names:
+        raise TopologyError("a source needs at least one topic: the collection of topics is empty")
+    return tuple(checked_name(name, "topic") for name in names)
+
+
+def is_generated(name: str) -> bool:
+    """Whether ``name`` is one that a builder made: then the nodes of a repartition are numbered, else named after it."""
+    return _GENERATED.fullmatch(name) is not None
+
+
+class NameFactory:
+    """The counter of one builder."""
+
+    def __init__(self, index: int = 0) -> None:
+        self._index = index
+
+    def copy(self) -> NameFactory:
+        """A counter that goes on from here without moving this one."""
+        return NameFactory(self._index)
+
+    def processor(self, prefix: str) -> str:
+        """The next name of a node: ``prefix`` and ten digits."""
+        name = f"{prefix}{self._index:010d}"
+        self._index += 1
+        return name
+
+    def store(self, prefix: str) -> str:
+        """The next name of a store: ``prefix``, ``STATE-STORE-`` and ten digits."""
+        return self.processor(prefix + STORE_INFIX)
+
+    def processor_or(self, given: str | None, prefix: str, suffix: str = "") -> str:
+        """``given`` with ``suffix``, or the next name; either way one number is used up."""
+        generated = self.processor(prefix)
+        return generated if given is None else checked_name(given + suffix)

@@ -1,0 +1,315 @@
+"""The option objects of the DSL: small, frozen, named as in Kafka Streams.
+
+Each has ``with_(...)`` and, where it carries a name, ``as_(name)`` as factories, and ``with_...`` methods that return a
+changed copy. A serde that is None is inherited from upstream, and where nothing is upstream taken from the configuration
+(``default.key.serde``, ``default.value.serde``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from penstock.common.errors import TopologyError
+from penstock.common.extractors import TimestampExtractor
+from penstock.common.serdes import Serde
+from penstock.topology.arity import checked_callable
+from penstock.topology.graph import StreamPartitioner
+from penstock.topology.naming import checked_name
+
+K = TypeVar("K")
+V = TypeVar("V")
+V2 = TypeVar("V2")
+
+OffsetReset = Literal["earliest", "latest"]
+"""Where to begin in a topic without a committed offset."""
+
+
+def _check_serde(serde: object, what: str) -> None:
+    if serde is not None and not isinstance(serde, Serde):
+        raise TopologyError(f"{what} must be a Serde, such as Serdes.string(), not {serde!r}")
+
+
+def _check_name(name: str | None, what: str = "name") -> None:
+    if name is not None:
+        checked_name(name, what)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of an operator. Mirrors ``Named``.
+
+    At most 249 ASCII letters, digits, ``.``, ``_`` and ``-``; unique within the topology.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+
+    @staticmethod
+    def as_(name: str) -> Named:
+        """An operator's name. Raises TopologyError for an illegal one."""
+        return Named(name)
+
+
+@dataclass(frozen=True)
+class Consumed(Generic[K, V]):
+    """How a topic is read. Mirrors ``Consumed``.
+
+    ``timestamp_extractor``: None takes ``default.timestamp.extractor``. ``offset_reset``: None takes the consumer's
+    setting (``earliest`` unless configured otherwise). ``name`` names the source node.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: OffsetReset | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_serde(self.key_serde, "Consumed: key_serde")
+        _check_serde(self.value_serde, "Consumed: value_serde")
+        if self.timestamp_extractor is not None:
+            checked_callable(self.timestamp_extractor, "Consumed: timestamp_extractor")
+        if self.offset_reset not in (None, "earliest", "latest"):
+            raise TopologyError(f"Consumed: offset_reset must be 'earliest' or 'latest', not {self.offset_reset!r}")
+        _check_name(self.name)
+
+    @staticmethod
+    def with_(
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: OffsetReset | None = None,
+    ) -> Consumed[K, V]:
+        """Serdes and, if wanted, an extractor of event time and a place to begin.
+
+        >>> from penstock.common.serdes import Serdes
+        >>> Consumed.with_(Serdes.string(), Serdes.long()).value_serde
+        Serde(long)
+        """
+        return Consumed(key_serde, value_serde, timestamp_extractor, offset_reset)
+
+    @staticmethod
+    def as_(name: str) -> Consumed[Any, Any]:
+        """The name of the source node."""
+        return Consumed(name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Consumed[K, V]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Consumed[K, V]:
+        """The same with another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed[K, V]:
+        """The same with an extractor of event time (ms)."""
+        return replace(self, timestamp_extractor=timestamp_extractor)
+
+    def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[K, V]:
+        """The same, beginning at ``earliest`` or ``latest`` when no offset is committed."""
+        return replace(self, offset_reset=offset_reset)
+
+    def with_name(self, name: str) -> Consumed[K, V]:
+        """The same with a name for the source node."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Produced(Generic[K, V]):
+    """How a topic is written. Mirrors ``Produced``.
+
+    ``partitioner`` of (topic, key, value, partitions): None takes Kafka's default (murmur2 of the key's bytes).
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_serde(self.key_serde, "Produced: key_serde")
+        _check_serde(self.value_serde, "Produced: value_serde")
+        if self.partitioner is not None:
+            checked_callable(self.partitioner, "Produced: partitioner")
+        _check_name(self.name)
+
+    @staticmethod
+    def with_(
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Produced[K, V]:
+        """Serdes and, if wanted, a partitioner."""
+        return Produced(key_serde, value_serde, partitioner)
+
+    @staticmethod
+    def as_(name: str) -> Produced[Any, Any]:
+        """The name of the sink node."""
+        return Produced(name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Produced[K, V]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Produced[K, V]:
+        """The same with another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Produced[K, V]:
+        """The same with a partitioner."""
+        return replace(self, partitioner=partitioner)
+
+    def with_name(self, name: str) -> Produced[K, V]:
+        """The same with a name for the sink node."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Grouped(Generic[K, V]):
+    """How a stream is grouped. Mirrors ``Grouped``.
+
+    ``name`` is that of the repartition topic (``<application.id>-<name>-repartition``), where one is needed, and of the
+    operator that selects the key. Given without serdes, none are inherited: the configuration's are used.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_serde(self.key_serde, "Grouped: key_serde")
+        _check_serde(self.value_serde, "Grouped: value_serde")
+        _check_name(self.name)
+
+    @staticmethod
+    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Grouped[K, V]:
+        """Serdes of the repartition topic and of the aggregates' keys."""
+        return Grouped(key_serde, value_serde)
+
+    @staticmethod
+    def as_(name: str) -> Grouped[Any, Any]:
+        """The name of the repartition topic."""
+        return Grouped(name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Grouped[K, V]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Grouped[K, V]:
+        """The same with another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_name(self, name: str) -> Grouped[K, V]:
+        """The same with a name for the repartition topic."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Joined(Generic[K, V, V2]):
+    """How a stream is joined with a table. Mirrors ``Joined``.
+
+    ``key_serde`` and ``value_serde`` are those of the stream (used where it must be repartitioned),
+    ``other_value_serde`` that of the table, which its own store already knows. ``name`` names the join and its
+    repartition topic.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    other_value_serde: Serde[V2] | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_serde(self.key_serde, "Joined: key_serde")
+        _check_serde(self.value_serde, "Joined: value_serde")
+        _check_serde(self.other_value_serde, "Joined: other_value_serde")
+        _check_name(self.name)
+
+    @staticmethod
+    def with_(
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[V2] | None = None,
+    ) -> Joined[K, V, V2]:
+        """Serdes of key, stream value and table value."""
+        return Joined(key_serde, value_serde, other_value_serde)
+
+    @staticmethod
+    def as_(name: str) -> Joined[Any, Any, Any]:
+        """The name of the join and of its repartition topic."""
+        return Joined(name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Joined[K, V, V2]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Joined[K, V, V2]:
+        """The same with another serde of the stream's values."""
+        return replace(self, value_serde=value_serde)
+
+    def with_other_value_serde(self, other_value_serde: Serde[V2]) -> Joined[K, V, V2]:
+        """The same with another serde of the table's values."""
+        return replace(self, other_value_serde=other_value_serde)
+
+    def with_name(self, name: str) -> Joined[K, V, V2]:
+        """The same with a name."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Repartitioned(Generic[K, V]):
+    """How ``repartition`` writes its topic. Mirrors ``Repartitioned``.
+
+    ``name``: the topic is ``<application.id>-<name>-repartition``. ``number_of_partitions``: None takes that of the
+    topics upstream.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    name: str | None = None
+    number_of_partitions: int | None = None
+    partitioner: StreamPartitioner | None = None
+
+    def __post_init__(self) -> None:
+        _check_serde(self.key_serde, "Repartitioned: key_serde")
+        _check_serde(self.value_serde, "Repartitioned: value_serde")
+        _check_name(self.name)
+        count = self.number_of_partitions
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise TopologyError(f"Repartitioned: number_of_partitions must be at least 1, not {count!r}")
+        if self.partitioner is not None:
+            checked_callable(self.partitioner, "Repartitioned: partitioner")
+
+    @staticmethod
+    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Repartitioned[K, V]:
+        """Serdes of the repartition topic."""
+        return Repartitioned(key_serde, value_serde)
+
+    @staticmethod
+    def as_(name: str) -> Repartitioned[Any, Any]:
+        """The name of the repartition topic."""
+        return Repartitioned(name=name)
+
+    def with_key_serde(self, key_serde: Serde[K]) -> Repartitioned[K, V]:
+        """The same with another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V]) -> Repartitioned[K, V]:
+        """The same with another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_name(self, name: str) -> Repartitioned[K, V]:
+        """The same with a name for the topic."""
+        return replace(self, name=name)
+
+    def with_number_of_partitions(self, number_of_partitions: int) -> Repartitioned[K, V]:
+        """The same with a fixed number of partitions."""
+        return replace(self, number_of_partitions=number_of_partitions)
+
+    def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Repartitioned[K, V]:
+        """The same with a partitioner."""
+        return replace(self, partitioner=partitioner)

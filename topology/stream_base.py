@@ -1,0 +1,101 @@
+"""What every object of the DSL holds: its place in the graph, its serdes, the sources it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.common.serdes import Serde
+from penstock.topology.graph import RepartitionTopic, StreamPartitioner
+from penstock.topology.logical import LogicalGraph, LogicalNode, Operation, Repartition
+from penstock.topology.naming import REPARTITION_SUFFIX, checked_name, is_generated
+from penstock.topology.operators import Operator
+from penstock.topology.options import Named
+
+NameLike = Named | str
+"""An operator's name, plain or as :class:`Named`."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of the graph as the head of a stream or table.
+
+    ``sources`` are the source nodes whose partitions it shares. ``repartition_required``: its keys changed since they
+    were last partitioned by.
+    """
+
+    graph: LogicalGraph
+    node: LogicalNode
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    sources: frozenset[str]
+    repartition_required: bool = False
+
+    def name(self, named: NameLike | None, prefix: str) -> str:
+        """The next operator's name: the given one or the next number's."""
+        return self.graph.names.processor_or(given_name(named), prefix)
+
+    def then(self, name: str, operator: Operator, *, key_changing: bool = False, value_changing: bool = False) -> Place:
+        """The place behind a new stateless operator. A changed key or value has no known serde."""
+        node = Operation(name, lambda: operator)
+        node.key_changing = key_changing
+        node.value_changing = value_changing
+        self.graph.add(node, self.node)
+        return self.moved(
+            node,
+            key_serde=None if key_changing else self.key_serde,
+            value_serde=None if value_changing else self.value_serde,
+            repartition_required=self.repartition_required or key_changing,
+        )
+
+    def moved(self, node: LogicalNode, **changes: Any) -> Place:
+        """The same place at ``node``."""
+        return replace(self, node=node, **changes)
+
+    def without_serdes(self) -> Place:
+        """The same place where nothing is known of keys and values."""
+        return replace(self, key_serde=None, value_serde=None)
+
+    def behind(self, node: Repartition) -> Place:
+        """The place behind ``node``."""
+        return Place(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
+
+
+def given_name(named: NameLike | None) -> str | None:
+    """The name the user gave, checked, or None."""
+    if named is None:
+        return None
+    return named.name if isinstance(named, Named) else checked_name(named)
+
+
+def new_repartition(
+    graph: LogicalGraph,
+    prefix: str,
+    key_serde: Serde[Any] | None,
+    value_serde: Serde[Any] | None,
+    *,
+    partitioner: StreamPartitioner | None = None,
+    partitions: int | None = None,
+    optimizable: bool = True,
+) -> Repartition:
+    """A repartition topic named after ``prefix``, not yet in the graph.
+
+    Its nodes are numbered when ``prefix`` is a generated name, else named after the topic; the numbers are used up in
+    either case.
+    """
+    topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+    checked_name(topic, "name of a repartition topic")
+    numbered = [graph.names.processor(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")]
+    sink, drop, source = numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
+    return Repartition(
+        source,
+        drop,
+        sink,
+        RepartitionTopic(topic, partitions),
+        key_serde,
+        value_serde,
+        partitioner,
+        optimizable=optimizable,
+    )
+
+
