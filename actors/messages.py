@@ -76,6 +76,14 @@ class CommitRequest:
     offsets: Mapping[TopicPartition, tuple[int, str]]
 
 
+@dataclass(frozen=True)
+class CommitAnswer:
+    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: what was to be committed is another's now."""
+
+    accepted: bool
+    reason: str = ""
+
+
 class QueryKind(Enum):
     """What a query asks of a store."""
 
