@@ -1,0 +1,1 @@
+"""Programs to read and to run, each one idea further than the last."""
