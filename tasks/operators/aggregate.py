@@ -20,7 +20,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    dirty, dirty_get, load, put = buffer.dirty, buffer.dirty.get, buffer.load, buffer.put
+    dirty, take, load, put = buffer.dirty, buffer.dirty.pop, buffer.load, buffer.put
     at_once = not buffer.caching
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -28,7 +28,8 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
             context.dropped_records += 1
             return
         row = key if key_bytes is None else key_bytes(key)
-        old, old_timestamp, _ = dirty_get(row) or load(row)
+        # Taken out and put back, because a flush goes by the order of the last updates.
+        old, old_timestamp, _ = take(row, None) or load(row)
         if old is None:
             new = 1
         else:
@@ -39,8 +40,6 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
             put(row, new, timestamp, context.headers)
             update(key, new, old or 0, timestamp)
         else:
-            if row in dirty:
-                del dirty[row]
             dirty[row] = (new, timestamp, context.headers)
 
     return run

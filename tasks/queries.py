@@ -1,0 +1,37 @@
+"""Questions to the stores of a running task, answered between two batches of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from penstock.tasks.task import Task
+
+Row = tuple[bytes, Any, int | None]
+"""(key bytes, value object, timestamp in ms or None in a plain store)"""
+
+
+def look_up(task: Task, store: str, key: bytes, committed: bool) -> Row | None:
+    """The row of ``key``; ``committed`` leaves out what no commit has taken yet."""
+    buffer = task.buffer(store)
+    if committed:
+        row = buffer.committed.get(key)
+        entry = None if row is None else buffer.decode(row)
+    else:
+        entry = buffer.get(key)
+    return None if entry is None else (key, entry[0], entry[1] if buffer.timestamped else None)
+
+
+def scan(
+    task: Task, store: str, from_key: bytes | None, to_key: bytes | None, limit: int, committed: bool
+) -> Iterable[Row]:
+    """At most ``limit`` rows by key, both ends included, None open."""
+    buffer = task.buffer(store)
+    for key, (value, timestamp, _) in islice(buffer.scan(from_key, to_key, committed=committed), limit):
+        yield key, value, timestamp if buffer.timestamped else None
+
+
+def approximate_num_entries(task: Task, store: str) -> int:
+    """About how many rows there are."""
+    return task.buffer(store).approximate_num_entries()

@@ -1,0 +1,103 @@
+"""Play parity cases on penstock: ``python -m tests.parity.play < cases.jsonl > actual.jsonl``.
+
+Reads name, config, topology and input of each case, one JSON object a line, and prints them with what penstock made of
+them: output, internal, stores, description, metrics. ``docs/PARITY.md`` explains the format.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from penstock.testing.topology_test_driver import TestRecord, TopologyTestDriver
+from tests.parity.build import SERDES, Built, build
+
+APPLICATION_ID = "parity"
+
+
+def play(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with its results filled in."""
+    given = {field: case[field] for field in ("name", "config", "topology", "input")}
+    built = build(given)
+    config = {
+        **case["config"],
+        "application.id": APPLICATION_ID,
+        "default.key.serde": SERDES["string"],
+        "default.value.serde": SERDES["string"],
+    }
+    with TopologyTestDriver(built.topology, config, case.get("wall_ms", 0)) as driver:
+        for record in case["input"]:
+            _pipe(driver, built, record)
+        return {
+            **given,
+            "description": built.topology.describe(),
+            "output": _output(driver, built),
+            "internal": _internal(driver),
+            "stores": {name: _store(driver, name) for name in built.stores},
+            "metrics": {"dropped-records-total": float(driver.metrics().dropped_records_total)},
+        }
+
+
+def _pipe(driver: TopologyTestDriver, built: Built, record: dict[str, Any]) -> None:
+    if "advance_wall_ms" in record:
+        driver.advance_wall_clock_time(record["advance_wall_ms"])
+        return
+    topic = record["topic"]
+    key_type, value_type = built.inputs[topic]
+    key, value = record["key"], record["value"]
+    driver.pipe(
+        topic,
+        None if key is None else SERDES[key_type].serialize(key),
+        None if value is None else SERDES[value_type].serialize(value),
+        record["ts"],
+        [(name, text.encode()) for name, text in record.get("headers", {}).items()],
+    )
+
+
+def _output(driver: TopologyTestDriver, built: Built) -> dict[str, Any]:
+    output: dict[str, Any] = {}
+    for topic, key_type, value_type in built.sinks:
+        if topic not in output:
+            records = driver.create_output_topic(topic, SERDES[key_type], SERDES[value_type]).read_records_to_list()
+            output[topic] = [_shown(record) for record in records]
+    return output
+
+
+def _shown(record: TestRecord[Any, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"key": record.key, "value": record.value, "ts": record.timestamp}
+    if record.headers:
+        shown["headers"] = {name: (data or b"").decode() for name, data in record.headers}
+    return shown
+
+
+def _internal(driver: TopologyTestDriver) -> dict[str, Any]:
+    internal: dict[str, Any] = {}
+    for topic in sorted(driver.produced_topic_names()):
+        if topic.startswith(f"{APPLICATION_ID}-"):
+            records = driver.create_output_topic(topic, SERDES["bytes"], SERDES["bytes"]).read_records_to_list()
+            internal[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
+    return internal
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _store(driver: TopologyTestDriver, name: str) -> list[list[Any]]:
+    # The driver of Kafka Streams shows a timestamped store without its timestamps.
+    entries = driver.get_key_value_store(name).all()
+    return [[key, value.value if hasattr(value, "timestamp") else value] for key, value in entries]
+
+
+def main(lines: Iterable[bytes]) -> None:
+    """Play each line."""
+    for line in lines:
+        if line.strip():
+            sys.stdout.buffer.write(orjson.dumps(play(orjson.loads(line))) + b"\n")
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer)
