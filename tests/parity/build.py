@@ -1,0 +1,219 @@
+"""From the steps of a parity case to a topology: each step is the call of the DSL that its ``op`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from penstock.common.serdes import Serde, Serdes
+from penstock.state.builders import Stores
+from penstock.topology.branched import Branched
+from penstock.topology.graph import Topology
+from penstock.topology.kgrouped_stream import KGroupedStream
+from penstock.topology.kstream import KStream
+from penstock.topology.ktable import KTable
+from penstock.topology.materialized import Materialized
+from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
+from penstock.topology.processor import Processor, PunctuationType
+from penstock.topology.streams_builder import StreamsBuilder
+from tests.parity import functions
+from tests.parity.processors import Dedupe, Tick
+
+SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
+
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case's topology and what a player must know of it."""
+
+    topology: Topology
+    sinks: list[tuple[str, str, str]]
+    """Topic, type of keys, type of values, in the order of the calls."""
+    stores: list[str]
+    """The named key-value stores."""
+    inputs: dict[str, tuple[str, str]]
+    """Per input topic the types of keys and values."""
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a step returned, with the types of its keys and values."""
+
+    stream: Any
+    key: str
+    value: str
+
+
+def build(case: dict[str, Any]) -> Built:
+    """The topology of ``case``, with its configuration's optimisations."""
+    steps = _Steps()
+    for step in case["topology"]:
+        steps.run(step)
+    inputs = {
+        step["topic"]: (step.get("key", "string"), step.get("value", "string"))
+        for step in case["topology"]
+        if "topic" in step and step["op"] != "to"
+    }
+    return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
+
+
+class _Steps:
+    """The calls of one case, one method per kind of ``op``."""
+
+    def __init__(self) -> None:
+        self.builder = StreamsBuilder()
+        self.sinks: list[tuple[str, str, str]] = []
+        self.stores: list[str] = []
+        self._results: dict[str, _Result] = {}
+
+    def run(self, step: Step) -> None:
+        """Make the call and keep what it returned."""
+        source = self._results.get(step.get("in", ""), _Result(None, "string", "string"))
+        call: Callable[[Step, _Result], _Result | None] | None = getattr(self, f"_{step['op']}", None)
+        if call is None:
+            raise ValueError(f"unknown operator {step['op']!r}")
+        if (result := call(step, source)) is not None:
+            self._results[step["id"]] = result
+
+    def _stream(self, step: Step, _: _Result) -> _Result:
+        key, value = step.get("key", "string"), step.get("value", "string")
+        return _Result(self.builder.stream(step["topic"], Consumed.with_(SERDES[key], SERDES[value])), key, value)
+
+    def _table(self, step: Step, _: _Result) -> _Result:
+        key, value = step.get("key", "string"), step.get("value", "string")
+        consumed = Consumed.with_(SERDES[key], SERDES[value])
+        materialized = self._materialized(step, key, value) if "store" in step else None
+        return _Result(self.builder.table(step["topic"], consumed, materialized), key, value)
+
+    def _filter(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, source.stream.filter(partial(functions.predicate, step["fn"])))
+
+    def _filter_not(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, source.stream.filter_not(partial(functions.predicate, step["fn"])))
+
+    def _map_values(self, step: Step, source: _Result) -> _Result:
+        stream = source.stream.map_values(partial(functions.mapped_value, step["fn"]))
+        return _Result(stream, source.key, step.get("value", source.value))
+
+    def _map(self, step: Step, source: _Result) -> _Result:
+        key_fn, fn = step["key_fn"], step["fn"]
+        stream = _kstream(source).map(lambda k, v: (functions.key_of(key_fn, k, v), functions.mapped_value(fn, v)))
+        return _Result(stream, "string", step.get("value", source.value))
+
+    def _flat_map_values(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, _kstream(source).flat_map_values(partial(functions.flat, step["fn"])))
+
+    def _flat_map(self, step: Step, source: _Result) -> _Result:
+        key_fn, fn = step["key_fn"], step["fn"]
+        stream = _kstream(source).flat_map(
+            lambda k, v: [(functions.key_of(key_fn, k, each), each) for each in functions.flat(fn, v)]
+        )
+        return _Result(stream, "string", source.value)
+
+    def _select_key(self, step: Step, source: _Result) -> _Result:
+        return _Result(_kstream(source).select_key(partial(functions.key_of, step["fn"])), "string", source.value)
+
+    def _merge(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, _kstream(source).merge(self._results[step["with"]].stream))
+
+    def _branch(self, step: Step, source: _Result) -> None:
+        name = step["name"]
+        split = _kstream(source).split(named=f"{name}-")
+        for number, fn in enumerate(step["fns"]):
+            split = split.branch(partial(functions.predicate, fn), Branched.as_(str(number)))
+        branches = split.default_branch(Branched.as_("rest"))
+        for end, id in zip([*range(len(step["fns"])), "rest"], step["ids"], strict=True):
+            self._results[id] = self._same_types(source, branches[f"{name}-{end}"])
+
+    def _repartition(self, step: Step, source: _Result) -> _Result:
+        how = Repartitioned.with_(SERDES[source.key], SERDES[source.value]).with_name(step["name"])
+        return self._same_types(source, _kstream(source).repartition(how))
+
+    def _to_table(self, step: Step, source: _Result) -> _Result:
+        materialized = self._materialized(step, source.key, source.value)
+        return self._same_types(source, _kstream(source).to_table(materialized))
+
+    def _to_stream(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, source.stream.to_stream())
+
+    def _group_by_key(self, step: Step, source: _Result) -> _Result:
+        grouped = Grouped.with_(SERDES[source.key], SERDES[source.value])
+        return self._same_types(source, _kstream(source).group_by_key(grouped))
+
+    def _group_by(self, step: Step, source: _Result) -> _Result:
+        grouped = Grouped.with_(SERDES["string"], SERDES[source.value])
+        stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
+        return _Result(stream, "string", source.value)
+
+    def _count(self, step: Step, source: _Result) -> _Result:
+        materialized = self._materialized(step, source.key, "long")
+        return _Result(_grouped(source).count(materialized), source.key, "long")
+
+    def _reduce(self, step: Step, source: _Result) -> _Result:
+        materialized = self._materialized(step, source.key, source.value)
+        fn = step["fn"]
+        table = _grouped(source).reduce(lambda aggregate, value: functions.fold(fn, value, aggregate), materialized)
+        return self._same_types(source, table)
+
+    def _aggregate(self, step: Step, source: _Result) -> _Result:
+        fn, init = step["fn"], step.get("init", "zero")
+        value_type = "long" if init == "zero" else "string"
+        table = _grouped(source).aggregate(
+            partial(functions.initial, init),
+            lambda key, value, aggregate: functions.fold(fn, value, aggregate),
+            self._materialized(step, source.key, value_type),
+        )
+        return _Result(table, source.key, value_type)
+
+    def _stream_table(self, step: Step, source: _Result) -> _Result:
+        other = self._results[step["with"]]
+        assert isinstance(other.stream, KTable)
+        joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
+        stream = _kstream(source)
+        join = stream.join if step["kind"] == "inner" else stream.left_join
+        return _Result(join(other.stream, functions.pair, joined), source.key, "string")
+
+    def _process(self, step: Step, source: _Result) -> _Result:
+        supplier, stores = self._processor(step)
+        return _Result(_kstream(source).process(supplier, *stores), source.key, step.get("value", source.value))
+
+    def _to(self, step: Step, source: _Result) -> None:
+        _kstream(source).to(step["topic"], Produced.with_(SERDES[source.key], SERDES[source.value]))
+        self.sinks.append((step["topic"], source.key, source.value))
+
+    def _processor(self, step: Step) -> tuple[Callable[[], Processor[Any, Any, Any, Any]], list[str]]:
+        name, argument = functions.split_name(step["fn"])
+        if name == "dedupe":
+            store = step["store"]
+            supplier = Stores.in_memory_key_value_store(store)
+            self.builder.add_state_store(
+                Stores.key_value_store_builder(supplier, SERDES["string"], SERDES["string"])
+            )
+            return partial(Dedupe, store), [store]
+        clock = PunctuationType.STREAM_TIME if name == "tick_stream" else PunctuationType.WALL_CLOCK_TIME
+        return partial(Tick, int(argument), clock), []
+
+    def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
+        how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
+        if "store" in step:
+            self.stores.append(step["store"])
+            how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
+        return how if step.get("caching", True) else how.with_caching_disabled()
+
+    @staticmethod
+    def _same_types(source: _Result, stream: Any) -> _Result:
+        return _Result(stream, source.key, source.value)
+
+
+def _kstream(result: _Result) -> KStream[Any, Any]:
+    assert isinstance(result.stream, KStream)
+    return result.stream
+
+
+def _grouped(result: _Result) -> KGroupedStream[Any, Any]:
+    assert isinstance(result.stream, KGroupedStream)
+    return result.stream

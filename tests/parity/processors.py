@@ -1,0 +1,50 @@
+"""The three processors that parity cases name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.common.records import Record
+from penstock.state.contracts import KeyValueStore
+from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from tests.parity.functions import text
+
+
+class Dedupe(Processor[Any, Any, Any, Any]):
+    """Forwards a record when its value is not the last one of its key."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        """Open the store."""
+        self._context = context
+        self._store: KeyValueStore[Any, str] = context.get_state_store(self._store_name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forward what is new."""
+        if record.key is None or self._store.get(record.key) == text(record.value):
+            return
+        self._store.put(record.key, text(record.value))
+        self._context.forward(record)
+
+
+class Tick(Processor[Any, Any, Any, Any]):
+    """Counts records; each punctuation forwards the time and the count."""
+
+    def __init__(self, interval_ms: int, clock: PunctuationType) -> None:
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._seen = 0
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        """Set the clock."""
+        self._context = context
+        context.schedule(self._interval_ms, self._clock, self._tick)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Count."""
+        self._seen += 1
+
+    def _tick(self, at_ms: int) -> None:
+        self._context.forward(Record("tick", f"{at_ms}:{self._seen}", at_ms))
