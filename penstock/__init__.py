@@ -22,13 +22,13 @@ from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder, Stores
 from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
-from penstock.topology.branched import BranchedKStream
+from penstock.topology.branched import Branched, BranchedKStream
 from penstock.topology.graph import RecordContext, StreamPartitioner, TopicNameExtractor, Topology
 from penstock.topology.kgrouped_stream import KGroupedStream
 from penstock.topology.kstream import KStream
 from penstock.topology.ktable import KTable
 from penstock.topology.materialized import Materialized, StoreType
-from penstock.topology.options import Branched, Consumed, Grouped, Joined, Named, Produced, Repartitioned
+from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
 from penstock.topology.streams_builder import StreamsBuilder
 
