@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import pytest
 
-from penstock.api.app import create_app
-from tests.api.fake import FakeReadSide
+from tests.api.fake import FakeReadSide, client_of
 
 
 @pytest.fixture
@@ -17,24 +14,7 @@ def read_side() -> FakeReadSide:
     return FakeReadSide()
 
 
-class Client:
-    """Asks the API; each call in an event loop of its own, so that tests stay plain functions."""
-
-    def __init__(self, read_side: FakeReadSide) -> None:
-        # Starlette raises an unexpected error again once it is answered, for the server's log: no matter here.
-        self._transport = httpx.ASGITransport(create_app(read_side), raise_app_exceptions=False)
-
-    def get(self, path: str, method: str = "GET") -> httpx.Response:
-        """The answer to ``path``."""
-
-        async def ask() -> httpx.Response:
-            async with httpx.AsyncClient(transport=self._transport, base_url="http://penstock") as client:
-                return await client.request(method, path)
-
-        return asyncio.run(ask())
-
-
 @pytest.fixture
-def client(read_side: FakeReadSide) -> Client:
+def client(read_side: FakeReadSide) -> httpx.Client:
     """A client of the API over ``read_side``."""
-    return Client(read_side)
+    return client_of(read_side)

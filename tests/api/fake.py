@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
+
+from penstock.api.app import create_app
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
@@ -129,3 +133,25 @@ class FakeReadSide:
 
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
         return len(self._store(store).visible(committed))
+
+
+class AsgiTransport(httpx.BaseTransport):
+    """Asks an ASGI application without a socket, each time in an event loop of its own: tests stay plain functions."""
+
+    def __init__(self, read_side: FakeReadSide) -> None:
+        # Starlette raises an unexpected error again once it is answered, for the server's log: no matter here.
+        self._inner = httpx.ASGITransport(create_app(read_side), raise_app_exceptions=False)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            answer = await self._inner.handle_async_request(request)
+            await answer.aread()
+            return answer
+
+        answer = asyncio.run(ask())
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def client_of(read_side: FakeReadSide) -> httpx.Client:
+    """A client of the API over ``read_side``."""
+    return httpx.Client(transport=AsgiTransport(read_side), base_url="http://penstock")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError, StateStoreError, TaskNotReadyError
 from penstock.common.serdes import Serde
-from tests.api.conftest import Client
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
 
 APPLICATION = "/v1/applications/word-count"
 STORE = f"{APPLICATION}/stores/counts"
 
 
-def problem(client: Client, path: str, status: int, kind: str, method: str = "GET") -> dict[str, Any]:
+def problem(client: httpx.Client, path: str, status: int, kind: str, method: str = "GET") -> dict[str, Any]:
     """Ask; check the form of the answer; return the document."""
-    answer = client.get(path, method)
+    answer = client.request(method, path)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = answer.json()
@@ -35,35 +35,35 @@ def problem(client: Client, path: str, status: int, kind: str, method: str = "GE
 @pytest.mark.parametrize(
     "path", ["", "/stores", "/stores/counts/keys/a", "/stores/counts/range", "/stores/counts/approximate-count"]
 )
-def test_an_unknown_application_is_answered_with_the_known_ones(client: Client, path: str) -> None:
+def test_an_unknown_application_is_answered_with_the_known_ones(client: httpx.Client, path: str) -> None:
     document = problem(client, f"/v1/applications/other{path}", 404, "unknown-application")
     assert document["known_applications"] == ["word-count"]
 
 
 @pytest.mark.parametrize("path", ["keys/a", "range?from=a", "range", "approximate-count"])
-def test_an_unknown_store_is_answered_with_the_known_ones(client: Client, path: str) -> None:
+def test_an_unknown_store_is_answered_with_the_known_ones(client: httpx.Client, path: str) -> None:
     document = problem(client, f"{APPLICATION}/stores/cuonts/{path}", 404, "unknown-store")
     assert document["known_stores"] == ["by-number", "counts"]
     assert "cuonts" in document["detail"]
 
 
-def test_an_absent_key_is_not_found(client: Client) -> None:
+def test_an_absent_key_is_not_found(client: httpx.Client) -> None:
     assert "'nobody'" in problem(client, f"{STORE}/keys/nobody", 404, "absent-key")["detail"]
 
 
 @pytest.mark.parametrize("key", ["seven", "2147483648", ""])
 @pytest.mark.parametrize("path", ["keys/{}", "range?from={}", "range?to={}"])
-def test_a_key_that_the_serde_cannot_read_is_refused(client: Client, key: str, path: str) -> None:
+def test_a_key_that_the_serde_cannot_read_is_refused(client: httpx.Client, key: str, path: str) -> None:
     document = problem(client, f"{APPLICATION}/stores/by-number/{path.format(key)}", 400, "invalid-key")
     assert "integer" in document["detail"]
 
 
-def test_a_store_whose_keys_have_no_text_form_says_so(client: Client, read_side: FakeReadSide) -> None:
+def test_a_store_whose_keys_have_no_text_form_says_so(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["opaque"] = FakeStore(Serde("avro", bytes, bytes))
     assert "'avro'" in problem(client, f"{APPLICATION}/stores/opaque/keys/a", 400, "invalid-key")["detail"]
 
 
-def test_a_task_that_restores_says_when_to_ask_again(client: Client, read_side: FakeReadSide) -> None:
+def test_a_task_that_restores_says_when_to_ask_again(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = TaskNotReadyError("task 1_0 restores: 500 records to go", retry_after_ms=1500)
     for path in ("keys/a", "range", "approximate-count"):
         document = problem(client, f"{STORE}/{path}", 503, "task-not-ready")
@@ -71,52 +71,52 @@ def test_a_task_that_restores_says_when_to_ask_again(client: Client, read_side: 
         assert document["detail"] == "task 1_0 restores: 500 records to go"
 
 
-def test_an_application_that_does_not_run_is_unavailable(client: Client, read_side: FakeReadSide) -> None:
+def test_an_application_that_does_not_run_is_unavailable(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = ApplicationStateError("the coordinator of 'word-count' does not answer")
     for path in (APPLICATION, f"{STORE}/keys/a", "/readyz", "/metrics"):
         assert problem(client, path, 503, "application-not-running")["retry-after"] is not None
 
 
-def test_an_application_that_is_not_running_is_not_ready(client: Client, read_side: FakeReadSide) -> None:
+def test_an_application_that_is_not_running_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.REBALANCING)
     document = problem(client, "/readyz", 503, "not-ready")
     assert (document["state"], document["retry-after"]) == ("REBALANCING", "1")
 
 
-def test_a_failed_application_says_why_it_is_not_ready(client: Client, read_side: FakeReadSide) -> None:
+def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.ERROR, error="topic lines is gone")
     assert problem(client, "/readyz", 503, "not-ready")["detail"].endswith("ERROR: topic lines is gone")
 
 
-def test_a_store_that_cannot_be_read_says_why(client: Client, read_side: FakeReadSide) -> None:
+def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = StateStoreError("store counts: block checksum mismatch")
     assert problem(client, f"{STORE}/keys/a", 500, "store-failed")["detail"] == "store counts: block checksum mismatch"
 
 
-def test_an_unexpected_error_leaks_nothing(client: Client, read_side: FakeReadSide) -> None:
+def test_an_unexpected_error_leaks_nothing(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = RuntimeError("password=secret")
     for path in (f"{STORE}/keys/a", f"{STORE}/range", APPLICATION):
         assert "secret" not in str(problem(client, path, 500, "unexpected"))
 
 
-def test_a_value_without_a_json_form_is_named_by_its_type(client: Client, read_side: FakeReadSide) -> None:
+def test_a_value_without_a_json_form_is_named_by_its_type(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("odd", object())
     assert "builtins.object" in problem(client, f"{STORE}/keys/odd", 500, "unreadable-entry")["detail"]
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=10001", "limit=many", "isolation=dirty"])
-def test_an_invalid_option_is_named(client: Client, query: str) -> None:
+def test_an_invalid_option_is_named(client: httpx.Client, query: str) -> None:
     document = problem(client, f"{STORE}/range?{query}", 422, "invalid-request")
     assert document["errors"][0]["where"] == f"query/{query.partition('=')[0]}"
 
 
-def test_a_cursor_that_no_page_gave_is_refused(client: Client) -> None:
+def test_a_cursor_that_no_page_gave_is_refused(client: httpx.Client) -> None:
     problem(client, f"{STORE}/range?cursor=zz", 400, "invalid-cursor")
 
 
-def test_an_unknown_path_is_a_problem_document_too(client: Client) -> None:
+def test_an_unknown_path_is_a_problem_document_too(client: httpx.Client) -> None:
     problem(client, "/v2/nothing", 404, "not-found")
 
 
-def test_a_method_that_is_not_allowed_is_a_problem_document_too(client: Client) -> None:
+def test_a_method_that_is_not_allowed_is_a_problem_document_too(client: httpx.Client) -> None:
     problem(client, f"{STORE}/keys/a", 405, "method-not-allowed", "DELETE")

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from decimal import Decimal
 from urllib.parse import quote
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
 from penstock.api.encoding import to_json
 from penstock.api.schemas import CountBody, EntriesBody, EntryBody, StoresBody
 from penstock.common.errors import SerializationError
-from tests.api.conftest import Client
 from tests.api.fake import FakeReadSide
 
 STORE = "/v1/applications/word-count/stores/counts"
 
 
-def test_an_entry_is_found_by_its_key(client: Client, read_side: FakeReadSide) -> None:
+def test_an_entry_is_found_by_its_key(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("import", 12, 1_700_000_000_000)
     answer = client.get(f"{STORE}/keys/import")
     assert answer.status_code == 200
@@ -32,18 +32,18 @@ def test_an_entry_is_found_by_its_key(client: Client, read_side: FakeReadSide) -
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "ä ß", "?x=1&y#z", "100%", "..a", ""])
-def test_any_text_can_be_a_key(client: Client, read_side: FakeReadSide, key: str) -> None:
+def test_any_text_can_be_a_key(client: httpx.Client, read_side: FakeReadSide, key: str) -> None:
     read_side.fakes["counts"].put(key, 1)
     answer = client.get(f"{STORE}/keys/{quote(key, safe='')}")
     assert (answer.status_code, answer.json().get("key")) == (200, key)
 
 
-def test_a_key_is_read_by_the_serde_of_its_store(client: Client, read_side: FakeReadSide) -> None:
+def test_a_key_is_read_by_the_serde_of_its_store(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["by-number"].put(-7, "seven")
     assert client.get("/v1/applications/word-count/stores/by-number/keys/-7").json()["value"] == "seven"
 
 
-def test_committed_isolation_hides_what_is_not_committed(client: Client, read_side: FakeReadSide) -> None:
+def test_committed_isolation_hides_what_is_not_committed(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("fresh", 1, committed=False)
     assert client.get(f"{STORE}/keys/fresh").status_code == 200
     assert client.get(f"{STORE}/keys/fresh?isolation=latest").status_code == 200
@@ -52,7 +52,7 @@ def test_committed_isolation_hides_what_is_not_committed(client: Client, read_si
     assert client.get(f"{STORE}/approximate-count?isolation=committed").json() == {"approximate_count": 0}
 
 
-def test_a_range_includes_both_ends(client: Client, read_side: FakeReadSide) -> None:
+def test_a_range_includes_both_ends(client: httpx.Client, read_side: FakeReadSide) -> None:
     for key in "abcde":
         read_side.fakes["counts"].put(key, ord(key), 5)
     answer = client.get(f"{STORE}/range?from=b&to=d")
@@ -62,7 +62,7 @@ def test_a_range_includes_both_ends(client: Client, read_side: FakeReadSide) -> 
     assert answer.json()["cursor"] is None
 
 
-def test_the_pages_of_a_range_make_up_the_whole(client: Client, read_side: FakeReadSide) -> None:
+def test_the_pages_of_a_range_make_up_the_whole(client: httpx.Client, read_side: FakeReadSide) -> None:
     keys = [f"k{number:03}" for number in range(25)]
     for key in keys:
         read_side.fakes["counts"].put(key, 1)
@@ -78,13 +78,13 @@ def test_the_pages_of_a_range_make_up_the_whole(client: Client, read_side: FakeR
     assert (seen, pages) == (keys, 3)
 
 
-def test_the_approximate_count_is_a_number(client: Client, read_side: FakeReadSide) -> None:
+def test_the_approximate_count_is_a_number(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("a", 1)
     answer = client.get(f"{STORE}/approximate-count")
     assert CountBody.model_validate(answer.json()).approximate_count == 1
 
 
-def test_the_stores_are_listed_by_name(client: Client) -> None:
+def test_the_stores_are_listed_by_name(client: httpx.Client) -> None:
     answer = client.get("/v1/applications/word-count/stores")
     assert [store.name for store in StoresBody.model_validate(answer.json()).stores] == ["by-number", "counts"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
+import httpx
 import pytest
 from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
-from tests.api.conftest import Client
 
 
-def test_the_status_shows_state_tasks_placement_and_lag(client: Client) -> None:
+def test_the_status_shows_state_tasks_placement_and_lag(client: httpx.Client) -> None:
     answer = client.get("/v1/applications/word-count")
     body = ApplicationBody.model_validate(answer.json())
     assert (body.state, body.epoch, body.lag) == ("RUNNING", 3, 5)
@@ -24,17 +24,17 @@ def test_the_status_shows_state_tasks_placement_and_lag(client: Client) -> None:
     assert body.actors[0].tasks == ["1_0", "0_0"]
 
 
-def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: Client) -> None:
+def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert (body.tasks[1].actor_id, body.tasks[1].state, body.tasks[1].lag) == ("actor-2", None, None)
 
 
-def test_a_running_application_is_healthy_and_ready(client: Client) -> None:
+def test_a_running_application_is_healthy_and_ready(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}
 
 
-def test_metrics_carry_the_names_of_kafka_streams(client: Client) -> None:
+def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = {
@@ -68,7 +68,7 @@ def test_every_state_of_an_application_has_its_number(state: ApplicationState) -
     assert CLIENT_STATES[state] == list(ApplicationState).index(state)
 
 
-def test_the_openapi_document_is_valid_and_complete(client: Client) -> None:
+def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> None:
     document = client.get("/openapi.json").json()
     validate(document)
     application = "/v1/applications/{app}"
@@ -84,7 +84,7 @@ def test_the_openapi_document_is_valid_and_complete(client: Client) -> None:
     }
 
 
-def test_every_documented_error_is_a_problem_document(client: Client) -> None:
+def test_every_documented_error_is_a_problem_document(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     for path, methods in paths.items():
         for status, answer in methods["get"]["responses"].items():
@@ -92,7 +92,7 @@ def test_every_documented_error_is_a_problem_document(client: Client) -> None:
                 assert list(answer["content"]) == ["application/problem+json"], (path, status)
 
 
-def test_the_documentation_page_needs_no_other_host(client: Client) -> None:
+def test_the_documentation_page_needs_no_other_host(client: httpx.Client) -> None:
     page = client.get("/docs")
     assert page.status_code == 200
     assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
