@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,14 @@ class Wiring:
     raw_value: bool
 
     @property
-    def forward(self) -> Edge:
+    def forward(self) -> StreamEdge:
         """One closure for all children, in their order."""
         return fan_out(list(self.children.values()))
+
+    @property
+    def forward_change(self) -> TableEdge:
+        """The same for a node whose children take table edges."""
+        return fan_out_changes(list(self.children.values()))
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
         """How a key becomes a key of ``store``; None when it is bytes already."""
@@ -67,27 +72,25 @@ def _same(data: bytes) -> Any:
     return data
 
 
-def fan_out(edges: list[Edge]) -> Edge:
+def fan_out(edges: Sequence[StreamEdge]) -> StreamEdge:
     """One closure that calls ``edges`` in order."""
-    match edges:
-        case []:
-            return _nothing
-        case [only]:
-            return only
-        case [first, second]:
+    if len(edges) == 1:
+        return edges[0]
 
-            def two(*record: Any) -> None:
-                first(*record)
-                second(*record)
-
-            return two
-
-    def many(*record: Any) -> None:
+    def run(key: Any, value: Any, timestamp: int) -> None:
         for edge in edges:
-            edge(*record)
+            edge(key, value, timestamp)
 
-    return many
+    return run
 
 
-def _nothing(*record: Any) -> None:
-    return None
+def fan_out_changes(edges: Sequence[TableEdge]) -> TableEdge:
+    """One closure that calls ``edges`` in order."""
+    if len(edges) == 1:
+        return edges[0]
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        for edge in edges:
+            edge(key, new, old, timestamp)
+
+    return run

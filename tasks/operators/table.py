@@ -14,7 +14,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     """See :class:`TableSource`. Updates take effect in offset order, whatever their timestamps."""
     context = wiring.context
     if spec.store is None:
-        forward = wiring.forward
+        forward = wiring.forward_change
 
         def pass_on(key: Any, value: Any, timestamp: int) -> None:
             if key is None:
@@ -79,7 +79,7 @@ def _transformed(
     ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
     """
     failed, name = wiring.context.failed, wiring.name
-    emit = wiring.forward if store_name is None else _materialize(store_name, send_old_values, wiring)
+    emit = wiring.forward_change if store_name is None else _materialize(store_name, send_old_values, wiring)
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:

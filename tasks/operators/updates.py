@@ -14,7 +14,7 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
     A cached store does that itself while it is flushed, with the timestamp and headers of the last update of each key.
     Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
     """
-    forward, context, buffer = wiring.forward, wiring.context, store.buffer
+    forward, context, buffer = wiring.forward_change, wiring.context, store.buffer
     buffer.send_old_values = send_old_values
 
     def now(key: Any, new: Any, old: Any, timestamp: int) -> None:
