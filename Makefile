@@ -1,0 +1,43 @@
+# Everything below sets up what it needs by itself: a virtual environment, pinned packages, the broker's jars.
+# Needed on the machine: make, and Python 3.11 or newer with venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-backfill test check bench lock clean environment jars
+
+suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
+	$(shell $(name) -c '$(suitable)' >/dev/null 2>&1 && echo $(name))))
+RUN := .venv/bin/python
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: environment jars  ## count the words of Python's own sources, live, on a real Kafka and a local Ray
+	@$(RUN) -m penstock.cli.demo
+
+demo-backfill: environment jars  ## the same, half of it by Spark over history
+	@$(RUN) -m examples.demo_backfill
+
+test: environment jars  ## run all tests
+	@$(RUN) -m pytest
+
+check: environment  ## lint, format, types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
+	@$(RUN) -m benchmarks
+
+lock: environment  ## make requirements/*.txt anew from pyproject.toml
+	@$(RUN) requirements/lock.py
+
+clean:  ## remove the environment and all caches of this folder
+	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+
+environment:
+	@$(if $(strip $(PYTHON)),,$(error penstock needs Python 3.11, 3.12 or 3.13; say where one is: make PYTHON=/path/to/python))
+	@$(PYTHON) requirements/install.py
+
+jars: environment
+	@$(RUN) -m penstock.kafka.jars
