@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
+from penstock.kafka.committed import committed_offset
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -137,7 +138,7 @@ class ConfluentAdmin:
                 return {}
             raise
         return {
-            TopicPartition(tpo.topic, tpo.partition): CommittedOffset(tpo.offset, tpo.metadata or "")
+            TopicPartition(tpo.topic, tpo.partition): committed_offset(tpo)
             for tpo in found.topic_partitions
             if tpo.error is None and tpo.offset >= 0
         }

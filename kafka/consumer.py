@@ -12,6 +12,7 @@ from penstock.common.errors import MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import Headers, RecordBatch
+from penstock.kafka.committed import committed_offset
 from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, consumer_settings
 
@@ -171,7 +172,7 @@ class ConfluentConsumer:
         with broker_errors("fetch committed offsets", self._address):
             answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
         return {
-            TopicPartition(a.topic, a.partition): CommittedOffset(a.offset, a.metadata or "")
+            TopicPartition(a.topic, a.partition): committed_offset(a)
             for a in answers
             if a.error is None and a.offset >= 0
         }

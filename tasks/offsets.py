@@ -7,6 +7,7 @@ import binascii
 import struct
 
 _TIME = struct.Struct(">Bq")
+_CHARACTERS = 12  # of Base64 for version and time
 _VERSIONS_WITH_TIME = (1, 2)
 
 
@@ -16,9 +17,12 @@ def encode_partition_time(partition_time: int) -> str:
 
 
 def decode_partition_time(metadata: str) -> int:
-    """The time (ms), or −1 where ``metadata`` is empty or not of this form."""
+    """The time (ms), or −1 where ``metadata`` is empty or not of this form.
+
+    What follows the time does not matter: stray characters may (see ``kafka/committed.py``).
+    """
     try:
-        data = base64.b64decode(metadata, validate=True)
+        data = base64.b64decode(metadata[:_CHARACTERS], validate=True)
     except (binascii.Error, ValueError):
         return -1
     if len(data) < _TIME.size or data[0] not in _VERSIONS_WITH_TIME:
