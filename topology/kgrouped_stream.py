@@ -75,9 +75,9 @@ class KGroupedStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, A]:
-        """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``. Mirrors ``aggregate``.
+        """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
-        A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
+        Mirrors ``aggregate``. A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
         configuration's.
         """
         checked_callable(initializer, "aggregate: initializer")
@@ -102,9 +102,7 @@ class KGroupedStream(Generic[K, V]):
         table = AggregatedTable(store, operator(store.name))
         node = Operation(name, table.operator, table.stores)
         place.graph.add(node, place.node)
-        behind = place.moved(
-            node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False
-        )
+        behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
         return KTable(behind, table, how.name)
 
     def _partitioned_by_key(self, store_name: str) -> Place:

@@ -110,9 +110,7 @@ class KStream(Generic[K, V]):
     def flat_map_values(
         self, mapper: Callable[[K, V], Iterable[VR]], *, named: NameLike | None = None
     ) -> KStream[K, VR]: ...
-    def flat_map_values(
-        self, mapper: Callable[..., Iterable[VR]], *, named: NameLike | None = None
-    ) -> KStream[K, VR]:
+    def flat_map_values(self, mapper: Callable[..., Iterable[VR]], *, named: NameLike | None = None) -> KStream[K, VR]:
         """Each record replaced by one per value of ``mapper(value)`` or ``mapper(key, value)``, under the same key.
 
         Mirrors ``flatMapValues``.
@@ -216,9 +214,7 @@ class KStream(Generic[K, V]):
         """
         return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
 
-    def group_by(
-        self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None
-    ) -> KGroupedStream[KR, V]:
+    def group_by(self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None) -> KGroupedStream[KR, V]:
         """Records grouped by ``selector(key, value)``, by way of a repartition topic. Mirrors ``groupBy``.
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
@@ -354,6 +350,8 @@ def _check_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
     checked_callable(supplier, "process: supplier")
     first, second = supplier(), supplier()
     if first is second:
-        raise TopologyError("process: the supplier returned the same processor twice; it must make a new one at each call")
+        raise TopologyError(
+            "process: the supplier returned the same processor twice; it must make a new one at each call"
+        )
     if not isinstance(first, Processor):
         raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")

@@ -295,9 +295,7 @@ def _key_changer_of(node: Repartition) -> LogicalNode | None:
 
 
 def _source(name: str, topics: Iterable[str], how: Consumed[Any, Any]) -> SourceNode:
-    return SourceNode(
-        name, tuple(topics), how.key_serde, how.value_serde, how.timestamp_extractor, how.offset_reset
-    )
+    return SourceNode(name, tuple(topics), how.key_serde, how.value_serde, how.timestamp_extractor, how.offset_reset)
 
 
 def require_same_graph(graph: LogicalGraph, other: LogicalGraph, what: str) -> None:

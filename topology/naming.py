@@ -40,7 +40,7 @@ def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
 
 
 def is_generated(name: str) -> bool:
-    """Whether ``name`` is one that a builder made: then the nodes of a repartition are numbered, else named after it."""
+    """Whether ``name`` is one that a builder made: if not, a repartition's nodes are named after it."""
     return _GENERATED.fullmatch(name) is not None
 
 

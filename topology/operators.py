@@ -25,7 +25,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class DropNullKeys:
-    """The filter in front of a repartition sink: a null key is silently dropped, unless ``keep`` (a relaxed join follows)."""
+    """The filter in front of a repartition sink: a null key is dropped silently, unless ``keep`` (a left join follows)."""
 
     keep: bool = False
 

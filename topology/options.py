@@ -1,8 +1,8 @@
 """The option objects of the DSL: small, frozen, named as in Kafka Streams.
 
 Each has ``with_(...)`` and, where it carries a name, ``as_(name)`` as factories, and ``with_...`` methods that return a
-changed copy. A serde that is None is inherited from upstream, and where nothing is upstream taken from the configuration
-(``default.key.serde``, ``default.value.serde``).
+changed copy. A serde that is None is inherited from upstream, and where none is known there, taken from the
+configuration (``default.key.serde``, ``default.value.serde``).
 """
 
 from __future__ import annotations

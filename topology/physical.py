@@ -28,7 +28,7 @@ class TopologyWriter:
         for topic in node.topics:
             if reader := self._topic_readers.get(topic):
                 raise TopologyError(
-                    f"topic {topic!r} is already read by source {reader!r}: read it once and use that stream or table twice"
+                    f"topic {topic!r} is already read by source {reader!r}: read it once and use the result twice"
                 )
             self._topic_readers[topic] = node.name
         self._add(node, ())
@@ -77,7 +77,9 @@ class TopologyWriter:
     def topology(self, copartitioned: Sequence[Iterable[str]]) -> Topology:
         """The whole; ``copartitioned`` are sets of sources that must have equally many partitions."""
         if not self._topic_readers:
-            raise TopologyError("the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)")
+            raise TopologyError(
+                "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
+            )
         return Topology(self._subtopologies(), self._repartition_topics, self._copartition_groups(copartitioned))
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
@@ -117,5 +119,5 @@ class TopologyWriter:
         if len(counts) == len(topics) and len(set(counts.values())) > 1:
             listed = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
             raise TopologyError(
-                f"topics that are joined must have equally many partitions: {listed}; change with_number_of_partitions()"
+                f"topics that are joined must have equally many partitions: {listed}; mend with_number_of_partitions()"
             )

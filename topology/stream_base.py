@@ -86,7 +86,9 @@ def new_repartition(
     topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
     checked_name(topic, "name of a repartition topic")
     numbered = [graph.names.processor(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")]
-    sink, drop, source = numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
+    sink, drop, source = (
+        numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
+    )
     return Repartition(
         source,
         drop,
@@ -97,5 +99,3 @@ def new_repartition(
         partitioner,
         optimizable=optimizable,
     )
-
-

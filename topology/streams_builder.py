@@ -44,9 +44,7 @@ class StreamsBuilder:
     def stream(self, topics: str | Collection[str], consumed: Consumed[K, V]) -> KStream[K, V]: ...
     @overload
     def stream(self, topics: str | Collection[str], consumed: None = None) -> KStream[Any, Any]: ...
-    def stream(
-        self, topics: str | Collection[str], consumed: Consumed[Any, Any] | None = None
-    ) -> KStream[Any, Any]:
+    def stream(self, topics: str | Collection[str], consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
         """The records of one topic or of several, in the order of each partition. Mirrors ``stream``.
 
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at

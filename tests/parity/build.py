@@ -190,9 +190,7 @@ class _Steps:
         if name == "dedupe":
             store = step["store"]
             supplier = Stores.in_memory_key_value_store(store)
-            self.builder.add_state_store(
-                Stores.key_value_store_builder(supplier, SERDES["string"], SERDES["string"])
-            )
+            self.builder.add_state_store(Stores.key_value_store_builder(supplier, SERDES["string"], SERDES["string"]))
             return partial(Dedupe, store), [store]
         clock = PunctuationType.STREAM_TIME if name == "tick_stream" else PunctuationType.WALL_CLOCK_TIME
         return partial(Tick, int(argument), clock), []
