@@ -81,7 +81,8 @@ class _Phase(Enum):
 @dataclass
 class _Actor:
     """``issued`` was sent last, under ``epoch``; ``held`` is what the actor may still work on; ``confirmed`` is the
-    last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it did not yet report."""
+    last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
+    ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take again."""
 
     phase: _Phase
     epoch: int = 0
@@ -90,6 +91,7 @@ class _Actor:
     held: frozenset[TaskId] = frozenset()
     running: frozenset[TaskId] = frozenset()
     unsure: bool = False
+    refused: bool = False
 
     @property
     def settled(self) -> bool:
@@ -134,8 +136,7 @@ class Coordinator:
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
         self._handlers[type(event)](event)
-        if not isinstance(event, CommitRequested):
-            self._reconcile()
+        self._reconcile()
         out, self._out = self._out, []
         return out
 
@@ -153,6 +154,10 @@ class Coordinator:
     def actors(self) -> tuple[str, ...]:
         """Every actor that is not gone."""
         return tuple(self._actors)
+
+    def is_up(self, name: str) -> bool:
+        """Whether the actor has started and is not gone."""
+        return name in self._actors and self._actors[name].phase is not _Phase.STARTING
 
     # ---- events ----
 
@@ -214,7 +219,12 @@ class Coordinator:
 
     def _commit_requested(self, event: CommitRequested) -> None:
         reason = self._objection(event.request)
-        self._out.append(AcceptCommit(event.request) if reason is None else RefuseCommit(event.request, reason))
+        if reason is None:
+            self._out.append(AcceptCommit(event.request))
+            return
+        self._out.append(RefuseCommit(event.request, reason))
+        if event.request.actor_id in self._actors:
+            self._actors[event.request.actor_id].refused = True
 
     def _stop_requested(self, _: StopRequested) -> None:
         if self.state in _LIVE:
@@ -239,7 +249,8 @@ class Coordinator:
         held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
         if foreign := sorted(set(request.offsets) - held):
             return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
-        if lost := sorted(set(request.offsets) - (self._assignment or frozenset())):
+        # Unknown just after a restart: then the group itself judges the commit.
+        if self._assignment is not None and (lost := sorted(set(request.offsets) - self._assignment)):
             return f"partition {lost[0]} is not assigned to this cluster"
         return None
 
@@ -302,7 +313,8 @@ class Coordinator:
             elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
             meant = {task for task, target in self._target.items() if target == name} - elsewhere
             tasks = frozenset(meant & actor.held if unsure else meant)
-            if tasks != actor.issued or actor.unsure:
+            if tasks != actor.issued or actor.unsure or actor.refused:
+                actor.refused = False
                 actor.epoch, actor.issued, actor.held = self._next_epoch, tasks, actor.held | tasks
                 actor.running &= tasks
                 self._next_epoch += 1

@@ -174,7 +174,7 @@ def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused
         (CommitRequest("stream/9", epoch, offsets(mine)), "no longer part"),
         (CommitRequest("stream/1", epoch, offsets(mine, other)), "is not read by a task"),
     ]:
-        (refusal,) = play(CommitRequested(request))
+        refusal = play(CommitRequested(request))[0]
         assert isinstance(refusal, RefuseCommit)
         assert why in refusal.reason
 
@@ -191,7 +191,7 @@ def test_what_an_actor_releases_it_may_commit_until_it_confirmed_and_never_after
         assert isinstance(answer, AcceptCommit)
     play(ActorAssigned("stream/1", less.epoch))
     for epoch in (old, less.epoch):
-        (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))
+        answer = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))[0]
         assert isinstance(answer, RefuseCommit)
 
 
@@ -203,6 +203,16 @@ def test_commits_for_partitions_that_the_group_took_away_are_refused(play: Play)
     (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(TaskId(0, 0)))))
     assert isinstance(answer, RefuseCommit)
     assert "not assigned to this cluster" in answer.reason
+
+
+def test_an_actor_that_was_refused_a_commit_is_told_its_tasks_again_because_it_dropped_some(play: Play) -> None:
+    given = play.running()
+    epoch = play.machine._actors["stream/1"].epoch
+    play(CommitRequested(CommitRequest("stream/1", epoch - 1, {})))
+    (again,) = play.of(AssignTasks)
+    assert again.tasks == given["stream/1"]
+    assert again.epoch > epoch
+    assert play.machine.state is ApplicationState.REBALANCING
 
 
 def test_a_late_confirmation_of_an_older_assignment_releases_nothing(play: Play) -> None:

@@ -34,7 +34,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
 
 
@@ -195,11 +195,14 @@ class World:
         actor = self.rng.choice(list(self.actors.values()))
         partitions: set[TopicPartition] = {p for task in actor.holds for p in self.plan.partitions[task]}
         epoch = actor.epoch - self.rng.choice([0, 0, 0, 1])
-        (answer,) = self.feed(CommitRequested(CommitRequest(actor.name, epoch, dict.fromkeys(partitions, (1, "")))))
+        request = CommitRequest(actor.name, epoch, dict.fromkeys(partitions, CommittedOffset(1)))
+        answer, *_ = self.feed(CommitRequested(request))
         if isinstance(answer, AcceptCommit):
             assert partitions <= self.assigned
             others = {task for other in self.actors.values() if other is not actor for task in other.holds}
             assert not {p for task in others for p in self.plan.partitions[task]} & partitions
+        else:
+            actor.tasks.clear()  # it drops what it may not commit
 
     def restart(self) -> None:
         self.new_machine()

@@ -1,0 +1,150 @@
+"""What a driver does to applications: connect to Ray, start, look, stop. For ``KafkaStreams`` and the command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.cluster.coordinator_actor import CoordinatorActor
+from penstock.cluster.http_actor import stop_http
+from penstock.cluster.names import NAMESPACE, application_of, coordinator_name
+from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.common.errors import ApplicationStateError, ConfigError
+
+ENDED = frozenset({ApplicationState.NOT_RUNNING, ApplicationState.ERROR})
+_START_S = 60.0
+_STATUS_S = 10.0
+
+
+def connect(start_local: bool = True) -> None:
+    """Connect to Ray, unless this process is connected: to ``RAY_ADDRESS``, to a cluster that runs on this machine
+    (``ray start``), else, if ``start_local``, to one that lives as long as this process.
+
+    Raises ApplicationStateError when there is none.
+    """
+    if ray.is_initialized():
+        return
+    # A cluster that ends with this process reports to nobody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        if start_local:
+            ray.init(namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+        else:
+            ray.init(address="auto", namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING)
+    except ConnectionError as error:
+        address = os.environ.get("RAY_ADDRESS")
+        where = f"at RAY_ADDRESS={address}" if address else "on this machine"
+        raise ApplicationStateError(
+            f"no Ray cluster answers {where}: start one with 'ray start --head', or mend RAY_ADDRESS ({error})"
+        ) from None
+
+
+def cluster_cpus() -> int:
+    """How many CPUs the Ray cluster has."""
+    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
+    return int(resources.get("CPU", 0))
+
+
+def applications() -> list[str]:
+    """The ids of all applications that this Ray cluster knows."""
+    named = ray.util.list_named_actors(all_namespaces=True)
+    found = {application_of(entry["name"]) for entry in named if entry["namespace"] == NAMESPACE}
+    return sorted(name for name in found if name is not None)
+
+
+def find_coordinator(application_id: str) -> Any | None:
+    """The handle of an application's coordinator; None when there is none."""
+    try:
+        return ray.get_actor(coordinator_name(application_id), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def status_of(coordinator: Any) -> ApplicationStatus | None:
+    """What the coordinator knows; None when it is gone."""
+    try:
+        status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
+    except RayActorError:
+        return None
+    return status
+
+
+def require_status(application_id: str) -> ApplicationStatus:
+    """The status of an application. Raises ApplicationStateError naming those that run, if it does not."""
+    coordinator = find_coordinator(application_id)
+    status = status_of(coordinator) if coordinator is not None else None
+    if status is None:
+        known = ", ".join(repr(name) for name in applications()) or "none"
+        raise ApplicationStateError(
+            f"application {application_id!r} does not run in this Ray cluster; applications there: {known}"
+        )
+    return status
+
+
+def start_coordinator(spec: ApplicationSpec) -> Any:
+    """Create the application's coordinator. Raises ApplicationStateError when the application runs already."""
+    application_id = spec.application_id
+    _make_room(application_id)
+    try:
+        pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]  # untyped in Ray
+    except Exception as error:  # pickling runs arbitrary code of the user's objects
+        raise ConfigError(
+            f"application {application_id!r} cannot be sent to the cluster: something that its functions or its "
+            f"configuration refer to cannot be pickled: {type(error).__name__}: {error}"
+        ) from error
+    remote: Any = ray.remote(CoordinatorActor).options(
+        name=coordinator_name(application_id),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        enable_task_events=False,
+    )
+    coordinator = remote.remote(application_id, pickled)
+    # A driver that ends before a detached actor exists takes it along.
+    ray.get(coordinator.ready.remote(), timeout=_START_S)
+    return coordinator
+
+
+def _make_room(application_id: str) -> None:
+    coordinator = find_coordinator(application_id)
+    status = status_of(coordinator) if coordinator is not None else None
+    if status is not None and status.state not in ENDED:
+        raise ApplicationStateError(
+            f"application {application_id!r} is already running in this Ray cluster (state {status.state.value}): "
+            f"stop it with 'penstock stop {application_id}', or give this one another application.id"
+        )
+    end_actors(application_id)
+
+
+def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:
+    """Drain, commit, end every actor of the application.
+
+    Returns the last status; None when it did not end in time and its actors were ended without a commit.
+    """
+    coordinator = find_coordinator(application_id)
+    status: ApplicationStatus | None = None
+    if coordinator is not None:
+        try:
+            status = ray.get(coordinator.stop.remote(), timeout=timeout_s)
+        except (GetTimeoutError, RayActorError):
+            status = None
+    end_actors(application_id)
+    return status
+
+
+def end_actors(application_id: str) -> None:
+    """End what is left of an application: HTTP server, coordinator, stream actors, in this order. Idempotent."""
+    stop_http(application_id)
+    coordinator = find_coordinator(application_id)
+    if coordinator is not None:
+        ray.kill(coordinator)
+    for actor in StreamActorHandle.find(application_id):
+        actor.kill()

@@ -1,0 +1,121 @@
+"""The actor that hosts the HTTP server. What it serves is given to it: ``cluster/`` knows no web framework."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from penstock.cluster.names import NAMESPACE, coordinator_name, http_actor_name
+from penstock.cluster.queries import StateQueries
+from penstock.cluster.read_side import ReadSide
+from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
+from penstock.common.log import logger
+
+Serve = Callable[[ReadSide, str, int, Callable[[str], None]], Awaitable[None]]
+"""``serve(queries, host, port, started)`` serves until cancelled; calls ``started(address)`` once it listens."""
+
+_START_S = 60.0
+_STOP_S = 10.0
+
+
+class HttpActor:
+    """Serves from its first moment, so that a restart by Ray needs nobody's help."""
+
+    def __init__(self, application_id: str, serve: Serve, host: str, port: int) -> None:
+        self._application_id = application_id
+        loop = asyncio.get_running_loop()
+        self._address: asyncio.Future[str] = loop.create_future()
+        queries = StateQueries(application_id)
+        self._server = loop.create_task(self._serve(serve(queries, host, port, self._started)))
+        self._telling: asyncio.Task[None] | None = None
+
+    async def address(self) -> str:
+        """Where it listens; waits until it does. Raises what keeps it from listening."""
+        return await asyncio.shield(self._address)
+
+    async def known_address(self) -> str | None:
+        """Where it listens, None if it does not yet."""
+        return self._address.result() if self._address.done() and not self._address.exception() else None
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close."""
+        self._server.cancel()
+        await asyncio.wait({self._server})
+
+    async def _serve(self, serving: Awaitable[None]) -> None:
+        try:
+            await serving
+        except Exception as error:  # told to whoever asks for the address, and to the log
+            logger("penstock.cluster.http").error("the HTTP server ended", error=str(error))
+            if not self._address.done():
+                self._address.set_exception(error)
+            else:
+                raise
+
+    def _started(self, address: str) -> None:
+        self._address.set_result(address)
+        self._telling = asyncio.get_running_loop().create_task(self._tell(address))
+
+    async def _tell(self, address: str) -> None:
+        name = coordinator_name(self._application_id)
+        coordinator = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+        await coordinator.set_http_address.remote(address)
+
+
+def start_http(application_id: str, application_server: str, serve: Serve) -> str:
+    """Start the server of an application on this node; its address. Raises ConfigError when it cannot listen there."""
+    host, port = host_and_port(application_server)
+    here = ray.get_runtime_context().get_node_id()
+    remote: Any = ray.remote(HttpActor).options(
+        name=http_actor_name(application_id),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        enable_task_events=False,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True),
+    )
+    actor = remote.remote(application_id, serve, host, port)
+    try:
+        address: str = ray.get(actor.address.remote(), timeout=_START_S)
+    except RayTaskError as error:
+        ray.kill(actor)
+        if isinstance(error.cause, StreamsError):
+            raise error.cause from None
+        raise
+    except TimeoutError:
+        ray.kill(actor)
+        raise ApplicationStateError(
+            f"the HTTP server of {application_id!r} did not start in {_START_S:.0f} s"
+        ) from None
+    return address
+
+
+def stop_http(application_id: str) -> None:
+    """End the server of an application, if it has one."""
+    try:
+        actor: Any = ray.get_actor(http_actor_name(application_id), namespace=NAMESPACE)
+    except ValueError:
+        return
+    try:
+        ray.get(actor.stop.remote(), timeout=_STOP_S)
+    except (RayActorError, RayTaskError, TimeoutError) as error:
+        logger("penstock.cluster.http").warning("the HTTP server did not stop in good order", error=str(error))
+    ray.kill(actor)
+
+
+def host_and_port(application_server: str) -> tuple[str, int]:
+    """Read ``application.server``: ``host:port``, an IPv6 host in brackets. Raises ConfigError."""
+    host, _, port = application_server.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(
+            f"configuration key 'application.server': {application_server!r} is not host:port, such as 127.0.0.1:8080 "
+            "(port 0 takes a free one; empty: no HTTP)"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,101 @@
+"""The coordinator's seat in the consumer group, in a thread of its own: it polls, and commits what it is asked to."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+
+from penstock.common.errors import ApplicationStateError, MissingTopicError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import CommittedOffset, GroupMember
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+_POLL_EACH_S = 0.1
+_REJOIN_AFTER_S = 1.0
+# The seat is another's, or what we sit there for is gone: joining again would not help.
+_FINAL = (ApplicationStateError, MissingTopicError)
+
+
+class Membership:
+    """Keeps the seat until closed; joins again after errors that pass.
+
+    ``on_assigned`` gets the whole assignment at each change, ``on_failed`` the error that ended the membership for
+    good, at most once. Both are called in the thread.
+    """
+
+    def __init__(
+        self,
+        member: Callable[[], GroupMember],
+        topics: Iterable[str],
+        on_assigned: Callable[[frozenset[TopicPartition]], None],
+        on_failed: Callable[[StreamsError], None],
+    ) -> None:
+        self._member = member
+        self._topics = tuple(topics)
+        self._on_assigned = on_assigned
+        self._on_failed = on_failed
+        self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._log = logger("penstock.cluster.membership")
+        self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
+        self._thread.start()
+
+    def commit(self, offsets: Offsets) -> Future[None]:
+        """Commit as a member. The future raises StreamsError when the group refuses or the seat is given up."""
+        done: Future[None] = Future()
+        self._commits.put((offsets, done))
+        if not self._thread.is_alive():
+            self._refuse_waiting()
+        return done
+
+    def close(self) -> None:
+        """Leave the poll loop and wait until the client is closed. Idempotent."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._sit()
+            except _FINAL as error:
+                self._on_failed(error)
+                break
+            except StreamsError as error:
+                self._log.warning("joining the group again", error=str(error))
+                self._closing.wait(_REJOIN_AFTER_S)
+        self._closing.set()
+        self._refuse_waiting()
+
+    def _sit(self) -> None:
+        member = self._member()
+        try:
+            member.subscribe(self._topics, self._on_assigned)
+            while not self._closing.is_set():
+                self._commit_waiting(member)
+                member.poll(0)
+        finally:
+            member.close()
+
+    def _commit_waiting(self, member: GroupMember) -> None:
+        try:
+            offsets, done = self._commits.get(timeout=_POLL_EACH_S)
+        except queue.Empty:
+            return
+        try:
+            member.commit(offsets)
+        except StreamsError as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    def _refuse_waiting(self) -> None:
+        while True:
+            try:
+                _, done = self._commits.get_nowait()
+            except queue.Empty:
+                return
+            done.set_exception(StreamsError("the coordinator has given up its seat in the group"))

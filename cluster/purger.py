@@ -1,0 +1,45 @@
+"""Repartition topics hold records only until they are processed: this drops what is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import Admin, CommittedOffset
+from penstock.topology.task_plan import TaskPlan
+
+
+class Purger:
+    """Remembers what was committed of repartition topics, and deletes it from Kafka when told to."""
+
+    def __init__(self, plan: TaskPlan, admin: Callable[[], Admin]) -> None:
+        self.plan = plan
+        self._admin = admin
+        self._client: Admin | None = None
+        self._due: dict[TopicPartition, int] = {}
+        self._log = logger("penstock.cluster.purger")
+
+    def committed(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Kafka has these offsets."""
+        for partition, committed in offsets.items():
+            if partition.topic in self.plan.repartition_topics:
+                self._due[partition] = committed.offset
+
+    async def purge(self) -> None:
+        """Delete what was committed since the last time; what fails is tried again the next time."""
+        due, self._due = self._due, {}
+        if not due:
+            return
+        try:
+            await asyncio.to_thread(self._delete, due)
+        except StreamsError as error:
+            self._log.warning("repartition topics not purged", error=str(error))
+            self._due = {**due, **self._due}
+
+    def _delete(self, before: Mapping[TopicPartition, int]) -> None:
+        if self._client is None:
+            self._client = self._admin()
+        self._client.delete_records(before)

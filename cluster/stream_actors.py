@@ -1,0 +1,133 @@
+"""All Ray calls that the coordinator makes to stream actors, each bounded in time and safe to repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+
+from penstock.actors.messages import ActorStatus
+from penstock.actors.stream_actor import StreamActor
+from penstock.cluster.names import NAMESPACE, stream_actor_id, stream_actor_name
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+
+RELEASE_S = 120.0
+"""Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
+STATUS_S = 10.0
+_PATIENCE_S = 30.0
+_AGAIN_S = 0.5
+
+
+class StreamActorLostError(StreamsError):
+    """The process is gone, or was ended because it did not answer."""
+
+
+class StreamActorFailedError(StreamsError):
+    """The actor lives but says that it cannot do its work: the text is what a user must know."""
+
+
+class StreamActorHandle:
+    """One stream actor, from outside."""
+
+    def __init__(self, actor_id: str, ray_handle: Any) -> None:
+        self.actor_id = actor_id
+        self.ray_handle = ray_handle
+        self._log = logger("penstock.cluster.stream_actors").bind(actor=actor_id)
+
+    @classmethod
+    def create(cls, application_id: str, actor_id: str, spec: bytes) -> StreamActorHandle:
+        """Ask Ray for an actor on a CPU; it may have to wait for one."""
+        remote = ray.remote(StreamActor).options(
+            name=stream_actor_name(application_id, actor_id),
+            namespace=NAMESPACE,
+            lifetime="detached",
+            num_cpus=1,
+            max_restarts=0,
+            enable_task_events=False,
+        )
+        return cls(actor_id, remote.remote(actor_id, spec))
+
+    @classmethod
+    def find(cls, application_id: str) -> list[StreamActorHandle]:
+        """Every stream actor of the application that Ray knows."""
+        found = []
+        for entry in ray.util.list_named_actors(all_namespaces=True):
+            identifier = stream_actor_id(entry["name"], application_id)
+            if entry["namespace"] == NAMESPACE and identifier is not None:
+                try:
+                    found.append(cls(identifier, ray.get_actor(entry["name"], namespace=NAMESPACE)))
+                except ValueError:
+                    continue  # it has ended since it was listed
+        return found
+
+    async def start(self, coordinator: Any) -> None:
+        """Wait until the actor is up, however long Ray needs to find a CPU for it."""
+        ref = asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future())
+        while True:
+            done, _ = await asyncio.wait({ref}, timeout=_PATIENCE_S)
+            if done:
+                await self._answer(ref)
+                return
+            self._log.warning("the actor waits for a free CPU in the Ray cluster: add nodes, or end what holds CPUs")
+
+    async def assign(self, epoch: int, tasks: Iterable[TaskId]) -> None:
+        """Give the actor its tasks; returns when all others are released."""
+        await self._repeat("assign", epoch, tuple(sorted(tasks)))
+
+    async def stop(self) -> None:
+        """Let the actor commit and close everything, then end its process."""
+        await self._repeat("stop")
+        self.kill()
+
+    async def wait(self) -> str | None:
+        """Returns when the actor's loop ends: its error, or None after a stop. Raises StreamActorLostError."""
+        while True:
+            try:
+                error: str | None = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
+            except ActorUnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return error
+
+    async def status(self) -> ActorStatus | None:
+        """The actor's own view; None when it does not answer now."""
+        ref = asyncio.wrap_future(self.ray_handle.status.remote().future())
+        try:
+            status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
+        except (TimeoutError, ActorUnavailableError):
+            return None
+        return status
+
+    def kill(self) -> None:
+        """End the process at once. Idempotent."""
+        ray.kill(self.ray_handle)
+
+    async def _repeat(self, method: str, *arguments: Any) -> None:
+        """Call until answered; an actor that does not answer in time is ended, since nobody knows what it does."""
+        deadline = asyncio.get_running_loop().time() + RELEASE_S
+        while True:
+            left = deadline - asyncio.get_running_loop().time()
+            ref = asyncio.wrap_future(getattr(self.ray_handle, method).remote(*arguments).future())
+            try:
+                await self._answer(asyncio.wait_for(ref, max(left, 0)))
+                return
+            except ActorUnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+            except TimeoutError:
+                self.kill()
+                raise StreamActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
+
+    async def _answer(self, awaitable: Any) -> Any:
+        try:
+            return await awaitable
+        except ActorUnavailableError:
+            raise
+        except RayActorError as error:
+            raise StreamActorLostError(str(error).strip().splitlines()[0]) from error
+        except RayTaskError as error:
+            raise StreamActorFailedError(str(error.cause or error)) from error
