@@ -15,7 +15,7 @@ from penstock.api.encoding import to_json
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide
-from penstock.common.errors import UnknownStateStoreError
+from penstock.common.errors import SerializationError, UnknownStateStoreError
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -90,15 +90,15 @@ async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
     serde = await queries.key_serde(store)
     if serde.from_text is None:
         detail = f"the keys of store {store!r} cannot be given as text: their serde {serde.name!r} has no from_text"
-        raise ProblemError(400, "invalid-key", "The key cannot be read", detail)
+        raise _invalid_key(detail)
     try:
-        key = serde.from_text(text)
-        # Text may name an object that the serde then refuses, such as a number too large for its bytes.
-        serde.serialize(key)
-    except Exception as error:
-        detail = f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}"
-        raise ProblemError(400, "invalid-key", "The key cannot be read", detail) from error
-    return key
+        return serde.from_text(text)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise _invalid_key(f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}") from error
+
+
+def _invalid_key(detail: str) -> ProblemError:
+    return ProblemError(400, "invalid-key", "The key cannot be read", detail)
 
 
 def _health(app: FastAPI, queries: ReadSide) -> None:
@@ -168,6 +168,8 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             found = await queries.get(store, wanted, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:
             raise await _unknown_store(queries, store) from None
+        except SerializationError as error:
+            raise _invalid_key(str(error)) from error
         if found is None:
             raise ProblemError(404, "absent-key", "The key is absent", f"store {store!r} has no entry for key {key!r}")
         return _json({"key": found.key, "value": found.value, "timestamp": found.timestamp})
@@ -190,6 +192,8 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:
             raise await _unknown_store(queries, store) from None
+        except SerializationError as error:
+            raise _invalid_key(str(error)) from error
         except ValueError as error:
             if cursor is None:
                 raise

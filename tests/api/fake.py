@@ -20,7 +20,7 @@ from penstock.cluster.read_side import (
     TaskState,
     TaskStatus,
 )
-from penstock.common.errors import UnknownStateStoreError
+from penstock.common.errors import SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serde, Serdes
 
@@ -70,6 +70,13 @@ class FakeStore:
         if not committed:
             self.uncommitted.add(raw)
 
+    def key_bytes(self, key: Any) -> bytes:
+        """As a store would: what the serde refuses is a SerializationError."""
+        try:
+            return self.key_serde.serialize(key)
+        except Exception as error:
+            raise SerializationError(f"the key serde {self.key_serde.name} refuses {key!r}") from error
+
     def visible(self, committed: bool) -> dict[bytes, tuple[Any, int | None]]:
         """The rows a query sees, by key."""
         hidden = self.uncommitted if committed else set()
@@ -110,7 +117,7 @@ class FakeReadSide:
 
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         fake = self._store(store)
-        raw = fake.key_serde.serialize(key)
+        raw = fake.key_bytes(key)
         return fake.entry(raw) if raw in fake.visible(committed) else None
 
     async def range(
@@ -123,10 +130,10 @@ class FakeReadSide:
         committed: bool = False,
     ) -> StoreEntries:
         fake = self._store(store)
-        first = b"" if from_key is None else fake.key_serde.serialize(from_key)
+        first = b"" if from_key is None else fake.key_bytes(from_key)
         if cursor is not None:
             first = bytes.fromhex(cursor) + b"\0"
-        last = None if to_key is None else fake.key_serde.serialize(to_key)
+        last = None if to_key is None else fake.key_bytes(to_key)
         wanted = [raw for raw in fake.visible(committed) if raw >= first and (last is None or raw <= last)]
         entries = tuple(fake.entry(raw) for raw in wanted[:limit])
         return StoreEntries(entries, wanted[limit - 1].hex() if len(wanted) > limit else None)

@@ -1,0 +1,185 @@
+"""``make demo``: the word count over Python's own sources, on a real Kafka and a Ray of its own, live and then proved.
+
+Everything stands in a fresh directory, so nothing that an earlier run left can be counted; nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import ray
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from penstock.api.server import serve
+from penstock.cli.demo_check import StoreReader, verify
+from penstock.cli.demo_corpus import direct_counts, load
+from penstock.cli.live_view import LiveView
+from penstock.cluster.control import ENDED
+from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.names import NAMESPACE
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.common.errors import StreamsError
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import NewTopic
+from penstock.kafka.local_broker import LocalBroker
+
+PARTITIONS = 4
+_FRAME_S = 0.5
+# Lag is what the last fetch saw. Records on their way through the repartition topic show up well within this time.
+_QUIET_S = 2.0
+_STOP_S = 60.0
+
+
+def main() -> int:
+    """Run it. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
+    console = Console()
+    _catch_signals()
+    try:
+        with ExitStack() as stack:
+            return 0 if _demo(console, stack) else 1
+    except KeyboardInterrupt:
+        console.print("interrupted: everything that was started has ended")
+        return 130
+    except StreamsError as error:
+        console.print(Text(str(error), style="red"), soft_wrap=True)
+        return 1
+
+
+def _demo(console: Console, stack: ExitStack) -> bool:
+    began = time.monotonic()
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
+    broker = stack.enter_context(LocalBroker(folder / "kafka", port=0))
+    console.print(f"Kafka answers at {broker.bootstrap_servers} after {time.monotonic() - began:.0f} s")
+    clients = ConfluentClients(broker.bootstrap_servers, "penstock-demo")
+    clients.admin().create_topics([NewTopic("lines", PARTITIONS), NewTopic("word-counts", PARTITIONS)])
+
+    app = _start(stack, broker.bootstrap_servers, folder / "state")
+    address = app.serve(serve)
+    console.print(f"The word count runs on Ray and answers at {address}/docs after {time.monotonic() - began:.0f} s")
+
+    loading = stack.enter_context(_Loading(clients))
+    _watch(console, app, loading)
+    console.print("Comparing every count with a direct one...")
+    from examples.word_count import identifiers
+
+    reader = StoreReader.of(address, app.application_id, "counts")
+    equal = verify(reader, direct_counts(identifiers), console)
+    console.print(f"{loading.lines:,} lines, {time.monotonic() - began:.0f} s in all", style="dim")
+    return equal
+
+
+def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
+    """The example's own topology, beside whatever else runs on this machine."""
+    os.environ["PENSTOCK_BOOTSTRAP_SERVERS"] = bootstrap_servers
+    from examples.word_count import app as example
+
+    # A Ray of its own, never one that runs here already: it ends with the demo.
+    ray.init(
+        address="local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level="WARNING"
+    )
+    stack.callback(ray.shutdown)
+    app = KafkaStreams(
+        example.topology,
+        {
+            "application.id": example.application_id,
+            "bootstrap.servers": bootstrap_servers,
+            "state.dir": state_dir,
+            "application.server": "127.0.0.1:0",
+        },
+    )
+    stack.callback(app.close, _STOP_S)
+    app.start()
+    return app
+
+
+class _Loading:
+    """Writes the lines in a thread, so that the view shows records while they come."""
+
+    def __init__(self, clients: ConfluentClients) -> None:
+        self._clients = clients
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(1, "demo-loading")
+        self._done: Future[int]
+        self.lines = 0
+
+    def __enter__(self) -> _Loading:
+        self._done = self._pool.submit(self._load)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stopped.set()
+        self._pool.shutdown()
+
+    @property
+    def done(self) -> bool:
+        """Whether the broker has every line. Raises what kept it from that."""
+        return self._done.done() and self._done.result() == self.lines
+
+    def _load(self) -> int:
+        producer = self._clients.producer()
+        try:
+            return load(producer, "lines", self._sent, self._stopped.is_set)
+        finally:
+            producer.close()
+
+    def _sent(self, lines: int) -> None:
+        self.lines = lines
+
+
+def _watch(console: Console, app: KafkaStreams, loading: _Loading) -> None:
+    """Show the application until it has processed all there is."""
+    view = LiveView()
+    quiet_since: float | None = None
+    before = -1
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        while True:
+            status, now = app.status(), time.monotonic()
+            complete = loading.done
+            live.update(view.render(status, now, _note(loading.lines, complete)), refresh=True)
+            if status.state in ENDED:
+                raise StreamsError(f"the application ended: {status.error or status.state.value}")
+            processed = sum(task.records_processed for actor in status.actors for task in actor.tasks)
+            if not (complete and processed == before and _caught_up(status)):
+                quiet_since = None
+            elif quiet_since is None:
+                quiet_since = now
+            elif now - quiet_since >= _QUIET_S:
+                return
+            before = processed
+            time.sleep(_FRAME_S)
+
+
+def _note(lines: int, complete: bool) -> str:
+    return f"{lines:,} lines in, {'all there are' if complete else 'loading'}"
+
+
+def _caught_up(status: ApplicationStatus) -> bool:
+    tasks = [task for actor in status.actors for task in actor.tasks]
+    everywhere = len(tasks) == len(status.placement) > 0 and status.state is ApplicationState.RUNNING
+    return everywhere and all(task.lags and not any(task.lags.values()) for task in tasks)
+
+
+def _catch_signals() -> None:
+    """SIGTERM ends the demo like Ctrl-C, and a second Ctrl-C does not disturb the clearing up."""
+
+    def interrupt(number: int, frame: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, interrupt)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
