@@ -157,7 +157,7 @@ class TopologyTestDriver:
     def _enqueue(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
-        columns = [headers] if headers else None
+        columns: list[Headers | None] | None = [headers] if headers else None
         self._task.add(RecordBatch(TopicPartition(topic, 0), [key], [value], [timestamp], [offset], columns))
 
     def _work(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.state.write_buffer import Entry
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
@@ -20,8 +21,8 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    dirty, take, load, put = buffer.dirty, buffer.dirty.pop, buffer.load, buffer.put
-    at_once = not buffer.caching
+    dirty, load, put, at_once = buffer.dirty, buffer.load, buffer.put, not buffer.caching
+    take: Callable[[bytes, None], Entry | None] = dirty.pop
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
