@@ -1,0 +1,79 @@
+"""Kafka Streams' side: finds a JDK, fetches the libraries, compiles ``java/Bench.java`` and says how it is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import BenchmarkError, Side
+from penstock.kafka.jars import KAFKA_VERSION, resolve
+
+NAME = f"Kafka Streams {KAFKA_VERSION}"
+OLDEST_MAJOR = 17
+COORDINATES = (
+    f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}",
+    "com.fasterxml.jackson.core:jackson-databind:2.21.2",
+    "org.slf4j:slf4j-nop:1.7.36",
+)
+_SOURCE = Path(__file__).with_name("java") / "Bench.java"
+
+
+@dataclass(frozen=True)
+class JavaBaseline:
+    """A compiled ``Bench`` that can be run. ``version`` is what the JVM says of itself."""
+
+    java: Path
+    version: str
+    class_path: str
+    records: int
+    bootstrap_servers: str
+    state: Path
+
+    def side(self) -> Side:
+        """Kafka Streams with one stream thread, every setting that bears on speed at its default."""
+        return Side(NAME, self._command)
+
+    def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
+        arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
+        return [str(self.java), "-cp", self.class_path, "Bench", *arguments]
+
+
+def build(work: Path, records: int, bootstrap_servers: str) -> JavaBaseline:
+    """Compile the Java side into ``work``. Raises BenchmarkError, saying what is missing, where there is no JDK."""
+    java, compiler, version = _find_jdk()
+    jars = os.pathsep.join(str(jar) for jar in resolve(COORDINATES, f"kafka-streams-{KAFKA_VERSION}"))
+    classes = work / "classes"
+    classes.mkdir(parents=True)
+    done = subprocess.run([compiler, "-cp", jars, "-d", classes, _SOURCE], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchmarkError(f"{_SOURCE.name} does not compile:\n{done.stderr}")
+    return JavaBaseline(java, version, f"{classes}{os.pathsep}{jars}", records, bootstrap_servers, work / "java-state")
+
+
+def _find_jdk() -> tuple[Path, Path, str]:
+    """``java``, ``javac`` and the version of the first JDK of 17 or newer: JAVA_HOME, then PATH."""
+    home = os.environ.get("JAVA_HOME")
+    places = [Path(home) / "bin"] if home else []
+    if on_path := shutil.which("javac"):
+        places.append(Path(on_path).resolve().parent)
+    looked_at = []
+    for place in places:
+        java, compiler = place / "java", place / "javac"
+        if not (java.exists() and compiler.exists()):
+            looked_at.append(f"{place} holds no javac")
+            continue
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+        version = re.search(r'version "([^"]+)"', said)
+        if version and int(version.group(1).split(".")[0]) >= OLDEST_MAJOR:
+            return java, compiler, version.group(1)
+        looked_at.append(f"{place} is older: {said.splitlines()[0]}")
+    raise BenchmarkError(
+        f"Kafka Streams' side needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "
+        f"Looked at: {'; '.join(looked_at) or 'JAVA_HOME (not set), PATH (no javac)'}. "
+        "Install one or set JAVA_HOME; or measure penstock alone with --without-java."
+    )

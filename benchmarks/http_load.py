@@ -1,0 +1,165 @@
+"""A cheap HTTP client that looks up keys and tells rates and latencies, in a process of its own.
+
+Plain asyncio protocols with kept-alive connections and no HTTP library: on two cores the client must not be what is
+measured. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection with at most one request under way."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._transport: asyncio.Transport | None = None
+        self._received = b""
+        self._answer: asyncio.Future[int] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get(self, path: str) -> asyncio.Future[int]:
+        """Ask; the future becomes the status code when the whole answer is there."""
+        assert self._transport is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        return self._answer
+
+    def data_received(self, data: bytes) -> None:
+        """Part of an answer. penstock's answers carry their length."""
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
+        if not end:
+            return
+        fields = head.lower().split(b"\r\n")
+        length = next((int(f[15:]) for f in fields if f.startswith(b"content-length:")), None)
+        if length is None:
+            self._settle(ConnectionError(f"an answer without Content-Length: {head!r}"))
+        elif len(body) >= length:
+            self._received = b""
+            self._settle(int(fields[0].split(b" ", 2)[1]))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The server closed."""
+        self._settle(error or ConnectionError("the server closed the connection"))
+
+    def _settle(self, outcome: int | Exception) -> None:
+        if self._answer is None or self._answer.done():
+            return
+        if isinstance(outcome, Exception):
+            self._answer.set_exception(outcome)
+        else:
+            self._answer.set_result(outcome)
+
+
+class Load:
+    """Look-ups of random keys on one server, counted."""
+
+    def __init__(self, address: str, path: str, keys: int) -> None:
+        self._host, _, port = address.partition(":")
+        self._port = int(port)
+        self._path = path
+        self._keys = keys
+        self._random = random.Random(7)
+        self.latencies_ms: list[float] = []
+        self.statuses: Counter[int] = Counter()
+
+    async def connect(self) -> Connection:
+        """A new connection."""
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(lambda: Connection(self._host), self._host, self._port)
+        return protocol
+
+    async def closed(self, connections: int, seconds: float) -> float:
+        """Each connection asks again as soon as it is answered. Returns how long it took (s)."""
+        begin = time.perf_counter()
+
+        async def ask_on() -> None:
+            connection = await self.connect()
+            while (asked := time.perf_counter()) - begin < seconds:
+                self.statuses[await connection.get(self._next_path())] += 1
+                self.latencies_ms.append((time.perf_counter() - asked) * 1000)
+
+        await asyncio.gather(*(ask_on() for _ in range(connections)))
+        return time.perf_counter() - begin
+
+    async def open(self, rate: float, seconds: float, stop: asyncio.Event) -> float:
+        """A look-up every 1/``rate`` s, whether or not earlier ones are answered; latencies count from when each was
+        due, so a pause of the server is felt by all that fell into it. Ends early when ``stop`` is set."""
+        begin = time.perf_counter()
+        idle: list[Connection] = []
+        under_way: set[asyncio.Task[None]] = set()
+
+        async def ask(due: float) -> None:
+            connection = idle.pop() if idle else await self.connect()
+            self.statuses[await connection.get(self._next_path())] += 1
+            self.latencies_ms.append((time.perf_counter() - due) * 1000)
+            idle.append(connection)
+
+        due = begin
+        while due - begin < seconds and not stop.is_set():
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            task = asyncio.create_task(ask(due))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            due += 1 / rate
+        await asyncio.gather(*under_way)
+        return time.perf_counter() - begin
+
+    def _next_path(self) -> str:
+        return self._path.format(key=f"user-{self._random.randrange(self._keys)}")
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which ``share`` (0 to 1) of ``values`` lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+async def _run(load: Load, connections: int, rate: float, seconds: float) -> float:
+    if not rate:
+        return await load.closed(connections, seconds)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # Whoever started us ends the load by closing our standard input.
+    loop.add_reader(sys.stdin, stop.set)
+    return await load.open(rate, seconds, stop)
+
+
+def main(
+    address: Annotated[str, typer.Argument(help="host:port of the server.")],
+    path: Annotated[str, typer.Argument(help="Path with {key} where the key goes.")],
+    keys: Annotated[int, typer.Option(help="Keys are user-0 to user-<n-1>.")] = 100_000,
+    connections: Annotated[int, typer.Option(help="Closed loop: how many ask at once.")] = 8,
+    rate: Annotated[float, typer.Option(help="Open loop: look-ups per second; 0 is the closed loop.")] = 0.0,
+    seconds: Annotated[float, typer.Option(help="How long.")] = 10.0,
+) -> None:
+    """Look up keys over HTTP."""
+    load = Load(address, path, keys)
+    took_s = asyncio.run(_run(load, connections, rate, seconds))
+    figures = {
+        "lookups": len(load.latencies_ms),
+        "per_second": len(load.latencies_ms) / took_s,
+        "p50_ms": percentile(load.latencies_ms, 0.5),
+        "p99_ms": percentile(load.latencies_ms, 0.99),
+        "max_ms": max(load.latencies_ms),
+        "statuses": {str(status): count for status, count in load.statuses.items()},
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    typer.run(main)

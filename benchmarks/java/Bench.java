@@ -1,0 +1,121 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Duration;
+import java.util.Properties;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Produced;
+
+/**
+ * Kafka Streams' side of the comparison: one workload, one stream thread, every setting that bears on speed at its default.
+ * Prints one JSON line per event (first, half, processed, closed) with the wall clock in ms; benchmarks/measure.py reads them.
+ */
+public final class Bench {
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+    private static final Serde<String> STRING = Serdes.String();
+    private static final Serde<JsonNode> JSON = Serdes.serdeFrom(
+        (topic, node) -> {
+            try {
+                return MAPPER.writeValueAsBytes(node);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        },
+        (topic, bytes) -> {
+            try {
+                return MAPPER.readTree(bytes);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        });
+
+    private static final LongAdder processed = new LongAdder();
+    private static volatile boolean begun = false;
+
+    private Bench() {
+    }
+
+    /** Arguments: workload, number of records, bootstrap servers, application id, output topic, state directory. */
+    public static void main(String[] arguments) throws Exception {
+        String workload = arguments[0];
+        long records = Long.parseLong(arguments[1]);
+        Properties config = new Properties();
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[2]);
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[3]);
+        config.put(StreamsConfig.STATE_DIR_CONFIG, arguments[5]);
+
+        KafkaStreams streams = new KafkaStreams(topology(workload, arguments[4]), config);
+        streams.start();
+        await(records / 2, streams);
+        event("half");
+        await(records, streams);
+        event("processed");
+        streams.close(Duration.ofSeconds(60));
+        event("closed");
+    }
+
+    private static Topology topology(String workload, String output) {
+        StreamsBuilder builder = new StreamsBuilder();
+        switch (workload) {
+            case "json" -> counted(builder.stream("bench", Consumed.with(STRING, JSON)))
+                .filter((user, payment) -> payment.get("amount").asDouble() > 1000)
+                .mapValues(Bench::inCents)
+                .to(output, Produced.with(STRING, JSON));
+            case "count" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+                .groupByKey()
+                .count()
+                .toStream()
+                .to(output, Produced.with(STRING, Serdes.Long()));
+            case "join" -> {
+                KTable<String, String> users = builder.table("users", Consumed.with(STRING, STRING));
+                counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+                    .join(users, (payment, user) -> payment + user)
+                    .to(output, Produced.with(STRING, STRING));
+            }
+            default -> throw new IllegalArgumentException("unknown workload " + workload);
+        }
+        return builder.build();
+    }
+
+    private static JsonNode inCents(JsonNode payment) {
+        ObjectNode cents = MAPPER.createObjectNode();
+        cents.put("user", payment.get("user").asText());
+        cents.put("cents", (long) (payment.get("amount").asDouble() * 100));
+        return cents;
+    }
+
+    private static <V> KStream<String, V> counted(KStream<String, V> stream) {
+        return stream.peek((key, value) -> {
+            if (!begun) {
+                begun = true;
+                event("first");
+            }
+            processed.increment();
+        });
+    }
+
+    private static void await(long records, KafkaStreams streams) throws InterruptedException {
+        while (processed.sum() < records) {
+            if (streams.state() == KafkaStreams.State.ERROR) {
+                throw new IllegalStateException("Kafka Streams failed after " + processed.sum() + " records");
+            }
+            Thread.sleep(5);
+        }
+    }
+
+    private static void event(String name) {
+        System.out.printf("{\"event\":\"%s\",\"at_ms\":%d,\"records\":%d}%n", name, System.currentTimeMillis(), processed.sum());
+        System.out.flush();
+    }
+}

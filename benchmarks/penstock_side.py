@@ -1,0 +1,183 @@
+"""penstock's side: one workload on a local Ray with one stream actor. Prints the events that ``measure.py`` reads.
+
+Programs run as they are: nothing in the topology counts records, since a ``peek`` would make the task decode keys and
+values that the program never looks at. Progress is asked of the stream actor instead, so ``first`` is up to 10 ms early
+and ``processed`` up to 10 ms late, both to penstock's disadvantage.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import ray
+import typer
+
+import penstock as ps
+from benchmarks.data import PARTITIONS, TABLE
+from benchmarks.measure import Side
+from benchmarks.workloads import WORKLOADS
+from penstock.actors.messages import ActorStatus
+from penstock.api.server import serve
+from penstock.cluster.names import NAMESPACE, stream_actor_name
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+
+NAME = "penstock"
+_OFTEN_S, _SELDOM_S = 0.01, 0.1
+_ROLES = {
+    "ray::CoordinatorActor": "coordinator",
+    "ray::HttpActor": "http",
+    "raylet": "raylet",
+    "gcs_server": "gcs",
+}
+
+
+@dataclass(frozen=True)
+class PenstockSide:
+    """What the command of this side needs beside workload, application and output.
+
+    ``hold``: when all is processed, wait for a line on standard input before closing.
+    """
+
+    records: int
+    bootstrap_servers: str
+    state: Path
+    hold: bool = False
+
+    def side(self) -> Side:
+        """penstock in one stream actor, every setting that bears on speed at its default."""
+        # Ray runs actors at nice 15 unless told otherwise; a JVM started from a shell runs at 0.
+        return Side(NAME, self._command, {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"})
+
+    def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
+        arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
+        return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *(["--hold"] if self.hold else [])]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many of the input's records the application had processed at a moment (wall clock, ms)."""
+
+    asked_ms: float
+    answered_ms: float
+    records: int
+
+
+def main(
+    workload: Annotated[str, typer.Argument(help="json, count or join.")],
+    records: Annotated[int, typer.Argument(help="How many records the input has.")],
+    bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
+    application_id: Annotated[str, typer.Argument(help="application.id")],
+    output: Annotated[str, typer.Argument(help="Topic to write to.")],
+    state: Annotated[Path, typer.Argument(help="state.dir")],
+    hold: Annotated[bool, typer.Option("--hold", help="Close only after a line on standard input.")] = False,
+) -> None:
+    """Process the whole input once."""
+    ray.init(
+        address="local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+    )
+    config = {
+        "application.id": application_id,
+        "bootstrap.servers": bootstrap_servers,
+        "state.dir": str(state),
+        "application.server": "127.0.0.1:0",
+        "tasks.per.actor": PARTITIONS,
+    }
+    application = ps.KafkaStreams(WORKLOADS[workload](output), config)
+    application.start()
+    try:
+        _follow(application, records, application.serve(serve))
+        if hold:
+            sys.stdin.readline()
+    finally:
+        application.close()
+        ray.shutdown()
+    _event("closed", time.time() * 1000)
+
+
+def _follow(application: ps.KafkaStreams, records: int, http: str) -> None:
+    """Print the events up to ``processed``."""
+    begun = half = False
+    last = Progress(0.0, 0.0, 0)
+    for progress in _progress(application, records):
+        if not begun and progress.records:
+            begun = True
+            _event("workers", last.asked_ms, pids=_processes(application), http=http)
+            _event("first", last.asked_ms)
+        if not half and progress.records >= records // 2:
+            half = True
+            _event("half", _when(records // 2, last, progress))
+        last = progress
+    _event("processed", last.answered_ms, records=last.records)
+
+
+def _when(records: int, before: Progress, after: Progress) -> float:
+    """The moment of ``records`` between two looks, as if the records came evenly."""
+    share = (records - before.records) / (after.records - before.records)
+    return before.answered_ms + share * (after.answered_ms - before.answered_ms)
+
+
+def _progress(application: ps.KafkaStreams, records: int) -> Iterator[Progress]:
+    """Looks at the stream actor until everything is processed: often at the beginning and at the end, seldom in between."""
+    actor = _stream_actor(application)
+    table = _table_rows(application)
+    done = 0
+    begin = time.time()
+    while done < records:
+        asked = time.time()
+        status: ActorStatus = ray.get(actor.status.remote())
+        if status.error is not None:
+            raise RuntimeError(status.error)
+        done = sum(max(0, task.records_processed - table[task.task_id.partition]) for task in status.tasks)
+        now = time.time()
+        yield Progress(asked * 1000, now * 1000, done)
+        if not done:
+            begin = now
+        left_s = (records - done) * (now - begin) / done if done else 0.0
+        time.sleep(_SELDOM_S if left_s > 3 * _SELDOM_S else _OFTEN_S)
+
+
+def _stream_actor(application: ps.KafkaStreams) -> Any:
+    deadline = time.monotonic() + 60.0
+    while not (actors := application.status().actors):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no stream actor of {application.application_id} after 60 s: {application.status()}")
+        time.sleep(_OFTEN_S)
+    return ray.get_actor(stream_actor_name(application.application_id, actors[0].actor_id), namespace=NAMESPACE)
+
+
+def _table_rows(application: ps.KafkaStreams) -> list[int]:
+    """How many rows of the table each task reads beside the input."""
+    reads = any(TABLE in source.topics for sub in application.topology.subtopologies for source in sub.sources)
+    if not reads:
+        return [0] * PARTITIONS
+    partitions = [TopicPartition(TABLE, number) for number in range(PARTITIONS)]
+    ends = ConfluentClients.of(application.config).admin().end_offsets(partitions)
+    return [ends[partition] for partition in partitions]
+
+
+def _processes(application: ps.KafkaStreams) -> dict[str, int]:
+    """Pids by role: what runs for this application, and Ray's own two."""
+    found = {"worker": application.status().actors[0].pid}
+    for process in psutil.Process().children(recursive=True):
+        title = (process.cmdline() or [""])[0]
+        for prefix, role in _ROLES.items():
+            if title.startswith(prefix) or Path(title).name == prefix:
+                found[role] = process.pid
+    return found
+
+
+def _event(name: str, at_ms: float, **facts: object) -> None:
+    print(json.dumps({"event": name, "at_ms": at_ms, **facts}, separators=(",", ":")), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

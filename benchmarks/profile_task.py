@@ -1,0 +1,158 @@
+"""The task alone, without Kafka and Ray: ns per record of each workload, and where they go. For tuning the hot path.
+
+``python -m benchmarks.profile_task [json count join] [--profile]``
+"""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import pstats
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.data import INPUT, KEYS, PARTITIONS, START_MS, TABLE, payments, users
+from benchmarks.workloads import WORKLOADS
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.state.stores import open_task_stores
+from penstock.tasks.task import Task
+from penstock.topology.graph import Topology
+
+
+class NullCollector:
+    """Takes what the task writes and counts it."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """One record more."""
+        self.sent += 1
+
+    def partitions(self, topic: str) -> int:
+        """One will do."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one pass took, in ns per input record; ``commit`` is one commit at the end.
+
+    CPU time of the thread, so that other load on the machine matters little.
+    """
+
+    process: float
+    commit: float
+    written: int
+
+
+def batches(topic: str, rows: Iterable[tuple[bytes, bytes, int]], size: int) -> list[RecordBatch]:
+    """``rows`` as the batches of ``size`` that a consumer would make of partition 0 of ``topic``."""
+    made: list[RecordBatch] = []
+    left = iter(rows)
+    offset = 0
+    while chunk := list(islice(left, size)):
+        keys, values, timestamps = (list(column) for column in zip(*chunk, strict=True))
+        offsets = list(range(offset, offset + len(chunk)))
+        made.append(RecordBatch(TopicPartition(topic, 0), keys, values, timestamps, offsets))
+        offset += len(chunk)
+    return made
+
+
+def run_task(
+    topology: Topology, table: Sequence[RecordBatch], stream: Sequence[RecordBatch], state: Path | None,
+    profiler: cProfile.Profile | None = None,
+) -> Profile:  # fmt: skip
+    """One pass over the stream, after the table was read and committed, on stores below ``state`` (None: memory)."""
+    config = StreamsConfig.of({"application.id": "profile"})
+    collector = NullCollector()
+    stores = open_task_stores(state, [builder for sub in topology.subtopologies for builder in sub.stores])
+    task = Task(TaskId(0, 0), topology.subtopologies, config, stores, collector)
+    task.init(START_MS)
+    if TABLE in task.source_topics:
+        task.set_caught_up(TopicPartition(INPUT, 0), True)
+        _process(task, table)
+        _commit(task)
+        task.set_caught_up(TopicPartition(TABLE, 0), True)
+    records = sum(map(len, stream))
+    collector.sent = 0
+    gc.collect()
+    with profiler or nullcontext():
+        begin = time.thread_time_ns()
+        _process(task, stream)
+        processed = time.thread_time_ns()
+        _commit(task)
+        end = time.thread_time_ns()
+    task.close()
+    return Profile((processed - begin) / records, (end - processed) / records, collector.sent)
+
+
+def _process(task: Task, rows: Sequence[RecordBatch]) -> None:
+    for batch in rows:
+        task.add(batch)
+        while task.process(len(batch), START_MS):
+            pass
+
+
+def _commit(task: Task) -> None:
+    for _ in task.prepare_commit():
+        pass
+    task.complete_commit(dict.fromkeys(task.changelogs, 1))
+
+
+def main(
+    workloads: Annotated[list[str] | None, typer.Argument(help="Which of json, count, join; all without any.")] = None,
+    records: Annotated[int, typer.Option(min=1, help="Records in the task's partition.")] = 400_000,
+    keys: Annotated[int, typer.Option(min=1, help="Keys in the task's partition.")] = KEYS // PARTITIONS,
+    batch: Annotated[int, typer.Option(min=1, help="Records in a batch.")] = 500,
+    repeat: Annotated[int, typer.Option(min=1, help="Passes, of which the fastest counts.")] = 3,
+    memory: Annotated[bool, typer.Option("--memory", help="State in memory, not in RocksDB.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show the functions that take the time, too.")] = False,
+) -> None:
+    """Measure the task in this process."""
+    console = Console()
+    stream = batches(INPUT, payments(records, keys), batch)
+    table_rows = batches(TABLE, users(keys), batch)
+    table = Table("workload", "ns per record: process", "commit", "records written per record")
+    for name in workloads or list(WORKLOADS):
+        topology = WORKLOADS[name]("output")
+        profiler = cProfile.Profile() if profile else None
+        passes = []
+        for number in range(repeat):
+            work = Path(tempfile.mkdtemp(prefix="penstock-profile-"))
+            try:
+                last = profiler if number == repeat - 1 else None
+                passes.append(run_task(topology, table_rows, stream, None if memory else work, last))
+            finally:
+                shutil.rmtree(work)
+        timed = passes[:-1] if profile and len(passes) > 1 else passes
+        best = min(timed, key=lambda each: each.process)
+        table.add_row(name, f"{best.process:,.0f}", f"{best.commit:,.0f}", f"{best.written / records:.2f}")
+        if profiler is not None:
+            pstats.Stats(profiler).sort_stats("tottime").print_stats(15)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,95 @@
+"""What all runs of one benchmark share: the broker in a temporary directory, its records, and single runs on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.compare import Output, differences, expected_output, read_output
+from benchmarks.data import PARTITIONS, payments, users
+from benchmarks.generate import KEEP, generate
+from benchmarks.measure import Hook, Run, Side, run_side
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import Admin, NewTopic
+from penstock.kafka.local_broker import LocalBroker
+
+
+@dataclass
+class Rig:
+    """A broker with the input on it. ``run`` may be called any number of times, one after the other."""
+
+    work: Path
+    bootstrap_servers: str
+    records: int
+    keys: int
+    console: Console
+    _clients: ConfluentClients = field(init=False)
+    _admin: Admin = field(init=False)
+    _expected: dict[str, Output] = field(default_factory=dict, init=False)
+    _runs: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._clients = ConfluentClients(self.bootstrap_servers, "benchmarks")
+        self._admin = self._clients.admin()
+
+    def fill(self) -> None:
+        """Write the input."""
+        producer = self._clients.producer()
+        with self.console.status("Writing the records") as status:
+
+            def tell(done: int) -> None:
+                status.update(f"Writing the records: {done:,} of {self.records:,}")
+
+            generate(self._admin, producer, self.records, self.keys, tell)
+        producer.close()
+
+    def run(self, side: Side, workload: str, hook: Hook | None = None) -> tuple[Run, list[str]]:
+        """One run in topics of its own, which are deleted afterwards; the run, and how its output is wrong if it is."""
+        self._runs += 1
+        application_id = f"bench-{workload}-{self._runs}"
+        output = f"{application_id}-output"
+        self._admin.create_topics([NewTopic(output, PARTITIONS, 1, KEEP)])
+        with self.console.status(f"{side.name}: {workload}"):
+            run = run_side(side, workload, self.records, application_id, output, self._admin, hook=hook)
+            consumer = self._clients.consumer()
+            try:
+                found = differences(workload, self._expect(workload), read_output(output, self._admin, consumer))
+            finally:
+                consumer.close()
+        self._admin.delete_topics([name for name in self._admin.topics() if name.startswith(application_id)])
+        return run, [f"{side.name}: {difference}" for difference in found]
+
+    def _expect(self, workload: str) -> Output:
+        if workload not in self._expected:
+            self._expected[workload] = expected_output(workload, payments(self.records, self.keys), users(self.keys))
+        return self._expected[workload]
+
+
+@contextmanager
+def rig(records: int, keys: int, console: Console) -> Iterator[Rig]:
+    """A rig with its input; when the block ends, the broker is stopped and every file removed."""
+    work = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    try:
+        with console.status("Starting the broker"):
+            broker = LocalBroker(work / "broker", port=0)
+            status = broker.start()
+        try:
+            made = Rig(work, status.bootstrap_servers, records, keys, console)
+            made.fill()
+            yield made
+        finally:
+            broker.stop()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def load_average() -> float:
+    """Of the last minute: figures mean something only where this was small before the run."""
+    return os.getloadavg()[0]
