@@ -62,7 +62,8 @@ class ConfluentConsumer:
             messages = self._without_events(messages)
             if not messages:
                 return []
-        return self._batches(messages)
+        # What was fetched of a partition may still come out just after it was given away.
+        return [batch for batch in self._batches(messages) if batch.partition in self._positions]
 
     def _batches(self, messages: list[Message]) -> list[RecordBatch]:
         partitions = list(map(_partition, messages))
@@ -86,7 +87,8 @@ class ConfluentConsumer:
         headers: list[Headers | None] | None = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
         if not any(headers):  # type: ignore[arg-type]  # a list here
             headers = None
-        self._positions[tp] = offsets[-1] + 1
+        if tp in self._positions:
+            self._positions[tp] = offsets[-1] + 1
         return RecordBatch(
             tp,
             list(map(_key, messages)),
@@ -110,8 +112,9 @@ class ConfluentConsumer:
 
     def _at_end(self, message: Message) -> None:
         tp = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]  # the event has both
-        self._positions[tp] = message.offset()  # type: ignore[assignment]  # the event has it
-        self._drained_at[tp] = self._watermark(tp)
+        if tp in self._positions:
+            self._positions[tp] = message.offset()  # type: ignore[assignment]  # the event has it
+            self._drained_at[tp] = self._watermark(tp)
 
     def _refused(self, message: Message, error: KafkaError) -> None:
         where = f"partition {message.partition()} of topic {message.topic()!r}"

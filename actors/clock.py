@@ -1,0 +1,28 @@
+"""Time as an argument, so that tests hold the clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The two clocks a stream loop reads."""
+
+    def wall_ms(self) -> int:
+        """System time in ms since the epoch: what processors and wall-clock punctuators see."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that never run backwards: what intervals and deadlines are measured by."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        """See the protocol."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        """See the protocol."""
+        return time.monotonic()

@@ -1,0 +1,168 @@
+"""One task on its actor: the task, where its sources stand, and how far its life has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
+from penstock.actors.positions import Start
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.state.contracts import TaskStores
+from penstock.state.stores import open_task_stores
+from penstock.tasks.compose import resolve
+from penstock.tasks.task import Task
+from penstock.topology.graph import SourceNode
+
+_MOVES = {
+    TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RUNNING: {TaskState.CLOSED},
+    TaskState.CLOSED: set(),
+}
+_FIRST_BATCH = 100
+_LARGEST_BATCH = 2000
+_SLICE_S = 0.002
+
+
+class HostedTask:
+    """A task with what its actor knows of it. ``source_changelogs`` are the stores restored from a source topic."""
+
+    def __init__(
+        self,
+        task: Task,
+        stores: TaskStores,
+        resets: Mapping[TopicPartition, str],
+        missing: frozenset[TopicPartition],
+        source_changelogs: frozenset[str],
+    ) -> None:
+        self.task = task
+        self.id = task.task_id
+        self.stores = stores
+        self.resets = resets
+        self.missing = missing
+        self.sources = tuple(resets)
+        self.source_changelogs = source_changelogs
+        self.changelogs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
+        self.state = TaskState.CREATED
+        self.starts: Mapping[TopicPartition, Start] = {}
+        self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.touched = False
+        self.more = False
+        self.batch_size = _FIRST_BATCH
+
+    @property
+    def synchronised(self) -> bool:
+        """Whether the task waits for one source while it has records of another."""
+        return len(self.sources) > 1
+
+    def become(self, state: TaskState) -> None:
+        """The next state of the task's life. Raises ValueError for one that may not follow."""
+        if state not in _MOVES[self.state]:
+            raise ValueError(f"task {self.id} cannot go from {self.state.value} to {state.value}")
+        self.state = state
+
+    def begin(self, starts: Mapping[TopicPartition, Start]) -> None:
+        """Where its sources begin is known; restoring comes next."""
+        self.starts = starts
+        self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
+        self.become(TaskState.RESTORING)
+
+    def run(self, wall_ms: int) -> None:
+        """The stores are restored: initialise the processors."""
+        self.task.resume(self.committed)
+        for tp in self.missing:
+            self.task.set_caught_up(tp, True)
+        self.task.init(wall_ms)
+        self.become(TaskState.RUNNING)
+
+    def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
+        """Process about 2 ms' worth of records; how many there were. ``more`` tells whether it stopped for the time."""
+        size = self.batch_size
+        begun = clock()
+        done = self.task.process(size, wall_ms)
+        self.more = done >= size
+        if done:
+            self.touched = True
+        if done * 2 >= size:
+            spent = clock() - begun
+            # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
+            wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
+            self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
+        return done
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether anything happened since the last commit."""
+        if self.state is not TaskState.RUNNING:
+            return False
+        return self.touched or self.task.commit_requested or self.task.offsets() != self.committed
+
+    def has_committed(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Kafka took ``offsets``; ``ends`` are the ends of the changelogs after the last record of this commit."""
+        behind = {
+            store: offsets[tp].offset if store in self.source_changelogs else ends[tp]
+            for store, tp in self.changelogs.items()
+            if store not in self.source_changelogs or tp in offsets
+        }
+        self.task.complete_commit(behind)
+        self.committed.update(offsets)
+        self.touched = False
+
+    def close(self) -> None:
+        """Close; what is not committed is gone."""
+        if self.state is not TaskState.CLOSED:
+            self.become(TaskState.CLOSED)
+            self.task.close()
+
+    def status(self, consumer: RecordConsumer, restore_remaining: int) -> TaskStatus:
+        """What the coordinator and people may know."""
+        metrics = self.task.metrics()
+        return TaskStatus(
+            self.id,
+            self.state,
+            metrics.process_total,
+            metrics.dropped_records_total,
+            restore_remaining,
+            {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
+            {tp: committed.offset for tp, committed in self.committed.items()},
+        )
+
+    def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
+        if self.state is not TaskState.RUNNING:
+            return start.end - start.offset
+        end = consumer.end_offset(tp)
+        return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
+
+
+def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
+    """Open the stores of ``task_id`` below the state directory and compose the task over them.
+
+    Raises StateStoreError when another process holds them, MissingTopicError when a source topic does not exist.
+    """
+    config = spec.config
+    subtopologies = [sub for sub in spec.topology.subtopologies if sub.id == task_id.subtopology]
+    nodes, builders = resolve(subtopologies, config)
+    resets = {
+        TopicPartition(topic, task_id.partition): ("earliest" if node.internal else node.offset_reset) or "earliest"
+        for node in nodes
+        if isinstance(node, SourceNode)
+        for topic in node.topics
+    }
+    # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
+    missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
+    stores = open_task_stores(config.state_dir / spec.application_id / str(task_id), builders)
+    try:
+        task = Task(task_id, subtopologies, config, stores, producer)
+    except BaseException:
+        stores.close()
+        raise
+    return HostedTask(
+        task,
+        stores,
+        {tp: reset for tp, reset in resets.items() if tp not in missing},
+        missing,
+        frozenset(builder.name for builder in builders if builder.source_topic is not None),
+    )

@@ -1,0 +1,67 @@
+"""How other threads ask something of a loop: commands in a queue, answers as futures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Mailbox:
+    """Commands run in the thread that calls :meth:`serve`; the other methods may be called from any thread.
+
+    ``rejection`` gives the error for commands that come after :meth:`shut`.
+    """
+
+    def __init__(self, rejection: Callable[[], Exception]) -> None:
+        self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._rejection = rejection
+        self._shut = False
+
+    def ask(self, function: Callable[[], T]) -> Future[T]:
+        """What ``function`` returns or raises, called by the loop."""
+        answer: Future[T] = Future()
+        self._queue.put((function, answer))
+        if self._shut:
+            self.serve(0.0)  # nobody else will
+        return answer
+
+    def wake(self) -> None:
+        """Let ``serve`` return."""
+        self._queue.put(None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return self._queue.empty()
+
+    def serve(self, wait_s: float) -> None:
+        """Wait at most ``wait_s`` for a command, then run all that are there."""
+        try:
+            if wait_s > 0:
+                self._run(self._queue.get(timeout=wait_s))
+            while True:
+                self._run(self._queue.get_nowait())
+        except Empty:
+            return
+
+    def shut(self) -> None:
+        """Reject what waits and all that comes."""
+        self._shut = True
+        self.serve(0.0)
+
+    def _run(self, command: tuple[Callable[[], Any], Future[Any]] | None) -> None:
+        if command is None:
+            return
+        function, answer = command
+        if not answer.set_running_or_notify_cancel():
+            return
+        try:
+            if self._shut:
+                raise self._rejection()
+            answer.set_result(function())
+        except Exception as error:
+            answer.set_exception(error)

@@ -1,0 +1,42 @@
+"""Where a task begins to read its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import RecordConsumer
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first offset to read, the partition's end when that was decided, what was committed if it still holds."""
+
+    offset: int
+    end: int
+    committed: CommittedOffset | None = None
+
+
+def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, str]) -> dict[TopicPartition, Start]:
+    """The committed offsets; where there are none, or the records there are gone, what the reset policy says.
+
+    ``resets`` gives ``earliest`` or ``latest`` for each partition.
+    """
+    committed = consumer.committed(resets)
+    beginnings = consumer.fetch_beginning_offsets(resets)
+    ends = consumer.fetch_end_offsets(resets)
+    starts = {}
+    for tp, policy in resets.items():
+        found, begin, end = committed.get(tp), beginnings[tp], ends[tp]
+        if found is not None and begin <= found.offset <= end:
+            starts[tp] = Start(found.offset, end, found)
+            continue
+        if found is not None:
+            logger("penstock.actors").warning(
+                "the committed offset is out of range: the reset policy decides",
+                partition=str(tp), committed=found.offset, beginning=begin, end=end, policy=policy,
+            )  # fmt: skip
+        starts[tp] = Start(end if policy == "latest" else begin, end)
+    return starts

@@ -1,0 +1,113 @@
+"""Bringing stores up to their changelogs, a slice at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.actors.hosted_task import HostedTask
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import RecordConsumer
+
+_SLICE_RECORDS = 500
+
+
+@dataclass
+class _Replay:
+    """One store that is read from ``position`` up to ``end``."""
+
+    hosted: HostedTask
+    store: str
+    position: int
+    end: int
+
+
+class Restoration:
+    """All stores of an actor that are being restored, read through a consumer that is made when needed."""
+
+    def __init__(self, make_consumer: Callable[[], RecordConsumer]) -> None:
+        self._make_consumer = make_consumer
+        self._made: RecordConsumer | None = None
+        self._replays: dict[TopicPartition, _Replay] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is being restored."""
+        return bool(self._replays)
+
+    def _consumer(self) -> RecordConsumer:
+        if self._made is None:
+            self._made = self._make_consumer()
+        return self._made
+
+    def begin(self, hosted: HostedTask) -> bool:
+        """Find what the stores of ``hosted`` lack; False when they lack nothing. May be called again after an error.
+
+        A store whose remembered offset its changelog does not have any more is wiped and restored from the beginning.
+        """
+        if not hosted.changelogs:
+            return False
+        consumer = self._consumer()
+        partitions = set(hosted.changelogs.values())
+        beginnings = consumer.fetch_beginning_offsets(partitions)
+        ends = consumer.fetch_end_offsets(partitions)
+        for store, tp in hosted.changelogs.items():
+            start, begin, end = hosted.stores.changelog_offset(store), beginnings[tp], ends[tp]
+            if store in hosted.source_changelogs:
+                # What follows the committed offset is still to be processed as input.
+                end = hosted.starts[tp].offset
+            elif start is not None and not begin <= start <= end:
+                logger("penstock.actors").warning(
+                    "the store does not belong to its changelog: wiped, and restored from the beginning",
+                    task=str(hosted.id), store=store, offset=start, beginning=begin, end=end,
+                )  # fmt: skip
+                hosted.stores.wipe(store)
+                start = None
+            position = begin if start is None else max(start, begin)
+            if position < end:
+                self._replays[tp] = _Replay(hosted, store, position, end)
+        self._assign()
+        return self._restores(hosted)
+
+    def _restores(self, hosted: HostedTask) -> bool:
+        return any(replay.hosted is hosted for replay in self._replays.values())
+
+    def _assign(self) -> None:
+        if self._made is not None:
+            self._made.assign({tp: replay.position for tp, replay in self._replays.items()})
+
+    def step(self) -> tuple[bool, list[HostedTask]]:
+        """Restore one slice; whether there were records, and the tasks that now lack nothing."""
+        consumer = self._consumer()
+        batches = consumer.poll(_SLICE_RECORDS, 0)
+        for batch in batches:
+            replay = self._replays.get(batch.partition)
+            if replay is None:
+                continue
+            count = sum(offset < replay.end for offset in batch.offsets)
+            if count:
+                replay.position = batch.offsets[count - 1] + 1
+                rows = (batch.keys[:count], batch.values[:count], batch.timestamps[:count])
+                replay.hosted.task.restore(replay.store, *rows, replay.position)
+        finished = [tp for tp, replay in self._replays.items() if consumer.position(tp) >= replay.end]
+        if not finished:
+            return bool(batches), []
+        ready = [self._replays.pop(tp).hosted for tp in finished]
+        self._assign()
+        return True, [hosted for hosted in dict.fromkeys(ready) if not self._restores(hosted)]
+
+    def remaining(self, hosted: HostedTask) -> int:
+        """How many offsets the stores of ``hosted`` are behind."""
+        return sum(max(0, r.end - r.position) for r in self._replays.values() if r.hosted is hosted)
+
+    def forget(self, hosted: HostedTask) -> None:
+        """The task leaves."""
+        if self._restores(hosted):
+            self._replays = {tp: replay for tp, replay in self._replays.items() if replay.hosted is not hosted}
+            self._assign()
+
+    def close(self) -> None:
+        """Close the consumer."""
+        if self._made is not None:
+            self._made.close()

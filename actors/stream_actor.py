@@ -1,0 +1,112 @@
+"""The Ray shell of a stream loop: an async actor beside the thread in which the loop runs.
+
+The coordinator creates it (``max_restarts=0``, one CPU) and replaces it when it is lost. Ray runs its workers at nice 15
+unless ``RAY_worker_niceness=0`` is in the environment of every node: beside a busy broker that costs throughput.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.exceptions import RayActorError
+
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationSpec,
+    CommitAnswer,
+    CommitRequest,
+    StoreAnswer,
+    StoreQuery,
+)
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+from penstock.kafka.clients import ConfluentClients
+
+COORDINATOR_PATIENCE_S = 300.0
+"""So long may the coordinator be away while a commit waits; then the actor ends: Kafka Streams' ``max.poll.interval``."""
+_COMMIT_CALL_S = 30.0
+_COMMIT_AGAIN_S = 0.2
+# The loop holds the interpreter while it works: this is how long a query then waits to be taken from Ray, at most twice.
+_SWITCH_INTERVAL_S = 0.001
+
+
+class StreamActor:
+    """One stream actor; ``spec`` is a pickled :class:`ApplicationSpec`. Every method is idempotent."""
+
+    def __init__(self, actor_id: str, spec: bytes) -> None:
+        # Nothing here may fail: Ray does not retry a constructor.
+        self._actor_id = actor_id
+        self._spec = spec
+        self._loop: StreamLoop | None = None
+        self._starting = asyncio.Lock()
+        self._log = logger("penstock.actors.stream_actor").bind(actor=actor_id)
+
+    async def start(self, coordinator: Any) -> None:
+        """Connect to Kafka and begin to go round, without tasks. ``coordinator`` is the handle that takes commits."""
+        async with self._starting:
+            if self._loop is None:
+                self._loop = await asyncio.to_thread(self._connect, coordinator, asyncio.get_running_loop())
+                threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
+
+    def _connect(self, coordinator: Any, events: asyncio.AbstractEventLoop) -> StreamLoop:
+        spec: ApplicationSpec = cloudpickle.loads(self._spec)
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+        def committer(request: CommitRequest) -> Future[CommitAnswer]:
+            return asyncio.run_coroutine_threadsafe(self._commit(coordinator, request), events)
+
+        node = ray.get_runtime_context().get_node_id()
+        return StreamLoop(spec, self._actor_id, ConfluentClients.of(spec.config), committer, node_id=node)
+
+    async def _commit(self, coordinator: Any, request: CommitRequest) -> CommitAnswer:
+        """The coordinator's answer. It may be restarted meanwhile, so the request is repeated: it is idempotent."""
+        deadline = asyncio.get_running_loop().time() + COORDINATOR_PATIENCE_S
+        while True:
+            try:
+                call = asyncio.wrap_future(coordinator.commit.remote(request).future())
+                answer: CommitAnswer = await asyncio.wait_for(call, _COMMIT_CALL_S)
+            except (RayActorError, TimeoutError) as error:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise ApplicationStateError(
+                        f"actor {self._actor_id} cannot commit: the coordinator has not answered for "
+                        f"{COORDINATOR_PATIENCE_S:.0f} s ({type(error).__name__})"
+                    ) from error
+                self._log.warning("the coordinator does not answer, the commit is repeated", error=repr(error))
+                await asyncio.sleep(_COMMIT_AGAIN_S)
+            else:
+                return answer
+
+    def _started(self) -> StreamLoop:
+        if self._loop is None:
+            raise ApplicationStateError(f"actor {self._actor_id} is not started")
+        return self._loop
+
+    async def assign(self, epoch: int, tasks: Iterable[TaskId]) -> None:
+        """These, and no others, are the actor's tasks; returns when all others are committed and closed."""
+        await asyncio.wrap_future(self._started().assign(epoch, tasks))
+
+    async def status(self) -> ActorStatus:
+        """What the actor does."""
+        return await asyncio.wrap_future(self._started().status())
+
+    async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
+        """The answers, in the order of the questions."""
+        return await asyncio.wrap_future(self._started().query(queries))
+
+    async def stop(self) -> None:
+        """Commit what is processed, close the tasks, end the loop. Raises when the last commit was not possible."""
+        if self._loop is not None:
+            await asyncio.wrap_future(self._loop.stop())
+
+    async def wait(self) -> str | None:
+        """Returns when the loop ends: its error, or None after a stop."""
+        return await asyncio.wrap_future(self._started().finished)

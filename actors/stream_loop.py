@@ -1,0 +1,367 @@
+"""The stream loop: reads, processes, commits and answers queries for the tasks of one actor, in one thread.
+
+Mirrors ``StreamThread``. Everything it does is cut into pieces of about 2 ms, and between two pieces it looks into its
+command queue: so a query sees the tasks between two records, never within one, and needs no lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from penstock.actors.answers import answer
+from penstock.actors.clock import Clock, SystemClock
+from penstock.actors.committing import commit
+from penstock.actors.failure import describe_error
+from penstock.actors.hosted_task import HostedTask, open_hosted_task
+from penstock.actors.mailbox import Mailbox
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationSpec,
+    CommitAnswer,
+    CommitRequest,
+    StoreAnswer,
+    StoreQuery,
+)
+from penstock.actors.positions import start_positions
+from penstock.actors.restoration import Restoration
+from penstock.actors.steps import Steps, patiently
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.clients import KafkaClients
+
+Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
+"""Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
+
+IDLE_WAIT_S = 0.005
+"""How long a record may wait for a loop that has nothing to do; a command wakes it at once."""
+_PUNCTUATE_EVERY_MS = 5
+_PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
+
+
+class StreamLoop:
+    """One per actor. ``assign``, ``query``, ``status`` and ``stop`` may be called from any thread; the rest from one.
+
+    ``finished`` gets None after a stop, or the text of the error that ended the loop; nothing of a task that failed is
+    committed past its last good commit.
+    """
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        actor_id: str,
+        clients: KafkaClients,
+        committer: Committer,
+        clock: Clock | None = None,
+        node_id: str = "",
+    ) -> None:
+        self.finished: Future[str | None] = Future()
+        self._spec = spec
+        self._actor_id = actor_id
+        self._node_id = node_id
+        self._committer = committer
+        self._clock: Clock = clock or SystemClock()
+        self._log = logger("penstock.actors.stream_loop").bind(actor=actor_id)
+        self._mailbox = Mailbox(self._ended)
+        self._jobs: deque[Steps[None]] = deque()
+        self._job: Steps[None] | None = None
+        self._confirmations: list[Future[None]] = []
+        self._stopped: Future[None] | None = None
+        self._tasks: dict[TaskId, HostedTask] = {}
+        self._running: list[HostedTask] = []
+        self._paused: set[TopicPartition] = set()
+        self._owner: dict[TopicPartition, HostedTask] = {}
+        self._current: HostedTask | None = None
+        self._epoch = 0
+        self._commits = 0
+        self._more = False
+        self._next_punctuation_ms = 0
+        self._commit_interval_s = spec.config.commit_interval_ms / 1000
+        self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
+        self._consumer = clients.consumer()
+        self._producer = clients.producer()
+        self._restoration = Restoration(clients.consumer)
+
+    # ---- from any thread ----
+
+    def assign(self, epoch: int, tasks: Iterable[TaskId]) -> Future[None]:
+        """These, and no others, are the tasks. Done once the others are committed and closed.
+
+        An epoch below the current one changes nothing.
+        """
+        wanted = frozenset(tasks)
+        return self._promise(lambda done: self._assignment(epoch, wanted, done))
+
+    def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
+        """The answers, in the order of the questions, all at the same moment of the tasks' life."""
+        return self._mailbox.ask(lambda: [answer(self._tasks, query) for query in queries])
+
+    def status(self) -> Future[ActorStatus]:
+        """What the actor does, also after its end."""
+        if not self.finished.done():
+            return self._mailbox.ask(self._status)
+        ended: Future[ActorStatus] = Future()
+        ended.set_result(self._status())
+        return ended
+
+    def stop(self) -> Future[None]:
+        """Commit what is processed, close the tasks, end the loop. Idempotent."""
+        if self._stopped is None:
+            self._stopped = self._promise(self._stopping)
+        return self._stopped
+
+    def _promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
+        done: Future[None] = Future()
+
+        def begin() -> None:
+            self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
+            self._jobs.append(job(done))
+
+        def rejected(begun: Future[None]) -> None:
+            if error := begun.exception():
+                done.set_exception(error)
+
+        self._mailbox.ask(begin).add_done_callback(rejected)
+        return done
+
+    def _ended(self) -> ApplicationStateError:
+        why = self.finished.result() if self.finished.done() else None
+        return ApplicationStateError(f"actor {self._actor_id} has ended: {why or 'it was stopped'}")
+
+    # ---- in the loop's thread ----
+
+    def run(self) -> None:
+        """Go round until stopped or failed."""
+        wait_s = 0.0
+        while not self.finished.done():
+            wait_s = self.step(wait_s)
+
+    def step(self, wait_s: float = 0.0) -> float:
+        """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
+        try:
+            self._mailbox.serve(wait_s)
+            if self._job is None and self._jobs:
+                self._job = self._jobs.popleft()
+            if self._job is None:
+                return self._round()
+            try:
+                return next(self._job)
+            except StopIteration:
+                self._job = None
+                return 0.0
+        except BaseException as error:  # whatever it is, it must reach whoever waits for the loop
+            self._fail(error)
+            return 0.0
+
+    def _round(self) -> float:
+        now_ms = self._clock.wall_ms()
+        busy = self._restore_slice() if self._restoration.active else False
+        if self._running:
+            if not self._more:
+                busy = self._fetch() or busy
+            busy = self._process(now_ms) or busy
+            self._producer.poll()
+            if now_ms >= self._next_punctuation_ms:
+                self._punctuate(now_ms)
+        if self._commit_is_due():
+            self._jobs.append(self._committing())
+            return 0.0
+        return 0.0 if busy else IDLE_WAIT_S
+
+    # ---- records ----
+
+    def _fetch(self) -> bool:
+        size = max(hosted.batch_size for hosted in self._running)
+        batches = self._consumer.poll(size, 0)
+        limit = self._spec.config.buffered_records_per_partition
+        for batch in batches:
+            hosted = self._current = self._owner[batch.partition]
+            hosted.task.add(batch)
+            if hosted.synchronised and hosted.task.buffered(batch.partition) > limit * _PAUSE_FACTOR:
+                self._consumer.pause([batch.partition])
+                self._paused.add(batch.partition)
+        self._current = None
+        if self._paused:
+            drained = [tp for tp in self._paused if self._owner[tp].task.buffered(tp) <= limit]
+            if drained:
+                self._consumer.resume(drained)
+                self._paused.difference_update(drained)
+        return bool(batches)
+
+    def _process(self, now_ms: int) -> bool:
+        self._more = busy = False
+        clock = self._clock.monotonic_s
+        for hosted in self._running:
+            self._current = hosted
+            if hosted.synchronised:
+                self._tell_ends(hosted)
+            done = hosted.process(now_ms, clock)
+            self._current = None
+            if done:
+                busy = True
+                self._more = self._more or hosted.more
+            if not self._mailbox.empty:
+                self._mailbox.serve(0.0)
+        return busy
+
+    def _tell_ends(self, hosted: HostedTask) -> None:
+        consumer, task = self._consumer, hosted.task
+        for tp in hosted.sources:
+            if not task.buffered(tp):
+                end = consumer.end_offset(tp)
+                task.set_caught_up(tp, None if end is None else consumer.position(tp) >= end)
+
+    def _punctuate(self, now_ms: int) -> None:
+        self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
+        for hosted in self._running:
+            self._current = hosted
+            if hosted.task.punctuate(now_ms):
+                hosted.touched = True
+        self._current = None
+
+    def _restore_slice(self) -> bool:
+        busy, ready = self._restoration.step()
+        for hosted in ready:
+            self._start(hosted)
+        return busy
+
+    # ---- commit ----
+
+    def _commit_is_due(self) -> bool:
+        if self._jobs:
+            return False
+        if self._clock.monotonic_s() >= self._next_commit_s:
+            return True
+        cache = self._spec.config.statestore_cache_max_bytes
+        return any(hosted.task.commit_requested for hosted in self._running) or (
+            cache > 0 and sum(hosted.task.cache_bytes() for hosted in self._running) > cache
+        )
+
+    def _committing(self) -> Steps[None]:
+        yield from self._commit(list(self._running))
+        self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
+
+    def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
+        tasks = [hosted for hosted in tasks if hosted.needs_commit]
+        if not tasks:
+            return
+        taken = yield from commit(tasks, self._producer, self._consumer, self._ask_to_commit, self._clock)
+        if taken.accepted:
+            self._commits += 1
+            return
+        self._log.warning("commit refused, tasks dropped", reason=taken.reason, tasks=[str(h.id) for h in tasks])
+        for hosted in tasks:
+            self._drop(hosted)
+
+    def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
+        asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets))
+        asked.add_done_callback(lambda _: self._mailbox.wake())
+        return asked
+
+    # ---- assignment ----
+
+    def _assignment(self, epoch: int, wanted: frozenset[TaskId], done: Future[None]) -> Steps[None]:
+        if epoch < self._epoch:
+            done.set_result(None)
+            return
+        released = [hosted for hosted in self._tasks.values() if hosted.id not in wanted]
+        yield from self._commit(released)
+        for hosted in released:
+            self._drop(hosted)
+            yield 0.0
+        self._epoch = epoch
+        done.set_result(None)
+        yield from self._open(sorted(wanted - self._tasks.keys()))
+
+    def _open(self, ids: Sequence[TaskId]) -> Steps[None]:
+        opened = []
+        for task_id in ids:
+            hosted = yield from patiently(
+                lambda id=task_id: open_hosted_task(self._spec, id, self._producer), self._clock
+            )
+            self._tasks[task_id] = hosted
+            opened.append(hosted)
+            yield 0.0
+        resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
+        starts = yield from patiently(partial(start_positions, self._consumer, resets), self._clock)
+        for hosted in opened:
+            hosted.begin({tp: starts[tp] for tp in hosted.sources})
+            if not (yield from patiently(partial(self._restoration.begin, hosted), self._clock)):
+                self._start(hosted)
+            yield 0.0
+
+    def _start(self, hosted: HostedTask) -> None:
+        self._current = hosted
+        hosted.run(self._clock.wall_ms())
+        self._current = None
+        self._running.append(hosted)
+        self._reassign()
+
+    def _drop(self, hosted: HostedTask) -> None:
+        if self._tasks.pop(hosted.id, None) is None:
+            return
+        self._restoration.forget(hosted)
+        if hosted in self._running:
+            self._running.remove(hosted)
+            self._reassign()
+        hosted.close()
+
+    def _reassign(self) -> None:
+        self._owner = {tp: hosted for hosted in self._running for tp in hosted.sources}
+        self._paused &= self._owner.keys()
+        self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in self._owner.items()})
+
+    def _status(self) -> ActorStatus:
+        error = self.finished.result() if self.finished.done() else None
+        tasks = tuple(
+            hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
+        )
+        return ActorStatus(self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits, error)
+
+    # ---- end ----
+
+    def _stopping(self, done: Future[None]) -> Steps[None]:
+        yield from self._commit(list(self._running))
+        self._confirmations.remove(done)
+        self._finish(None)
+        done.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        """End because of ``error``. When it is one task's own fault the others commit first."""
+        if self.finished.done():
+            return
+        text = describe_error(error)
+        self._log.error("the stream loop ends", error=text)
+        broken, self._current = self._current, None
+        in_job, self._job = self._job is not None, None
+        self._jobs.clear()
+        if broken is None or in_job:
+            self._finish(text)
+        else:
+            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken], text))
+
+    def _failing(self, healthy: Sequence[HostedTask], text: str) -> Steps[None]:
+        try:
+            yield from self._commit(healthy)
+        except Exception as error:  # the first error is the cause and must be the one that is told
+            self._log.error("the other tasks cannot commit either", error=describe_error(error))
+        self._finish(text)
+
+    def _finish(self, error: str | None) -> None:
+        closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
+        closing += [self._restoration.close, self._consumer.close, self._producer.close]
+        for close in closing:
+            try:
+                close()
+            except Exception as problem:  # the rest must be closed all the same
+                self._log.error("something did not close in good order", error=describe_error(problem))
+        self._tasks, self._running, self._jobs = {}, [], deque()
+        self.finished.set_result(error)
+        for waiting in self._confirmations:
+            if not waiting.done():
+                waiting.set_exception(self._ended())
+        self._mailbox.shut()
