@@ -84,10 +84,9 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
     from examples.word_count import app as example
 
     # A Ray of its own, never one that runs here already: it ends with the demo.
-    ray.init(
-        address="local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level="WARNING"
-    )
     stack.callback(ray.shutdown)
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+    _catch_signals()  # again: Ray has put its own handler in the place of ours
     app = KafkaStreams(
         example.topology,
         {
