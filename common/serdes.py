@@ -85,7 +85,7 @@ _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 
 class Serdes:
-    """The serdes that come with penstock; the byte forms are those of ``org.apache.kafka.common.serialization.Serdes``."""
+    """The serdes that come with penstock; the bytes are those of Kafka's own ``Serdes``."""
 
     @staticmethod
     def string() -> Serde[str]:

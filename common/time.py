@@ -8,7 +8,10 @@ Duration = timedelta | int
 
 
 def to_ms(duration: Duration, what: str) -> int:
-    """``duration`` in whole ms; ``what`` names it in the error. Raises ValueError if it is negative, TypeError if it is neither form."""
+    """``duration`` in whole ms; ``what`` names it in an error.
+
+    Raises ValueError when it is negative, TypeError when it is neither form.
+    """
     if isinstance(duration, timedelta):
         duration = duration // timedelta(milliseconds=1)
     elif isinstance(duration, bool) or not isinstance(duration, int):

@@ -92,9 +92,7 @@ class Stores:
         supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A key-value store whose rows carry a timestamp: caching off, logging on."""
-        return StoreBuilder(
-            supplier.name, StoreKind.TIMESTAMPED_KEY_VALUE, key_serde, value_serde, supplier.persistent
-        )
+        return StoreBuilder(supplier.name, StoreKind.TIMESTAMPED_KEY_VALUE, key_serde, value_serde, supplier.persistent)
 
 
 # What a builder of stores of any type is called where the types do not matter.

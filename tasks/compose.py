@@ -55,7 +55,7 @@ class Composed:
 
 
 def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tuple[list[Node], list[AnyStoreBuilder]]:
-    """Nodes and stores with real topic names, and with serdes and extractors from the configuration where they have none.
+    """Nodes and stores with real topic names, and with the configuration's serdes and extractors where they have none.
 
     Raises ConfigError where a serde is missing in both.
     """
@@ -95,7 +95,8 @@ def _default(config: StreamsConfig, part: str, what: str) -> Serde[Any]:
     serde = config.default_key_serde if part == "key" else config.default_value_serde
     if serde is None:
         raise ConfigError(
-            f"{what} has no {part} serde: give it one (Consumed, Produced, Grouped, Materialized) or set default.{part}.serde"
+            f"{what} has no {part} serde: give it one (Consumed, Produced, Grouped, Materialized) "
+            f"or set default.{part}.serde"
         )
     return serde
 

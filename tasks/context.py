@@ -1,4 +1,4 @@
-"""What the closures of one task share: where the current record came from, and what happens when it cannot be handled."""
+"""What the closures of one task share: where the current record came from, and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -47,8 +47,11 @@ class TaskContext:
         self._end = 0
 
     def enter(self, partition: TopicPartition, offsets: list[int], end: int, position: Any) -> None:
-        """A run of records begins. ``position`` is a list iterator that the run advances with each record: how far it has
-        come tells the current record's offset, so that nothing need be written down per record."""
+        """A run of records begins.
+
+        ``position`` is a list iterator that the run advances with each record: how far it has come tells the current
+        record's offset, so that nothing need be written down per record.
+        """
         self.partition = partition
         self._offsets = offsets
         self._end = end
@@ -70,7 +73,7 @@ class TaskContext:
         return RecordMetadata(*self.partition, self._offsets[self.index()])
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
-        """The user function of ``operator`` raised. Drops the record if the handler says so, else raises ProcessingError."""
+        """The user function of ``operator`` raised: drop the record if the handler says so, else raise ProcessingError."""
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
     def not_serialized(self, error: Exception, sink: str, topic: str, key: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which keys and values of a task may travel undecoded: those that no user function looks at ("pay only for what is used").
+"""Which keys and values of a task may travel undecoded: those that no user function looks at.
 
 Source nodes that feed the same operators must agree, so the decision falls per connected part of the graph. Bytes stay
 bytes only under a lossless serde, and only if all sinks and stores they reach use that same serde.
@@ -19,10 +19,10 @@ from penstock.topology.operators import (
     FlatMapValues,
     MapValues,
     PassThrough,
+    StoreGetter,
     StreamCount,
     StreamReduce,
     StreamTableJoin,
-    StoreGetter,
     TableMapValues,
     TableSource,
     TableToStream,

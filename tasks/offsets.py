@@ -1,4 +1,4 @@
-"""The text that is committed beside an offset: the partition's time, as Kafka Streams encodes it (§5.9 of its formats)."""
+"""The text that is committed beside an offset: the partition's time, as Kafka Streams encodes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which record of a task comes next: the one whose partition has the smallest head timestamp. Mirrors ``PartitionGroup``."""
+"""Which record of a task comes next: that of the partition with the smallest head timestamp.
+
+Mirrors ``PartitionGroup``.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ NO_LIMIT = 1 << 63
 class PartitionGroup:
     """The queues of one task, and how long an empty one may hold the others back.
 
-    The queues that have records form a binary heap sifted as ``java.util.PriorityQueue`` sifts, so that equal timestamps
-    are served in Kafka Streams' order too.
+    The queues that have records form a binary heap sifted as ``java.util.PriorityQueue`` sifts, so that equal
+    timestamps are served in Kafka Streams' order too.
     """
 
     def __init__(self, queues: dict[TopicPartition, RecordQueue], max_task_idle_ms: int) -> None:
@@ -40,7 +43,7 @@ class PartitionGroup:
         heap[child] = queue
 
     def poll(self) -> tuple[RecordQueue, int] | None:
-        """Take out the queue to process from, with the timestamp below which all its records come before the others'."""
+        """Take out the queue to process from, with the timestamp below which its records precede all others."""
         heap = self._heap
         if not heap:
             return None
@@ -65,8 +68,8 @@ class PartitionGroup:
     def ready(self, wall_ms: int) -> bool:
         """Whether a record may be processed now: there is one, and no empty partition may still have an earlier one.
 
-        An empty partition holds the task back while the broker has records of it that are not here, or while that is not
-        known (KIP-695), and then until ``max.task.idle.ms`` has passed; −1 means never.
+        An empty partition holds the task back while the broker has records of it that are not here, or while that is
+        not known (KIP-695), and then until ``max.task.idle.ms`` has passed; −1 means never.
         """
         if not self._heap:
             return False

@@ -99,7 +99,8 @@ class RecordQueue:
             )
             if type(source.extractor) is not FailOnInvalidTimestamp or min(batch.timestamps) < 0:
                 decoded = self._one_by_one(batch)
-        except Exception:  # noqa: BLE001 - which record it was, and what is to be done, is found one by one
+        except Exception:
+            # Which record it was, and what is to be done about it, is found one by one.
             decoded = self._one_by_one(batch)
         self._failed = decoded.error is not None
         if decoded.keys or decoded.error:

@@ -36,10 +36,11 @@ class TaskMetrics:
 class Task:
     """One sub-topology × one partition, on whatever host.
 
-    The host calls, in this order: ``restore`` for each changelog, ``resume`` with what the group has committed, ``init``;
-    then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit ``prepare_commit`` (to its end),
-    ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a time. An error that leaves any of
-    these calls ends the task: it must be closed without a commit, and nothing of what it did since the last one counts.
+    The host calls, in this order: ``restore`` for each changelog, ``resume`` with what the group has committed,
+    ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit ``prepare_commit``
+    (to its end), ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a time. An error that
+    leaves any of these calls ends the task: it must be closed without a commit, and nothing of what it did since the
+    last one counts.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Task:
         timestamps: Sequence[int],
         next_offset: int,
     ) -> None:
-        """Rows of the changelog of ``store``, oldest first, as they stand in the topic; ``next_offset`` follows the last."""
+        """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
         batch = self._stores.new_batch()
         timestamped = self._buffers[store].timestamped
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
@@ -281,7 +282,7 @@ class Task:
         }
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Kafka has the offsets: write the stores, with the changelog offset behind the last record of each, at once."""
+        """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""
         assert self._batch is not None
         self._stores.write(self._batch, changelog_offsets)
         self._batch = None

@@ -1,6 +1,6 @@
 """The physical topology: nodes, edges, stores and internal topics as one frozen value.
 
-It is what :meth:`StreamsBuilder.build` returns, what is shipped to actors and executors, and what tasks are composed of.
+:meth:`StreamsBuilder.build` returns it, actors and executors are sent it, tasks are composed of it.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
 
 
 def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
-    """See :class:`FlatMap`. A generator is run to its end before the first of its pairs goes on, as Java's lists are."""
+    """See :class:`FlatMap`. A generator is run to its end before the first of its pairs goes on."""
     forward, failed, name, mapper = wiring.forward, wiring.context.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
