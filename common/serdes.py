@@ -11,7 +11,7 @@ import struct
 import uuid as _uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar
 
 import orjson
 
@@ -37,6 +37,12 @@ class Serde(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        # What comes with penstock travels by name: its functions are C objects that cannot be pickled.
+        if _BUILT_IN.get(self.name) is self:
+            return _built_in, (self.name,)
+        return super().__reduce_ex__(protocol)
 
 
 def _same(data: bytes) -> bytes:
@@ -82,6 +88,15 @@ _UUID: Serde[_uuid.UUID] = Serde(
 )
 _JSON: Serde[Any] = Serde("json", orjson.dumps, orjson.loads, orjson.loads)
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
+
+_BUILT_IN: dict[str, Serde[Any]] = {
+    serde.name: serde
+    for serde in (_STRING, _BYTES, _SHORT, _INTEGER, _LONG, _FLOAT, _DOUBLE, _BOOLEAN, _UUID, _JSON, _VOID)
+}
+
+
+def _built_in(name: str) -> Serde[Any]:
+    return _BUILT_IN[name]
 
 
 class Serdes:
