@@ -39,7 +39,7 @@ class KGroupedStream(Generic[K, V]):
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
     ) -> KTable[K, int]:
-        """How many records each key has had; stored as a long unless ``materialized`` says otherwise. Mirrors ``count``.
+        """How many records each key has had; stored as a long by default. Mirrors ``count``.
 
         >>> from penstock.topology.streams_builder import StreamsBuilder
         >>> words = StreamsBuilder().stream("words")
@@ -77,8 +77,8 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, A]:
         """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
-        Mirrors ``aggregate``. A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
-        configuration's.
+        A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
+        configuration's. Mirrors ``aggregate``.
         """
         checked_callable(initializer, "aggregate: initializer")
         checked_callable(aggregator, "aggregate: aggregator")

@@ -25,7 +25,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class DropNullKeys:
-    """The filter in front of a repartition sink: a null key is dropped silently, unless ``keep`` (a left join follows)."""
+    """The filter in front of a repartition sink: a null key is dropped silently, unless ``keep`` (left join below)."""
 
     keep: bool = False
 
