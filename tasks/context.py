@@ -73,7 +73,7 @@ class TaskContext:
         return RecordMetadata(*self.partition, self._offsets[self.index()])
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
-        """The user function of ``operator`` raised: drop the record if the handler says so, else raise ProcessingError."""
+        """The user function of ``operator`` raised: drop the record if the handler says so, else raise."""
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
     def not_serialized(self, error: Exception, sink: str, topic: str, key: Any) -> None:

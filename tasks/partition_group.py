@@ -5,7 +5,10 @@ Mirrors ``PartitionGroup``.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from penstock.common.ids import TopicPartition
+from penstock.tasks.java_heap import JavaPriorityQueue
 from penstock.tasks.record_queue import RecordQueue
 
 NO_LIMIT = 1 << 63
@@ -21,7 +24,7 @@ class PartitionGroup:
     def __init__(self, queues: dict[TopicPartition, RecordQueue], max_task_idle_ms: int) -> None:
         self.queues = queues
         self._max_task_idle_ms = max_task_idle_ms
-        self._heap: list[RecordQueue] = []
+        self._heap: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue(attrgetter("head_timestamp"))
         self._caught_up: dict[TopicPartition, bool | None] = {}
         self._idle_until_ms: dict[TopicPartition, int] = {}
 
@@ -31,39 +34,15 @@ class PartitionGroup:
 
     def offer(self, queue: RecordQueue) -> None:
         """``queue``, which is not in the heap, has records."""
-        heap = self._heap
-        heap.append(queue)
-        child, time = len(heap) - 1, queue.head_timestamp
-        while child > 0:
-            parent = (child - 1) >> 1
-            if time >= heap[parent].head_timestamp:
-                break
-            heap[child] = heap[parent]
-            child = parent
-        heap[child] = queue
+        self._heap.add(queue)
 
     def poll(self) -> tuple[RecordQueue, int] | None:
-        """Take out the queue to process from, with the timestamp below which its records precede all others."""
+        """The queue to process from, taken out, with the timestamp below which its records precede the others."""
         heap = self._heap
         if not heap:
             return None
-        first, last = heap[0], heap.pop()
-        if heap:
-            self._sift_down(last)
-            return first, heap[0].head_timestamp
-        return first, NO_LIMIT
-
-    def _sift_down(self, queue: RecordQueue) -> None:
-        heap, size, time, at = self._heap, len(self._heap), queue.head_timestamp, 0
-        while (child := 2 * at + 1) < size:
-            right = child + 1
-            if right < size and heap[child].head_timestamp > heap[right].head_timestamp:
-                child = right
-            if time <= heap[child].head_timestamp:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = queue
+        first = heap.poll()
+        return first, heap.peek().head_timestamp if heap else NO_LIMIT
 
     def ready(self, wall_ms: int) -> bool:
         """Whether a record may be processed now: there is one, and no empty partition may still have an earlier one.
@@ -74,6 +53,7 @@ class PartitionGroup:
         if not self._heap:
             return False
         if len(self._heap) == len(self.queues) or self._max_task_idle_ms < 0:
+            self._idle_until_ms.clear()  # a partition that runs empty later is waited for anew
             return True
         ready = True
         for partition, queue in self.queues.items():

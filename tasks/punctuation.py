@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 
+from penstock.tasks.java_heap import JavaPriorityQueue
 from penstock.topology.processor import Punctuator
 
 Run = Callable[[str, Punctuator, int], None]
@@ -14,16 +15,15 @@ Run = Callable[[str, Punctuator, int], None]
 NEVER = 1 << 63
 
 
-@dataclass(order=True)
+@dataclass(eq=False)
 class Schedule:
     """One call that will be due at ``due_ms``; it is its own :class:`~penstock.topology.processor.Cancellable`."""
 
     due_ms: int
-    order: int
-    interval_ms: int = field(compare=False)
-    node: str = field(compare=False)
-    punctuator: Punctuator = field(compare=False)
-    cancelled: bool = field(default=False, compare=False)
+    interval_ms: int
+    node: str
+    punctuator: Punctuator
+    cancelled: bool = False
 
     def cancel(self) -> None:
         """No further call is made."""
@@ -39,36 +39,33 @@ class Schedule:
 
 
 class PunctuationQueue:
-    """The schedules of one clock of one task."""
+    """The schedules of one clock of one task. Those due at the same time are called in Kafka Streams' order."""
 
     def __init__(self) -> None:
-        self._heap: list[Schedule] = []
-        self._order = 0
+        self._heap: JavaPriorityQueue[Schedule] = JavaPriorityQueue(attrgetter("due_ms"))
         self.next_ms = NEVER
 
     def schedule(self, node: str, first_ms: int, interval_ms: int, punctuator: Punctuator) -> Schedule:
         """First due at ``first_ms``, then each ``interval_ms``."""
         if interval_ms < 1:
             raise ValueError(f"a punctuation interval is at least 1 ms, not {interval_ms} ms")
-        self._order += 1
-        made = Schedule(first_ms, self._order, interval_ms, node, punctuator)
-        heapq.heappush(self._heap, made)
-        self.next_ms = self._heap[0].due_ms
+        made = Schedule(first_ms, interval_ms, node, punctuator)
+        self._heap.add(made)
+        self.next_ms = self._heap.peek().due_ms
         return made
 
     def punctuate(self, now_ms: int, run: Run) -> bool:
         """Make every call that is due; whether there was any."""
         called = False
-        while self._heap and self._heap[0].due_ms <= now_ms:
-            due = heapq.heappop(self._heap)
+        heap = self._heap
+        while heap and heap.peek().due_ms <= now_ms:
+            due = heap.poll()
             if due.cancelled:
                 continue
             run(due.node, due.punctuator, now_ms)
             called = True
             if not due.cancelled:
                 due.advance(now_ms)
-                self._order += 1
-                due.order = self._order
-                heapq.heappush(self._heap, due)
-        self.next_ms = self._heap[0].due_ms if self._heap else NEVER
+                heap.add(due)
+        self.next_ms = heap.peek().due_ms if heap else NEVER
         return called
