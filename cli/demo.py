@@ -5,6 +5,7 @@ Everything stands in a fresh directory, so nothing that an earlier run left can 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -69,7 +70,7 @@ def _demo(console: Console, stack: ExitStack) -> bool:
 
     loading = stack.enter_context(_Loading(clients))
     _watch(console, app, loading)
-    console.print("Comparing every count with a direct one...")
+    console.print("\nComparing every count with a direct one...")
     from examples.word_count import identifiers
 
     reader = StoreReader.of(address, app.application_id, "counts")
@@ -85,7 +86,7 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
 
     # A Ray of its own, never one that runs here already: it ends with the demo.
     stack.callback(ray.shutdown)
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     _catch_signals()  # again: Ray has put its own handler in the place of ours
     app = KafkaStreams(
         example.topology,
