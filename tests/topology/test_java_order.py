@@ -1,0 +1,52 @@
+"""The order of Java's collections, on values whose order was taken from a JVM's documented algorithms."""
+
+from __future__ import annotations
+
+import random
+
+from penstock.topology.java_order import TreeSet, hash_order, string_hash
+
+
+def test_string_hashes_are_those_of_java() -> None:
+    assert string_hash("") == 0
+    assert string_hash("a") == 97
+    # "hello".hashCode() is 99162322; HashMap mixes its upper half into the lower one.
+    assert string_hash("hello") == 99162322 ^ 99162322 >> 16
+
+
+def test_short_names_come_in_the_order_of_their_hashes() -> None:
+    assert hash_order(["c", "b", "a"]) == ["a", "b", "c"]
+    # 'p' is 112, the first slot of 16 again.
+    assert hash_order(["a", "p"]) == ["p", "a"]
+
+
+def test_the_table_doubles_beyond_three_quarters() -> None:
+    names = [chr(97 + i) for i in range(13)] + ["q"]
+    # 'q' is 113: slot 1 of 16, but slot 17 of 32.
+    assert hash_order([*names[:5], "q"])[:2] == ["a", "q"]
+    assert hash_order(names)[-1] == "q"
+
+
+def test_what_shares_a_slot_keeps_the_order_of_its_addition() -> None:
+    assert hash_order(["q", "a"]) == ["q", "a"]
+    assert hash_order(["a", "q"]) == ["a", "q"]
+
+
+def test_a_tree_set_is_sorted_while_the_order_stands_still() -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    elements = random.Random(seed).sample(range(1000), 300)
+    tree: TreeSet[int] = TreeSet(lambda one, other: one < other)
+    for element in elements:
+        tree.add(element)
+    assert list(tree) == sorted(elements)
+
+
+def test_a_tree_set_does_not_move_what_it_holds_when_the_order_changes() -> None:
+    rank = {"a": 1, "b": 2, "c": 3}
+    tree: TreeSet[str] = TreeSet(lambda one, other: rank[one] < rank[other])
+    tree.add("b")
+    tree.add("c")
+    rank["c"] = 0
+    tree.add("a")
+    assert list(tree) == ["a", "b", "c"]
