@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
 from penstock.actors.positions import Start
+from penstock.common.errors import StateStoreCorruptError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.log import logger
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
 from penstock.state.stores import open_task_stores
 from penstock.tasks.compose import resolve
@@ -140,7 +145,8 @@ class HostedTask:
 def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them.
 
-    Raises StateStoreError when another process holds them, MissingTopicError when a source topic does not exist.
+    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
+    Stores that are corrupt are deleted first: their changelogs have all of them.
     """
     config = spec.config
     subtopologies = [sub for sub in spec.topology.subtopologies if sub.id == task_id.subtopology]
@@ -153,7 +159,7 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
     missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
-    stores = open_task_stores(config.state_dir / spec.application_id / str(task_id), builders)
+    stores = _open_stores(config.state_dir / spec.application_id / str(task_id), builders)
     try:
         task = Task(task_id, subtopologies, config, stores, producer)
     except BaseException:
@@ -166,3 +172,12 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
         missing,
         frozenset(builder.name for builder in builders if builder.source_topic is not None),
     )
+
+
+def _open_stores(path: Path, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
+    try:
+        return open_task_stores(path, builders)
+    except StateStoreCorruptError as error:
+        logger("penstock.actors").warning("stores deleted, to be restored from their changelogs", error=str(error))
+        shutil.rmtree(path)
+        return open_task_stores(path, builders)

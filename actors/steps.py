@@ -9,25 +9,25 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.actors.clock import Clock
-from penstock.common.errors import BrokerUnreachableError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.log import logger
 
 T = TypeVar("T")
 Steps = Generator[float, None, T]
 
 PATIENCE_S = 120.0
-"""So long may the broker be away before an actor gives up."""
+"""So long may the broker, or another process with the task's stores, keep an actor waiting before it gives up."""
 _RETRY_S = 0.2
 
 
 def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
-    """The result of ``call``, which asks the broker; asked again while none answers, but no longer than PATIENCE_S."""
+    """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has the stores."""
     deadline = clock.monotonic_s() + PATIENCE_S
     while True:
         try:
             return call()
-        except BrokerUnreachableError as error:
+        except (BrokerUnreachableError, StateStoreLockedError) as error:
             if clock.monotonic_s() >= deadline:
                 raise
-            logger("penstock.actors").warning("the broker does not answer, asking again", error=str(error))
+            logger("penstock.actors").warning("an actor waits", error=str(error))
         yield _RETRY_S

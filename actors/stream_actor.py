@@ -1,7 +1,7 @@
 """The Ray shell of a stream loop: an async actor beside the thread in which the loop runs.
 
-The coordinator creates it (``max_restarts=0``, one CPU) and replaces it when it is lost. Ray runs its workers at nice 15
-unless ``RAY_worker_niceness=0`` is in the environment of every node: beside a busy broker that costs throughput.
+The coordinator creates it (``max_restarts=0``, one CPU) and replaces it when it is lost. Ray runs its workers at
+nice 15 unless ``RAY_worker_niceness=0`` is in the environment of every node: beside a busy broker that costs speed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 
 COORDINATOR_PATIENCE_S = 300.0
-"""So long may the coordinator be away while a commit waits; then the actor ends: Kafka Streams' ``max.poll.interval``."""
+"""So long may the coordinator be away while a commit waits; then the actor ends (``max.poll.interval.ms``)."""
 _COMMIT_CALL_S = 30.0
 _COMMIT_AGAIN_S = 0.2
-# The loop holds the interpreter while it works: this is how long a query then waits to be taken from Ray, at most twice.
+# The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
 
 

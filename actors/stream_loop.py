@@ -177,19 +177,10 @@ class StreamLoop:
     def _fetch(self) -> bool:
         size = max(hosted.batch_size for hosted in self._running)
         batches = self._consumer.poll(size, 0)
-        limit = self._spec.config.buffered_records_per_partition
         for batch in batches:
-            hosted = self._current = self._owner[batch.partition]
-            hosted.task.add(batch)
-            if hosted.synchronised and hosted.task.buffered(batch.partition) > limit * _PAUSE_FACTOR:
-                self._consumer.pause([batch.partition])
-                self._paused.add(batch.partition)
+            self._current = self._owner[batch.partition]
+            self._current.task.add(batch)
         self._current = None
-        if self._paused:
-            drained = [tp for tp in self._paused if self._owner[tp].task.buffered(tp) <= limit]
-            if drained:
-                self._consumer.resume(drained)
-                self._paused.difference_update(drained)
         return bool(batches)
 
     def _process(self, now_ms: int) -> bool:
@@ -201,9 +192,10 @@ class StreamLoop:
                 self._tell_ends(hosted)
             done = hosted.process(now_ms, clock)
             self._current = None
-            if done:
-                busy = True
-                self._more = self._more or hosted.more
+            self._more = self._more or hosted.more
+            busy = busy or done > 0
+            if hosted.synchronised and not hosted.more:
+                busy = self._throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
         return busy
@@ -214,6 +206,20 @@ class StreamLoop:
             if not task.buffered(tp):
                 end = consumer.end_offset(tp)
                 task.set_caught_up(tp, None if end is None else consumer.position(tp) >= end)
+
+    def _throttle(self, hosted: HostedTask) -> bool:
+        """Stop reading what only piles up because another source of the task is behind; whether reading goes on."""
+        limit, resumed = self._spec.config.buffered_records_per_partition, False
+        for tp in hosted.sources:
+            buffered = hosted.task.buffered(tp)
+            if buffered > limit * _PAUSE_FACTOR and tp not in self._paused:
+                self._consumer.pause([tp])
+                self._paused.add(tp)
+            elif buffered <= limit and tp in self._paused:
+                self._consumer.resume([tp])
+                self._paused.discard(tp)
+                resumed = True
+        return resumed
 
     def _punctuate(self, now_ms: int) -> None:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
@@ -280,9 +286,8 @@ class StreamLoop:
     def _open(self, ids: Sequence[TaskId]) -> Steps[None]:
         opened = []
         for task_id in ids:
-            hosted = yield from patiently(
-                lambda id=task_id: open_hosted_task(self._spec, id, self._producer), self._clock
-            )
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer)
+            hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0

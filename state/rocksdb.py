@@ -144,6 +144,11 @@ class RocksDBStore:
         for cursor in self._scans:
             cursor.close()
 
+    def reopen(self, family: Rdict) -> None:
+        """Go on with another column family: whoever holds this store holds it wiped."""
+        self._family = family
+        self._get = family.get
+
     def _open_family(self) -> Rdict:
         return self._family if self._family is not None else self._refuse(None)
 
@@ -286,13 +291,16 @@ class RocksDBTaskStores:
     def _attach(self, name: str) -> None:
         database = self._database()
         family = self._guarded(lambda: database.get_column_family(_STORE + name))
-        self._stores[name] = RocksDBStore(name, self._path, family)
+        if name in self._stores:
+            self._stores[name].reopen(family)
+        else:
+            self._stores[name] = RocksDBStore(name, self._path, family)
         self._handles[name] = self._guarded(lambda: database.get_column_family_handle(_STORE + name))
 
     def _finish_wipe(self, name: str) -> None:
         """Dropping the family works whatever state its files are in, and costs the same for any number of rows."""
         database = self._database()
-        self._stores.pop(name).close()
+        self._stores[name].close()
         self._handles.pop(name)
         self._guarded(lambda: database.drop_column_family(_STORE + name))
         self._guarded(lambda: database.create_column_family(_STORE + name, _options()))

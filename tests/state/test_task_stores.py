@@ -145,7 +145,9 @@ def test_offsets_in_memory_do_not_survive(kind: str, tmp_path: Path) -> None:
 def test_wiping_a_store_forgets_its_rows_and_offset_and_no_others(stores: TaskStores) -> None:
     write(stores, {name: {b"k": b"v"} for name in STORES}, a=1, b=2)
     for wiped, kept in (STORES, STORES[::-1]):
+        held = stores.store(wiped)
         stores.wipe(wiped)
+        assert held.get(b"k") is None
         assert stores.store(wiped).get(b"k") is None
         assert list(stores.store(wiped).scan(None, None)) == []
         assert stores.changelog_offset(wiped) is None

@@ -1,0 +1,191 @@
+"""A stream loop on the fake broker, stepped by the test: no threads, no sleeping, a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import penstock as ps
+from penstock.actors.messages import (
+    ApplicationSpec,
+    CommitAnswer,
+    CommitRequest,
+    QueryKind,
+    StoreAnswer,
+    StoreQuery,
+    TaskState,
+)
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.contracts import NewTopic
+from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_clients import FakeClients
+
+APPLICATION = "app"
+STRING = ps.Serdes.string()
+LONG = ps.Serdes.long()
+
+
+def count_topology() -> ps.Topology:
+    """Counts the records of ``in`` per key in store ``counts``, written to ``out``."""
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream("in", ps.Consumed.with_(STRING, STRING))
+        .group_by_key()
+        .count(ps.Materialized.as_("counts"))
+        .to_stream()
+        .to("out", ps.Produced.with_(STRING, LONG))
+    )
+    return builder.build()
+
+
+@dataclass
+class ManualClock:
+    """Stands still until it is told to move."""
+
+    now_ms: int = 1_000_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_s(self) -> float:
+        return self.now_ms / 1000
+
+
+@dataclass
+class FakeCoordinator:
+    """Takes commits for the group: at once, or when the test says so, or not at all."""
+
+    broker: FakeBroker
+    requests: list[CommitRequest] = field(default_factory=list)
+    refusal: str = ""
+    held: list[tuple[CommitRequest, Future[CommitAnswer]]] | None = None
+
+    def commit(self, request: CommitRequest) -> Future[CommitAnswer]:
+        self.requests.append(request)
+        answer: Future[CommitAnswer] = Future()
+        if self.held is not None:
+            self.held.append((request, answer))
+        else:
+            self._settle(request, answer)
+        return answer
+
+    def hold(self) -> None:
+        """Leave requests unanswered until :meth:`release`."""
+        self.held = []
+
+    def release(self) -> None:
+        """Answer what was held."""
+        held, self.held = self.held or [], None
+        for request, answer in held:
+            self._settle(request, answer)
+
+    def _settle(self, request: CommitRequest, answer: Future[CommitAnswer]) -> None:
+        if self.refusal:
+            answer.set_result(CommitAnswer(False, self.refusal))
+            return
+        with self.broker.changed:
+            self.broker.group(APPLICATION).offsets.update(
+                {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
+            )
+        answer.set_result(CommitAnswer(True))
+
+
+class Rig:
+    """One application whose topics ``in``, ``out`` and the changelog of ``counts`` have ``partitions`` partitions."""
+
+    def __init__(
+        self, state_dir: Path, topology: ps.Topology | None = None, partitions: int = 1, **config: Any
+    ) -> None:
+        self.broker = FakeBroker()
+        self.clients = FakeClients(APPLICATION, self.broker)
+        self.coordinator = FakeCoordinator(self.broker)
+        self.clock = ManualClock()
+        names = ("in", "out", f"{APPLICATION}-counts-changelog")
+        self.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
+        settings = {"application.id": APPLICATION, "state.dir": state_dir, "commit.interval.ms": 1000}
+        settings.update({key.replace("_", "."): value for key, value in config.items()})
+        self.spec = ApplicationSpec(topology or count_topology(), StreamsConfig.of(settings))
+        self.partitions = partitions
+
+    def write(self, topic: str, *rows: tuple[str | None, str | None, int], partition: int = -1) -> None:
+        for key, value, timestamp in rows:
+            self.broker.append(topic, FakeRecord(_bytes(key), _bytes(value), timestamp, None), partition)
+
+    def counts(self, topic: str = "out") -> list[tuple[str, int]]:
+        """What stands in ``topic``, counts decoded."""
+        return [((r.key or b"").decode(), int.from_bytes(r.value or b"", "big")) for r in self.broker.records(topic)]
+
+    def committed(self, partition: int = 0, topic: str = "in") -> int | None:
+        found = self.broker.committed(APPLICATION).get(TopicPartition(topic, partition))
+        return found and found.offset
+
+    def loop(self) -> StreamLoop:
+        return StreamLoop(self.spec, "stream/1", self.clients, self.coordinator.commit, self.clock, "node")
+
+    def running(self, *tasks: TaskId, epoch: int = 1) -> StreamLoop:
+        """A loop with these tasks (default: all of sub-topology 0), which has done all there was to do."""
+        loop = self.loop()
+        assigned = loop.assign(epoch, tasks or [TaskId(0, p) for p in range(self.partitions)])
+        settle(loop)
+        assert assigned.done()
+        assert assigned.exception() is None
+        return loop
+
+    def commit(self, loop: StreamLoop) -> None:
+        """Let the commit interval pass."""
+        self.clock.now_ms += 1001
+        settle(loop)
+
+    def stop(self, loop: StreamLoop) -> None:
+        stopped = loop.stop()
+        settle(loop)
+        assert stopped.done()
+        assert stopped.exception() is None
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def settle(loop: StreamLoop, at_most: int = 2000) -> None:
+    """Step until the loop would rather wait, or has ended."""
+    for _ in range(at_most):
+        if loop.finished.done() or (loop.step() > 0 and loop.step() > 0):
+            return
+    raise AssertionError(f"the loop is still busy after {at_most} steps")
+
+
+def query(loop: StreamLoop, *queries: StoreQuery) -> list[StoreAnswer]:
+    """Ask, and let the loop make one step, in which it must answer."""
+    asked = loop.query(queries)
+    loop.step()
+    assert asked.done()
+    return asked.result()
+
+
+def key_query(key: str, committed: bool = False, store: str = "counts", partition: int = 0) -> StoreQuery:
+    return StoreQuery(TaskId(0, partition), store, QueryKind.KEY, key=key.encode(), committed=committed)
+
+
+def count_of(loop: StreamLoop, key: str, committed: bool = False) -> int | None:
+    """The count of ``key`` by a query, None if there is none."""
+    (found,) = query(loop, key_query(key, committed))
+    assert found.failure is None, found
+    value: int | None = found.rows[0][1] if found.rows else None
+    return value
+
+
+def states(loop: StreamLoop) -> dict[TaskId, TaskState]:
+    asked = loop.status()
+    if not asked.done():
+        loop.step()
+    return {task.task_id: task.state for task in asked.result().tasks}
+
+
+def keys(answers: Iterable[StoreAnswer]) -> list[bytes]:
+    return [row[0] for answer in answers for row in answer.rows]

@@ -1,0 +1,207 @@
+"""The stream loop in its thread on a real broker, and the actor on a real Ray."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationSpec,
+    CommitAnswer,
+    CommitRequest,
+    QueryKind,
+    StoreAnswer,
+    StoreQuery,
+)
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING, NewTopic
+
+STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
+TASK = TaskId(0, 0)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Poll ``condition`` with a deadline."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"not within 30 s: {what}"
+        time.sleep(0.02)
+
+
+class Application:
+    """A counting application with topics of its own on a real broker."""
+
+    def __init__(self, broker: str, name: Callable[[str], str], state_dir: Path, fail_on: str | None = None) -> None:
+        self.id, self.input, self.output = name("app"), name("in"), name("out")
+        self.config = StreamsConfig.of(
+            {"application.id": self.id, "bootstrap.servers": broker, "state.dir": state_dir, "commit.interval.ms": 200}
+        )
+        self.clients = ConfluentClients.of(self.config)
+        self.admin = self.clients.admin()
+        changelog = NewTopic(f"{self.id}-counts-changelog", 1, config={"cleanup.policy": "compact"})
+        self.admin.create_topics([NewTopic(self.input, 1), NewTopic(self.output, 1), changelog])
+
+        def check(value: str) -> str:
+            if value == fail_on:
+                raise ValueError(f"cannot bear {value}")
+            return value
+
+        builder = ps.StreamsBuilder()
+        stream = builder.stream(self.input, ps.Consumed.with_(STRING, STRING)).map_values(check)
+        counts = stream.group_by_key().count(ps.Materialized.as_("counts"))
+        counts.to_stream().to(self.output, ps.Produced.with_(STRING, LONG))
+        self.spec = ApplicationSpec(builder.build(), self.config)
+
+    def write(self, *keys: str, value: str = "v") -> None:
+        producer = self.clients.producer()
+        for number, key in enumerate(keys):
+            producer.send(self.input, key.encode(), value.encode(), 1000 + number)
+        assert producer.flush(10)
+        producer.close()
+
+    def committed(self) -> int:
+        found = self.admin.committed(self.id).get(TopicPartition(self.input, 0))
+        return 0 if found is None else found.offset
+
+    def last_counts(self) -> dict[bytes | None, int]:
+        """The last count per key in the output topic."""
+        tp = TopicPartition(self.output, 0)
+        consumer = self.clients.consumer()
+        consumer.assign({tp: BEGINNING})
+        end = consumer.fetch_end_offsets([tp])[tp]
+        found: dict[bytes | None, int] = {}
+
+        def all_read() -> bool:
+            for batch in consumer.poll(10_000, 0.1):
+                counts = [int.from_bytes(value or b"", "big") for value in batch.values]
+                found.update(zip(batch.keys, counts, strict=True))
+            return consumer.position(tp) >= end
+
+        wait_until(all_read, "the output is read")
+        consumer.close()
+        return found
+
+    def commit(self, request: CommitRequest) -> Future[CommitAnswer]:
+        """A coordinator without a seat: commits from outside of the group, which is allowed while it is empty."""
+        self.admin.commit(self.id, {tp: CommittedOffset(*position) for tp, position in request.offsets.items()})
+        answer: Future[CommitAnswer] = Future()
+        answer.set_result(CommitAnswer(True))
+        return answer
+
+    def started(self) -> StreamLoop:
+        loop = StreamLoop(self.spec, "stream/1", self.clients, self.commit)
+        threading.Thread(target=loop.run, daemon=True).start()
+        loop.assign(1, [TASK]).result(30)
+        return loop
+
+
+def key_query(key: str) -> StoreQuery:
+    return StoreQuery(TASK, "counts", QueryKind.KEY, key=key.encode())
+
+
+def test_counts_survive_a_restart_and_a_lost_disk(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    app = Application(broker, topic_name, tmp_path / "state")
+    words = ["a", "b", "c", "a"] * 1000
+    app.write(*words)
+    loop = app.started()
+    wait_until(lambda: app.committed() == 4000, "everything is committed")
+    (answer,) = loop.query([key_query("a")]).result(10)
+    assert answer.rows == ((b"a", 2000, 1000 + 3999),)
+    loop.stop().result(30)
+    app.write("a")
+    loop = app.started()
+    wait_until(lambda: app.committed() == 4001, "the rest is committed")
+    loop.stop().result(30)
+    (tmp_path / "state").rename(tmp_path / "lost")
+    app.write("a")
+    loop = app.started()
+    wait_until(lambda: app.committed() == 4002, "the last one is committed")
+    loop.stop().result(30)
+    assert loop.finished.result(10) is None
+    assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
+
+
+def test_idle_queries_are_answered_at_once(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+    app = Application(broker, topic_name, tmp_path)
+    app.write("a")
+    loop = app.started()
+    wait_until(lambda: bool(loop.query([key_query("a")]).result(10)[0].rows), "the record is processed")
+    begun = time.monotonic()
+    for _ in range(200):
+        assert loop.query([key_query("a")]).result(10)[0].rows[0][1] == 1
+    assert time.monotonic() - begun < 200 * 0.005 * 2, "far less than one wait of the idle loop each"
+    loop.stop().result(30)
+
+
+@pytest.fixture
+def local_ray() -> Iterator[Any]:
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path, local_ray: Any
+) -> None:
+    from ray import cloudpickle
+
+    from penstock.actors.stream_actor import StreamActor
+
+    app = Application(broker, topic_name, tmp_path, fail_on="bad")
+
+    class Coordinator:
+        """Commits from outside of the group; its first answer is lost with its process."""
+
+        def __init__(self, clients: ConfluentClients, lives: Path) -> None:
+            self._clients = clients
+            self._lives = lives
+
+        async def commit(self, request: CommitRequest) -> CommitAnswer:
+            offsets = {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
+            self._clients.admin().commit(self._clients.group, offsets)
+            if not self._lives.exists():
+                self._lives.touch()
+                import os
+
+                os._exit(1)
+            return CommitAnswer(True)
+
+    ray = local_ray
+    coordinator = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
+    actor = ray.remote(StreamActor).options(num_cpus=1).remote("stream/1", cloudpickle.dumps(app.spec))
+    ray.get(actor.start.remote(coordinator), timeout=60)
+    waiting = actor.wait.remote()
+    ray.get(actor.assign.remote(1, [TASK]), timeout=60)
+    app.write("a", "b", "a")
+
+    def status() -> ActorStatus:
+        found: ActorStatus = ray.get(actor.status.remote(), timeout=30)
+        return found
+
+    wait_until(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")
+    assert app.committed() == 3
+    answers: list[StoreAnswer] = ray.get(actor.query.remote([key_query("a"), key_query("none")]), timeout=30)
+    assert [answer.rows for answer in answers] == [((b"a", 2, 1002),), ()]
+    assert status().tasks[0].records_processed == 3
+    app.write("a", value="bad")
+    text = ray.get(waiting, timeout=60)
+    assert "ValueError: cannot bear bad" in text
+    assert f"topic {app.input}, partition 0, offset 3" in text
+    assert app.committed() == 3
+    assert status().error == text

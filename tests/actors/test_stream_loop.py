@@ -1,0 +1,561 @@
+"""The stream loop on the fake broker, one step at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import penstock as ps
+from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery, TaskState
+from penstock.actors.stream_loop import IDLE_WAIT_S
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.contracts import NewTopic
+from tests.actors.rig import (
+    APPLICATION,
+    LONG,
+    STRING,
+    Rig,
+    count_of,
+    key_query,
+    keys,
+    query,
+    settle,
+    states,
+)
+
+CHANGELOG = f"{APPLICATION}-counts-changelog"
+
+
+def pass_through(offset_reset: str | None = None) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    consumed = ps.Consumed.with_(STRING, STRING)
+    if offset_reset == "latest":
+        consumed = consumed.with_offset_reset_policy("latest")
+    builder.stream("in", consumed).map_values(str.upper).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+# ---- processing and committing ----
+
+
+def test_records_are_processed_and_committed_on_the_interval(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("b", "x", 2), ("a", "x", 3))
+    loop = rig.running()
+    assert count_of(loop, "a") == 2
+    assert count_of(loop, "a", committed=True) is None
+    assert rig.committed() is None
+    assert rig.counts() == []
+    rig.commit(loop)
+    assert count_of(loop, "a", committed=True) == 2
+    assert rig.committed() == 3
+    assert sorted(rig.counts()) == [("a", 2), ("b", 1)]
+    assert sorted(rig.counts(CHANGELOG)) == [("a", 2), ("b", 1)]
+
+
+def test_nothing_is_committed_when_nothing_happened(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.coordinator.requests == []
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    rig.commit(loop)
+    assert [dict(request.offsets) for request in rig.coordinator.requests] == [
+        {TopicPartition("in", 0): CommittedOffset(1, "AgAAAAAAAAAB")}
+    ]
+
+
+def test_dropped_records_are_committed_too(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, default_timestamp_extractor=ps.LogAndSkipOnInvalidTimestamp())
+    rig.write("in", ("a", "x", -1))
+    loop = rig.running()
+    rig.commit(loop)
+    assert rig.committed() == 1
+
+
+def test_a_cache_that_is_full_brings_the_commit_forward(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=1000)
+    loop = rig.running()
+    rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(50)))
+    settle(loop)
+    assert rig.committed() is not None
+
+
+def test_a_processor_that_asks_for_a_commit_gets_it_soon(tmp_path: Path) -> None:
+    class Asking(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.context = context
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            if record.value == "commit":
+                self.context.commit()
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(Asking)
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    assert rig.committed() is None
+    rig.write("in", ("a", "commit", 1))
+    settle(loop)
+    assert rig.committed() == 2
+    assert len(rig.coordinator.requests) == 1
+
+
+def test_wall_clock_punctuators_are_called_without_records(tmp_path: Path) -> None:
+    class Ticking(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            context.schedule(
+                100,
+                ps.PunctuationType.WALL_CLOCK_TIME,
+                lambda now: context.forward(ps.Record("tick", str(now), now)),
+            )
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            raise AssertionError("there are no records")
+
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(Ticking)
+    stream.to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    rig.clock.now_ms += 100
+    settle(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"1000100"]
+
+
+def test_an_idle_loop_waits_for_commands_and_not_for_kafka(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    assert rig.running().step() == IDLE_WAIT_S
+
+
+def test_a_task_with_two_inputs_goes_by_their_timestamps(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    table = builder.table("table", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    joined = stream.left_join(table, lambda left, right: f"{left}{right}")
+    joined.to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    store = next(iter(rig.spec.topology.store_builders))
+    rig.clients.admin().create_topics([NewTopic("table", 1), NewTopic(f"{APPLICATION}-{store}-changelog", 1)])
+    rig.write("in", ("a", "l1", 10), ("a", "l2", 30))
+    rig.write("table", ("a", "r1", 5), ("a", "r2", 20), ("a", "r3", 40))
+    rig.running()
+    loop_output = [record.value for record in rig.broker.records("out")]
+    assert loop_output == [b"l1r1", b"l2r2"]
+
+
+def test_a_partition_that_waits_for_another_is_paused_and_goes_on_later(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    table = builder.table("table", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.left_join(table, lambda left, right: f"{left}{right}").to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build(), max_task_idle_ms=60_000, buffered_records_per_partition=10)
+    store = next(iter(rig.spec.topology.store_builders))
+    rig.clients.admin().create_topics([NewTopic("table", 1), NewTopic(f"{APPLICATION}-{store}-changelog", 1)])
+    loop = rig.running()
+    rig.write("in", *(("a", f"{number}-", 100) for number in range(5000)))
+    settle(loop)
+    assert rig.broker.records("out") == []
+    status = loop.status()
+    loop.step()
+    assert status.result().tasks[0].lags[TopicPartition("in", 0)] == 5000
+    rig.write("table", ("a", "r", 50))
+    settle(loop)
+    rig.clock.now_ms += 60_001
+    settle(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"%d-r" % number for number in range(5000)]
+
+
+# ---- starting ----
+
+
+def test_a_restart_goes_on_from_the_committed_offsets_and_the_stored_state(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("a", "x", 2))
+    rig.stop(rig.running())
+    assert rig.committed() == 2
+    rig.write("in", ("a", "x", 3))
+    loop = rig.running()
+    assert count_of(loop, "a") == 3
+    rig.stop(loop)
+    assert rig.counts() == [("a", 2), ("a", 3)]
+
+
+def test_state_that_is_lost_comes_back_from_the_changelog(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "one")
+    rig.write("in", *((f"k{number}", "x", number + 1) for number in range(2000)))
+    rig.stop(rig.running())
+    other = Rig(tmp_path / "two")
+    rig.spec = other.spec
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    seen: set[TaskState] = set()
+    for _ in range(200):
+        loop.step()
+        seen.update(states(loop).values())
+    assert seen == {TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING}
+    assert count_of(loop, "k0") == 1
+    assert count_of(loop, "k1999", committed=True) == 1
+
+
+def test_a_store_that_is_only_behind_gets_the_tail(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("b", "x", 1))
+    rig.stop(rig.running())
+    # What another owner would have written before it was killed, its offsets committed.
+    rig.clients.producer().flush(1)
+    producer = rig.clients.producer()
+    producer.send(CHANGELOG, b"a", (7).to_bytes(8, "big"), 5, None, 0)
+    producer.send(CHANGELOG, b"b", None, 5, None, 0)
+    producer.flush(1)
+    loop = rig.running()
+    assert count_of(loop, "a") == 7
+    assert count_of(loop, "b") is None
+
+
+def test_killed_between_changelog_and_store_the_rest_is_restored(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.running()
+    rig.commit(loop)
+    rig.write("in", ("a", "x", 2), ("a", "x", 3))
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    assert rig.coordinator.held
+    # Kafka takes the offsets, but the answer never reaches the actor, which is killed: its database is released.
+    request, _ = rig.coordinator.held[0]
+    with rig.broker.changed:
+        rig.broker.group(APPLICATION).offsets.update(
+            {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
+        )
+    for hosted in loop._tasks.values():
+        hosted.stores.close()
+    rig.coordinator.held = None
+    again = rig.running(epoch=2)
+    assert count_of(again, "a") == 3
+    assert rig.committed() == 3
+
+
+def test_a_store_beyond_the_end_of_its_changelog_is_wiped_and_restored(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", *(("a", "x", number + 1) for number in range(3)))
+    rig.stop(rig.running())
+    rig.clients.admin().delete_topics([CHANGELOG, "in"])
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1), NewTopic("in", 1)])
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(0)})
+    rig.write("in", ("b", "x", 1))
+    loop = rig.running()
+    assert count_of(loop, "a") is None
+    assert count_of(loop, "b") == 1
+
+
+def test_a_committed_offset_that_is_gone_falls_back_on_the_reset_policy(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through())
+    rig.write("in", *((None, f"v{number}", number + 1) for number in range(10)))
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(2)})
+    rig.clients.admin().delete_records({TopicPartition("in", 0): 5})
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"V5", b"V6", b"V7", b"V8", b"V9"]
+
+
+def test_without_committed_offsets_latest_skips_what_is_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through("latest"))
+    rig.write("in", (None, "before", 1))
+    loop = rig.running()
+    rig.write("in", (None, "after", 2))
+    settle(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"AFTER"]
+
+
+def test_topics_that_are_merged_may_differ_in_their_partitions(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    consumed = ps.Consumed.with_(STRING, STRING)
+    merged = builder.stream("in", consumed).merge(builder.stream("narrow", consumed))
+    merged.to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build(), partitions=2)
+    rig.clients.admin().create_topics([NewTopic("narrow", 1)])
+    rig.write("in", (None, "wide", 1), partition=1)
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"wide"]
+
+
+def test_a_broker_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.loop()
+    rig.broker.down = True
+    loop.assign(1, [TaskId(0, 0)])
+    for _ in range(20):
+        loop.step()
+    assert not loop.finished.done()
+    rig.broker.down = False
+    settle(loop)
+    assert count_of(loop, "a") == 1
+
+
+def test_stores_that_a_dying_process_still_holds_are_waited_for(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    dying = rig.running(TaskId(0, 0))
+    loop = rig.loop()
+    loop.assign(2, [TaskId(0, 0)])
+    settle(loop)
+    assert states(loop) == {}
+    rig.stop(dying)
+    settle(loop)
+    assert states(loop) == {TaskId(0, 0): TaskState.RUNNING}
+
+
+def test_corrupt_stores_are_deleted_and_restored(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    for file in (tmp_path / APPLICATION / "0_0" / "rocksdb").glob("MANIFEST-*"):
+        file.unlink()
+    assert count_of(rig.running(), "a") == 1
+
+
+# ---- assignment ----
+
+
+def test_a_released_task_is_committed_and_closed_before_the_confirmation(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1), partition=0)
+    rig.write("in", ("a", "x", 1), partition=1)
+    settle(loop)
+    rig.coordinator.hold()
+    assigned = loop.assign(2, [TaskId(0, 0)])
+    settle(loop)
+    assert not assigned.done()
+    rig.coordinator.release()
+    settle(loop)
+    assert assigned.done()
+    assert states(loop) == {TaskId(0, 0): TaskState.RUNNING}
+    assert rig.committed(0) is None
+    assert rig.committed(1) == 1
+    # The database is free for the next owner.
+    rig.stop(rig.running(TaskId(0, 1), epoch=3))
+
+
+def test_an_assignment_that_has_passed_changes_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running(epoch=5)
+    late = loop.assign(4, [])
+    settle(loop)
+    assert late.done()
+    assert set(states(loop)) == {TaskId(0, 0), TaskId(0, 1)}
+
+
+def test_a_refused_commit_drops_the_tasks_uncommitted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.running()
+    rig.coordinator.refusal = "assignment 1 has passed"
+    rig.commit(loop)
+    assert states(loop) == {}
+    assert not loop.finished.done()
+    assert rig.committed() is None
+    rig.coordinator.refusal = ""
+    loop.assign(2, [TaskId(0, 0)])
+    settle(loop)
+    # At least once: the flushed changelog is there, the record is processed again.
+    assert count_of(loop, "a") == 2
+    rig.commit(loop)
+    assert rig.committed() == 1
+
+
+def test_stopping_commits_what_was_processed_and_leaves_the_rest(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("b", "x", 2))
+    loop = rig.running()
+    rig.stop(loop)
+    assert loop.finished.result() is None
+    assert rig.committed() == 2
+    assert loop.stop().done()
+    asked = loop.query([key_query("a")])
+    assert isinstance(asked.exception(), ApplicationStateError)
+    assert loop.status().result().error is None
+
+
+# ---- errors ----
+
+
+def failing_on(value: str) -> ps.Topology:
+    def check(given: str) -> str:
+        if given == value:
+            raise ValueError(f"cannot bear {given}")
+        return given
+
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.map_values(check, named=ps.Named("checking")).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def test_an_error_in_a_user_function_ends_the_loop_with_nothing_committed_past_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, failing_on("bad"))
+    loop = rig.running()
+    rig.write("in", ("k", "fine", 1))
+    rig.commit(loop)
+    rig.write("in", ("k", "fine too", 2), ("k", "bad", 3), ("k", "never", 4))
+    settle(loop)
+    text = loop.finished.result()
+    assert text is not None
+    assert "operator checking; topic in, partition 0, offset 2" in text
+    assert "ValueError: cannot bear bad" in text
+    assert "in check" in text, "the traceback leads into the user's code"
+    assert rig.committed() == 1
+    assert loop.status().result().error == text
+
+
+def test_the_other_tasks_of_the_actor_commit_when_one_fails(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, failing_on("bad"), partitions=2)
+    loop = rig.running()
+    rig.write("in", ("k", "fine", 1), partition=1)
+    settle(loop)
+    rig.write("in", ("k", "bad", 1), partition=0)
+    settle(loop)
+    assert loop.finished.done()
+    assert rig.committed(0) is None
+    assert rig.committed(1) == 1
+
+
+def test_an_undecodable_record_names_itself(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(STRING, LONG)).to("out")
+    rig = Rig(tmp_path, builder.build(), default_key_serde=STRING, default_value_serde=LONG)
+    rig.write("in", ("k", "no long", 1))
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    settle(loop)
+    assert "topic in, partition 0, offset 0" in (loop.finished.result() or "")
+
+
+def test_a_record_that_the_broker_refuses_ends_the_loop_uncommitted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through())
+    rig.clients.admin().delete_topics(["out"])
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    rig.write("in", ("k", "v", 1))
+    settle(loop)
+    assert "topic 'out'" in (loop.finished.result() or "")
+    assert rig.committed() is None
+
+
+def test_a_missing_source_topic_is_named(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.clients.admin().delete_topics(["in"])
+    loop = rig.loop()
+    assigned = loop.assign(1, [TaskId(0, 0)])
+    settle(loop)
+    assert assigned.done()
+    assert "topic 'in' does not exist" in (loop.finished.result() or "")
+
+
+# ---- queries ----
+
+
+def test_queries_are_answered_while_a_commit_is_under_way(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(3000)))
+    settle(loop)
+    rig.coordinator.hold()
+    rig.clock.now_ms += 1001
+    answered = 0
+    while not rig.coordinator.held:
+        assert count_of(loop, "k0000") == 1
+        assert len(query(loop, StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, limit=5000))[0].rows) == 3000
+        answered += 1
+    assert answered > 3, "a large commit gives way"
+    assert count_of(loop, "k2999") == 1
+    assert count_of(loop, "k2999", committed=True) is None
+    rig.coordinator.release()
+    settle(loop)
+    assert count_of(loop, "k2999", committed=True) == 1
+
+
+def test_ranges_are_ordered_bounded_and_see_uncommitted_updates(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("b", "x", 1), ("d", "x", 1))
+    loop = rig.running()
+    rig.commit(loop)
+    rig.write("in", ("a", "x", 2), ("c", "x", 2))
+    settle(loop)
+    task = TaskId(0, 0)
+
+    def of(**arguments: object) -> list[bytes]:
+        limit = {"limit": 10, **arguments}
+        return keys(query(loop, StoreQuery(task, "counts", QueryKind.RANGE, **limit)))  # type: ignore[arg-type]  # fields
+
+    assert of() == [b"a", b"b", b"c", b"d"]
+    assert of(from_key=b"b", to_key=b"c") == [b"b", b"c"]
+    assert of(limit=2) == [b"a", b"b"]
+    assert of(committed=True) == [b"b", b"d"]
+    (counted,) = query(loop, StoreQuery(task, "counts", QueryKind.COUNT))
+    assert counted.count >= 4
+    (found,) = query(loop, key_query("a"))
+    assert found.rows == ((b"a", 1, 2),)
+
+
+def test_a_question_that_cannot_be_answered_says_why(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    elsewhere, unknown = query(loop, key_query("a", partition=7), key_query("a", store="none"))
+    assert elsewhere.failure is QueryFailure.NOT_PRESENT
+    assert unknown.failure is QueryFailure.DOES_NOT_EXIST
+    assert "counts" in unknown.detail
+
+
+def test_a_task_that_restores_is_not_asked(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    producer = rig.clients.producer()
+    for number in range(3000):
+        producer.send(CHANGELOG, b"%d" % number, (1).to_bytes(8, "big"), 1, None, 0)
+    producer.flush(1)
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    failures = []
+    for _ in range(300):
+        failures.append(query(loop, key_query("1"))[0].failure)
+        if failures[-1] is None:
+            break
+    assert QueryFailure.NOT_ACTIVE in failures
+    assert failures[-1] is None
+
+
+def test_an_aggregate_that_is_changed_in_place_does_not_change_an_answer(tmp_path: Path) -> None:
+    def add(key: str, value: str, aggregate: list[str]) -> list[str]:
+        aggregate.append(value)
+        return aggregate
+
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    grouped.aggregate(list, add, ps.Materialized.as_("counts").with_value_serde(ps.Serdes.json()))
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    rig.write("in", ("a", "one", 1))
+    settle(loop)
+    (before,) = query(loop, key_query("a"))
+    rig.write("in", ("a", "two", 2))
+    settle(loop)
+    assert before.rows[0][1] == ["one"]
+    assert query(loop, key_query("a"))[0].rows[0][1] == ["one", "two"]
+
+
+def test_lags_and_counters_are_reported(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("b", "x", 2))
+    loop = rig.running()
+    asked = loop.status()
+    loop.step()
+    status = asked.result()
+    (task,) = status.tasks
+    assert (status.actor_id, status.node_id, status.epoch, status.commits) == ("stream/1", "node", 1, 0)
+    assert (task.records_processed, task.restore_remaining) == (2, 0)
+    assert dict(task.lags) == {TopicPartition("in", 0): 0}
