@@ -7,6 +7,7 @@ method may be called again by Ray after a restart (``max_task_retries=-1``), so 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -75,6 +76,10 @@ class CoordinatorActor:
 
     async def ready(self) -> None:
         """Returns as soon as the actor exists."""
+
+    async def pid(self) -> int:
+        """The process it lives in."""
+        return os.getpid()
 
     async def spec(self) -> bytes:
         """The pickled :class:`ApplicationSpec`."""

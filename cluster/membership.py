@@ -72,11 +72,21 @@ class Membership:
 
     def _sit(self) -> None:
         member = self._member()
+        joined = threading.Event()
+
+        def assigned(partitions: frozenset[TopicPartition]) -> None:
+            joined.set()
+            self._on_assigned(partitions)
+
         try:
-            member.subscribe(self._topics, self._on_assigned)
+            member.subscribe(self._topics, assigned)
             while not self._closing.is_set():
-                self._commit_waiting(member)
-                member.poll(0)
+                if joined.is_set():
+                    self._commit_waiting(member)
+                    member.poll(0)
+                else:
+                    # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
+                    member.poll(_POLL_EACH_S)
         finally:
             member.close()
 

@@ -1,0 +1,123 @@
+"""A Ray of this process alone, and what an end-to-end test needs of Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.common.ids import TopicPartition
+from penstock.common.serdes import Serdes
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+from penstock.topology.materialized import Materialized
+from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.streams_builder import StreamsBuilder
+
+STRING, LONG = Serdes.string(), Serdes.long()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """Ray with four CPUs, whatever the machine has; it ends with the session."""
+    ray.init(
+        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+        object_store_memory=100_000_000,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+class WordCount:
+    """The word count on topics of its own."""
+
+    def __init__(self, broker: str, name: str, state_dir: Path, partitions: int = 2) -> None:
+        self.broker, self.application_id, self.state_dir = broker, name, state_dir
+        self.lines, self.counts_topic = f"{name}-in", f"{name}-out"
+        self.clients = ConfluentClients(broker, name)
+        self.admin = self.clients.admin()
+        self.admin.create_topics([NewTopic(self.lines, partitions), NewTopic(self.counts_topic, 1)])
+        self.sent: Counter[str] = Counter()
+
+    def app(self, **entries: Any) -> KafkaStreams:
+        """A new, unstarted application."""
+        builder = StreamsBuilder()
+        (
+            builder.stream(self.lines, Consumed.with_(STRING, STRING))
+            .flat_map_values(str.split)
+            .group_by(lambda _, word: word, Grouped.with_(STRING, STRING))
+            .count(Materialized.as_("counts"))
+            .to_stream()
+            .to(self.counts_topic, Produced.with_(STRING, LONG))
+        )
+        config = {
+            "application.id": self.application_id,
+            "bootstrap.servers": self.broker,
+            "state.dir": self.state_dir,
+            "commit.interval.ms": 200,
+            "application.server": "127.0.0.1:0",
+            **{key.replace("_", "."): value for key, value in entries.items()},
+        }
+        return KafkaStreams(builder.build(), config)
+
+    def send(self, lines: Iterable[str]) -> None:
+        """Write lines, spread over the partitions."""
+        producer = self.clients.producer()
+        for number, line in enumerate(lines):
+            self.sent.update(line.split())
+            producer.send(self.lines, None, line.encode(), 1_000 + number, partition=number % 2)
+        assert producer.flush(30)
+        producer.close()
+
+    def written(self) -> dict[str, int]:
+        """The last count of each word in the output topic."""
+        consumer = self.clients.consumer()
+        here = TopicPartition(self.counts_topic, 0)
+        end = consumer.fetch_end_offsets([here])[here]
+        consumer.assign({here: BEGINNING})
+        found: dict[str, int] = {}
+        while end and consumer.position(here) < end:
+            for batch in consumer.poll(1000, 0.1):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    assert key is not None
+                    assert value is not None
+                    found[key.decode()] = LONG.deserialize(value)
+        consumer.close()
+        return found
+
+    def complete(self) -> bool:
+        """Whether the output says exactly what was sent."""
+        return self.written() == dict(self.sent)
+
+
+@pytest.fixture
+def word_count(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
+) -> Iterator[Callable[[], WordCount]]:
+    """Makes word counts; whatever still runs of them at the end of the test is ended."""
+    from penstock.cluster.control import end_actors
+
+    made: list[WordCount] = []
+
+    def make(partitions: int = 2) -> WordCount:
+        made.append(WordCount(broker, topic_name("wc"), tmp_path, partitions))
+        return made[-1]
+
+    yield make
+    for it in made:
+        end_actors(it.application_id)

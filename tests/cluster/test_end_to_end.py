@@ -1,0 +1,117 @@
+"""Applications on a real Ray and a real Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+import ray
+
+from penstock.actors.messages import ApplicationState
+from penstock.cluster.control import find_coordinator
+from penstock.common.errors import ApplicationStateError, UnknownStateStoreError
+from tests.cluster.conftest import WordCount, eventually
+
+MakeWordCount = Callable[[], WordCount]
+LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
+
+
+def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.send(LINES)
+    app = it.app()
+    app.start()
+    app.wait_until_running()
+    eventually(it.complete, "all counts written")
+    store = app.store("counts")
+    assert store.get("the") == it.sent["the"]
+    assert store.get("nobody") is None
+    assert dict(store.all()) == dict(it.sent)
+    assert [key for key, _ in store.range("b", "f")] == sorted(w for w in it.sent if "b" <= w <= "f")
+    assert store.approximate_num_entries() == len(it.sent)
+    with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
+        app.store("count").get("the")
+    status = app.status()
+    assert sorted(map(str, status.placement)) == ["0_0", "0_1", "1_0", "1_1"]
+    eventually(lambda: sum(sum(t.lags.values()) for a in app.status().actors for t in a.tasks) == 0, "no lag")
+    assert app.close()
+    assert app.state() is ApplicationState.NOT_RUNNING
+    assert find_coordinator(it.application_id) is None
+
+
+def test_a_stopped_application_goes_on_where_it_was_without_counting_twice(word_count: MakeWordCount) -> None:
+    it = word_count()
+    for _ in range(2):
+        it.send(LINES)
+        app = it.app()
+        app.start()
+        app.wait_until_running()
+        eventually(it.complete, "all counts written")
+        assert app.close()
+
+
+def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount) -> None:
+    it = word_count()
+    app = it.app()
+    app.start()
+    with pytest.raises(ApplicationStateError, match="already running .*penstock stop"):
+        it.app().start()
+    assert app.close()
+    assert app.close()
+
+
+def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.send(LINES)
+    app = it.app()
+    app.start()
+    app.wait_until_running()
+    eventually(it.complete, "all counts written")
+    eventually(lambda: all(actor.commits for actor in app.status().actors), "every actor has committed")
+    victim = app.status().actors[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    it.send(LINES)
+    eventually(lambda: victim.actor_id not in app.status().placement.values(), "the dead actor has no tasks")
+    app.wait_until_running()
+    eventually(lambda: set(it.written()) == set(it.sent), "all words")
+    # At least once: what the victim had not committed may be counted twice, nothing may be lost.
+    eventually(lambda: all(it.written()[word] >= count for word, count in it.sent.items()), "nothing lost")
+    assert app.close()
+
+
+def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.send(LINES)
+    app = it.app()
+    app.start()
+    app.wait_until_running()
+    eventually(it.complete, "all counts written")
+    before = {actor.actor_id: actor.pid for actor in app.status().actors}
+    coordinator = find_coordinator(it.application_id)
+    assert coordinator is not None
+    os.kill(ray.get(coordinator.pid.remote()), signal.SIGKILL)
+    it.send(LINES)
+    app.wait_until_running()
+    eventually(it.complete, "all counts written, none twice")
+    assert {actor.actor_id: actor.pid for actor in app.status().actors} == before
+    assert app.close()
+
+
+def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_count: MakeWordCount) -> None:
+    it = word_count()
+    app = it.app()
+    app.start()
+    app.wait_until_running()
+    producer = it.clients.producer()
+    producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)
+    producer.flush(10)
+    producer.close()
+    eventually(lambda: app.state() is ApplicationState.ERROR, "state ERROR")
+    error = app.status().error or ""
+    assert "DeserializationError" in error
+    assert f"topic {it.lines}, partition 1, offset 0" in error
+    with pytest.raises(ApplicationStateError, match="state ERROR"):
+        app.wait_until_running()
+    assert app.close()

@@ -1,0 +1,115 @@
+"""The HTTP API over a real application: Ray, Kafka, RocksDB and a socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.api.schemas import ApplicationBody
+from penstock.api.server import serve
+from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.common.errors import ConfigError
+from tests.cluster.conftest import WordCount, eventually
+
+LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
+
+
+def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
+    app = it.app()
+    app.start()
+    address = app.serve(serve)
+    app.wait_until_running()
+    return app, httpx.Client(base_url=address, timeout=30)
+
+
+def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[], WordCount]) -> None:
+    it = word_count()
+    it.send(LINES)
+    app, client = started(it)
+    application = f"/v1/applications/{it.application_id}"
+    counts = f"{application}/stores/counts"
+    eventually(it.complete, "all counts written")
+
+    assert client.get("/readyz").status_code == 200
+    for word, count in it.sent.items():
+        for isolation in ("latest", "committed"):
+            answer = client.get(f"{counts}/keys/{word}", params={"isolation": isolation}).json()
+            assert (answer["key"], answer["value"]) == (word, count)
+            assert answer["timestamp"] >= 1000
+
+    found: dict[str, int] = {}
+    query: dict[str, str | int] = {"limit": 3}
+    while True:
+        page = client.get(f"{counts}/range", params=query).json()
+        found |= {entry["key"]: entry["value"] for entry in page["entries"]}
+        if page["cursor"] is None:
+            break
+        query["cursor"] = page["cursor"]
+    assert found == dict(it.sent)
+    assert list(found) == sorted(found)
+
+    assert client.get(f"{counts}/approximate-count").json() == {"approximate_count": len(it.sent)}
+    status = ApplicationBody.model_validate(client.get(application).json())
+    assert (status.state, status.http_address) == ("RUNNING", str(client.base_url).rstrip("/"))
+    assert [task.task_id for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
+
+    absent = client.get(f"{application}/stores/cuonts/keys/the")
+    assert (absent.status_code, absent.json()["known_stores"]) == (404, ["counts"])
+    assert client.get(f"{counts}/keys/nobody").json()["type"] == "urn:penstock:problem:absent-key"
+
+    eventually(lambda: _metric(client, "kafka_streams_stream_task_process_total") > len(it.sent), "processed counted")
+    assert _metric(client, "kafka_streams_stream_client_state") == 2
+
+    assert app.close()
+    with pytest.raises(httpx.ConnectError):
+        client.get("/healthz")
+
+
+def test_while_an_actor_is_replaced_its_tasks_say_when_to_ask_again(word_count: Callable[[], WordCount]) -> None:
+    it = word_count()
+    it.send(LINES)
+    app, client = started(it)
+    counts = f"/v1/applications/{it.application_id}/stores/counts"
+    eventually(it.complete, "all counts written")
+    for actor in app.status().actors:
+        os.kill(actor.pid, signal.SIGKILL)
+
+    refused: list[httpx.Response] = []
+
+    def answered() -> bool:
+        answer = client.get(f"{counts}/keys/the")
+        if answer.status_code != 200:
+            refused.append(answer)
+        return answer.status_code == 200
+
+    eventually(lambda: not answered(), "the loss is noticed")
+    eventually(answered, "the task runs again")
+    for answer in refused:
+        assert answer.status_code == 503, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert int(answer.headers["retry-after"]) >= 1
+    # At least once: what was not committed may be counted again.
+    assert client.get(f"{counts}/keys/the").json()["value"] >= it.sent["the"]
+    assert app.close()
+
+
+def test_a_port_in_use_reaches_the_user_as_one_sentence(word_count: Callable[[], WordCount]) -> None:
+    it = word_count()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        app = it.app(application_server=f"127.0.0.1:{taken.getsockname()[1]}")
+        app.start()
+        with pytest.raises(ConfigError, match="is in use by another program"):
+            app.serve(serve)
+    assert app.close()
+
+
+def _metric(client: httpx.Client, name: str) -> float:
+    """The sum of a metric over its labels."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
