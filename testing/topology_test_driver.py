@@ -86,9 +86,10 @@ class TopologyTestDriver:
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
-        _, self._builders = resolve(topology.subtopologies, checked)
+        whole = [topology.as_one]
+        _, self._builders = resolve(whole, checked)
         stores = open_task_stores(None, self._builders)
-        self._task = Task(TaskId(0, 0), topology.subtopologies, checked, stores, self._collector)
+        self._task = Task(TaskId(0, 0), whole, checked, stores, self._collector)
         self._offsets = dict.fromkeys(self._task.source_topics, 0)
         for topic in self._offsets:
             self._task.set_caught_up(TopicPartition(topic, 0), True)

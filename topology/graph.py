@@ -107,17 +107,30 @@ class Subtopology:
 
 @dataclass(frozen=True)
 class Topology:
-    """A built program. ``copartition_groups`` are sets of source topics that must have equally many partitions."""
+    """A built program. ``copartition_groups`` are sets of source topics that must have equally many partitions.
+
+    ``order`` names the nodes of all sub-topologies in the order in which they were added.
+    """
 
     subtopologies: tuple[Subtopology, ...]
     repartition_topics: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     copartition_groups: tuple[frozenset[str], ...] = ()
+    order: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
         from penstock.topology.description import describe
 
         return describe(self)
+
+    @property
+    def as_one(self) -> Subtopology:
+        """All sub-topologies as one, whose processors start in Kafka Streams' order: what a test driver runs."""
+        nodes = {node.name: node for sub in self.subtopologies for node in sub.nodes}
+        ordered = tuple(nodes[name] for name in self.order)
+        stores = self.store_builders
+        used = (store for node in ordered if isinstance(node, ProcessorNode) for store in node.stores)
+        return Subtopology(0, ordered, tuple(stores[store] for store in dict.fromkeys(used)))
 
     @property
     def store_builders(self) -> dict[str, AnyStoreBuilder]:

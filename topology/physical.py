@@ -80,7 +80,8 @@ class TopologyWriter:
             raise TopologyError(
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
-        return Topology(self._subtopologies(), self._repartition_topics, self._copartition_groups(copartitioned))
+        groups = self._copartition_groups(copartitioned)
+        return Topology(self._subtopologies(), self._repartition_topics, groups, tuple(self._nodes))
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
         if node.name in self._nodes:
