@@ -157,7 +157,7 @@ class KStream(Generic[K, V]):
     def split(self, *, named: NameLike | None = None) -> BranchedKStream[K, V]:
         """Begin to route each record to the first branch whose predicate holds. Mirrors ``split``.
 
-        >>> from penstock.topology.options import Branched
+        >>> from penstock.topology.branched import Branched
         >>> from penstock.topology.streams_builder import StreamsBuilder
         >>> numbers = StreamsBuilder().stream("numbers")
         >>> branches = numbers.split(named="n-").branch(lambda k, v: v > 9, Branched.as_("big")).default_branch()

@@ -10,6 +10,8 @@ import pytest
 
 import penstock as ps
 
+WRONG: Any = "wrong"
+
 
 def test_options_are_values_that_cannot_change() -> None:
     consumed = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long())
@@ -69,12 +71,12 @@ def test_the_longest_name_is_249_characters() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ps.Consumed.with_(str), "Consumed: key_serde must be a Serde"),
-        (lambda: ps.Materialized.with_(None, "long"), "Materialized: value_serde must be a Serde"),
-        (lambda: ps.Consumed.with_(offset_reset="first"), "'earliest' or 'latest', not 'first'"),
+        (lambda: ps.Consumed.with_(WRONG), "Consumed: key_serde must be a Serde"),
+        (lambda: ps.Materialized.with_(None, WRONG), "Materialized: value_serde must be a Serde"),
+        (lambda: ps.Consumed.with_(offset_reset=WRONG), "'earliest' or 'latest', not 'wrong'"),
         (lambda: ps.Repartitioned.as_("r").with_number_of_partitions(0), "at least 1, not 0"),
-        (lambda: ps.Produced.with_(partitioner=3), "Produced: partitioner must be callable"),
-        (lambda: ps.Branched.with_function(None, "b").with_name("a b"), "illegal name of a branch"),
+        (lambda: ps.Produced.with_(partitioner=WRONG), "Produced: partitioner must be callable"),
+        (lambda: ps.Branched.with_function(WRONG), "Branched: function must be callable"),
     ],
 )
 def test_a_wrong_option_is_refused_where_it_is_written(make: Callable[[], object], message: str) -> None:
