@@ -1,0 +1,189 @@
+"""``penstock backfill``: run a topology over the history of its topics; the live application goes on from there."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import StreamsError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import Admin
+from penstock.pipeline.hand_over import write_records
+from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.plan import BackfillPlan, Stage, attempts_group, plan_backfill, refuse_if_running
+from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
+from penstock.pipeline.session import spark_session
+from penstock.pipeline.task_host import TaskHost
+from penstock.topology.graph import Topology
+from penstock.topology.internal_topics import ensure_topics
+
+LOCAL_MASTER = "local[*]"
+# How a traceback of Python ends.
+_CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class BackfillReport:
+    """What a backfill did. Counts are by topic."""
+
+    read: Mapping[str, int]
+    dropped: int
+    written: Mapping[str, int]
+    changelog_rows: Mapping[str, int]
+    committed: Mapping[TopicPartition, int]
+    stages: int
+    seconds: float
+
+
+def backfill(
+    topology: Topology,
+    config: StreamsConfig,
+    master: str = LOCAL_MASTER,
+    tell: Callable[[str], None] = lambda step: None,
+) -> BackfillReport:
+    """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
+
+    Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
+    can be run again: state and offsets come out the same, results are written once more (at least once). ``tell`` hears
+    of each step. Raises ApplicationStateError (running, or not in a state that allows it), MissingTopicError,
+    BrokerUnreachableError, and StreamsError with the cause when a task fails.
+    """
+    begun = time.monotonic()
+    clients = ConfluentClients.of(config)
+    admin = clients.admin()
+    refuse_if_running(config, admin)
+    tell("asking Kafka how far everything has come")
+    topics = ensure_topics(topology, config, admin)
+    with closing(clients.consumer()) as consumer:
+        plan = plan_backfill(topology, config, topics, admin, consumer)
+    tell("starting Spark")
+    with spark_session(master, config.application_id) as spark:
+        return _Backfill(plan, config, clients, admin, spark, tell).run(begun)
+
+
+class _Backfill:
+    def __init__(
+        self,
+        plan: BackfillPlan,
+        config: StreamsConfig,
+        clients: ConfluentClients,
+        admin: Admin,
+        spark: SparkSession,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._clients = clients
+        self._admin = admin
+        self._spark = spark
+        self._tell = tell
+        self._results: dict[int, DataFrame] = {}
+        self._read: Counter[str] = Counter()
+        self._dropped = 0
+        self._metadata: dict[TopicPartition, str] = {}
+
+    def run(self, begun: float) -> BackfillReport:
+        for number, stage in enumerate(self._plan.stages, 1):
+            self._tell(f"stage {number} of {len(self._plan.stages)}: sub-topology {stage.subtopology.id}")
+            self._run_stage(stage)
+        # Processing may have taken hours.
+        refuse_if_running(self._config, self._admin)
+        self._note_attempt()
+        self._tell("writing results")
+        written = self._write(SINK)
+        self._tell("writing state")
+        changelog_rows = self._write(CHANGELOG)
+        self._tell("committing offsets")
+        offsets = self._offsets()
+        self._admin.commit(self._config.application_id, offsets)
+        committed = {partition: offset.offset for partition, offset in offsets.items()}
+        seconds = time.monotonic() - begun
+        stages = len(self._plan.stages)
+        return BackfillReport(self._read, self._dropped, written, changelog_rows, committed, stages, seconds)
+
+    def _run_stage(self, stage: Stage) -> None:
+        inputs = [frame for frame in self._inputs(stage) if frame is not None]
+        if not inputs:
+            return
+        host = TaskHost(stage.subtopology, self._config, self._plan.topics, self._plan.committed)
+        ordered = in_task_order(self._spark, inputs, stage.tasks)
+        with _causes(f"sub-topology {stage.subtopology.id} failed over its history"):
+            # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.
+            results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        self._results[stage.subtopology.id] = results
+        for row in results.where(sql.col("kind").isin(OFFSET, READ, DROPPED)).collect():
+            self._take_report(row)
+
+    def _inputs(self, stage: Stage) -> list[DataFrame | None]:
+        address = self._config.bootstrap_servers
+        inputs = [records_of(self._spark, address, stage.records)]
+        for number, results in self._results.items():
+            if stage.repartition_topics:
+                inputs.append(shuffled(results, number, sorted(stage.repartition_topics)))
+        if not any(frame is not None for frame in inputs):
+            return []
+        for store, ranges in stage.changelogs.items():
+            inputs.append(state_of(self._spark, address, store, ranges, abandoned=False))
+        for store, ranges in stage.abandoned.items():
+            inputs.append(state_of(self._spark, address, store, ranges, abandoned=True))
+        return inputs
+
+    def _take_report(self, row: Row) -> None:
+        if row["kind"] == OFFSET:
+            self._metadata[TopicPartition(row["topic"], row["partition"])] = row["value"].decode()
+        elif row["kind"] == DROPPED:
+            self._dropped += row["sequence"]
+        elif row["topic"] not in self._plan.topics.repartition:
+            self._read[row["topic"]] += row["sequence"]
+
+    def _note_attempt(self) -> None:
+        noted = {
+            partition: CommittedOffset(end, self._plan.fingerprint)
+            for stage in self._plan.stages
+            for ranges, behind in ((stage.changelogs[store], stage.abandoned[store]) for store in stage.changelogs)
+            for partition, offsets in ranges.items()
+            if partition in behind
+            for end in [offsets.end]
+        }
+        self._admin.commit(attempts_group(self._config), noted)
+
+    def _write(self, kind: str) -> dict[str, int]:
+        written: Counter[str] = Counter()
+        for results in self._results.values():
+            with _causes("the backfill cannot write to Kafka; run it again"):
+                written.update(write_records(results, kind, self._clients))
+        return dict(written)
+
+    def _offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        """The tasks know their partitions' times. They do not know where the ranges end: compaction and transactions
+        leave offsets without records."""
+        before = self._plan.committed
+        return {
+            partition: CommittedOffset(
+                max(end, before[partition].offset if partition in before else 0),
+                self._metadata.get(partition, before[partition].metadata if partition in before else ""),
+            )
+            for partition, end in self._plan.until.items()
+        }
+
+
+@contextmanager
+def _causes(what: str) -> Iterator[None]:
+    """Turn Spark's report of an exception in a worker into one sentence that names what was raised there."""
+    try:
+        yield
+    except PySparkException as error:
+        found = _CAUSE.findall(str(error))
+        cause = found[-1] if found else str(error).partition("\n")[0]
+        raise StreamsError(f"{what}: {cause}") from error

@@ -1,0 +1,139 @@
+"""What a task writes on Spark: rows of the next shuffle, of sinks, and the last row of each key of a changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from penstock.common.errors import MissingTopicError
+from penstock.common.ids import TaskId
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import Headers
+from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
+
+
+class TopicCounts(NamedTuple):
+    """What the collector must know of topics: partitions by name, and which of them are shuffles or changelogs."""
+
+    partitions: Mapping[str, int]
+    repartition: frozenset[str]
+    changelogs: frozenset[str]
+
+
+class SparkCollector:
+    """A :class:`~penstock.tasks.contracts.RecordCollector` whose rows are taken out batch by batch.
+
+    Changelog rows stay until the task has ended, one per key, so they take no more room than the stores do.
+    """
+
+    def __init__(self, task_id: TaskId, topics: TopicCounts) -> None:
+        self._task = task_id.partition
+        self._topics = topics
+        self._sequence = 0
+        self._kinds: list[str] = []
+        self._names: list[str] = []
+        self._partitions: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._timestamps: list[int] = []
+        self._headers: list[Headers | None] = []
+        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        if topic in self._topics.changelogs:
+            self._changelogs.setdefault(topic, {})[key] = (value, timestamp)
+            return
+        kind = SINK
+        if topic in self._topics.repartition:
+            kind = REPARTITION
+            if partition < 0:
+                partition = self._default_partition(key, self._topics.partitions[topic])
+        self._append(kind, topic, partition, key, value, timestamp, headers)
+
+    def partitions(self, topic: str) -> int:
+        count = self._topics.partitions.get(topic)
+        if count is None:
+            raise MissingTopicError(f"topic {topic!r} does not exist: create it before the backfill writes it")
+        return count
+
+    def report(self, kind: str, topic: str, partition: int, number: int, text: str = "") -> pa.RecordBatch:
+        """One row that is no record of a topic."""
+        row = [kind, self._task, topic, partition, number, None, text.encode(), 0, None]
+        return _batch([column] for column in row)
+
+    def drain(self) -> pa.RecordBatch:
+        """What was sent to sinks and shuffles since the last call, in order."""
+        count = len(self)
+        first, self._sequence = self._sequence, self._sequence + count
+        headers = [headers_row(each) for each in self._headers] if any(self._headers) else [None] * count
+        columns = (
+            self._kinds,
+            [self._task] * count,
+            self._names,
+            self._partitions,
+            list(range(first, first + count)),
+            self._keys,
+            self._values,
+            self._timestamps,
+            headers,
+        )
+        drained = _batch(columns)
+        for column in (
+            self._kinds,
+            self._names,
+            self._partitions,
+            self._keys,
+            self._values,
+            self._timestamps,
+            self._headers,
+        ):
+            column.clear()
+        return drained
+
+    def release_changelogs(self) -> Iterable[int]:
+        """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
+        for topic, rows in self._changelogs.items():
+            for key, (value, timestamp) in rows.items():
+                self._append(CHANGELOG, topic, self._task, key, value, timestamp, None)
+                yield len(self._kinds)
+        self._changelogs.clear()
+
+    def _append(
+        self,
+        kind: str,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None,
+    ) -> None:
+        self._kinds.append(kind)
+        self._names.append(topic)
+        self._partitions.append(partition)
+        self._keys.append(key)
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._headers.append(headers)
+
+    def _default_partition(self, key: bytes | None, count: int) -> int:
+        # Kafka's producers put a record without key anywhere; here it must be the same place in every attempt.
+        return self._task % count if key is None else partition_for(key, count)
+
+
+def _batch(columns: Iterable[Sequence[object]]) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, OUTPUT_ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_ARROW)

@@ -1,0 +1,59 @@
+"""The end of a backfill: results and final state go to Kafka, the offsets last, and the live application goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from penstock.common.errors import StreamsError
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import RecordProducer
+from penstock.pipeline.rows import WRITTEN_ARROW, WRITTEN_SCHEMA, headers_of
+
+_FLUSH_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class RecordWriter:
+    """Writes rows of ``OUTPUT_SCHEMA`` to their topics, in order; ``run`` is given to ``mapInArrow``."""
+
+    clients: KafkaClients
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """How many rows it wrote, when Kafka has acknowledged all of them."""
+        producer = self.clients.producer()
+        written = 0
+        try:
+            for batch in batches:
+                _send(producer, batch)
+                producer.poll()
+                written += len(batch)
+            if not producer.flush(_FLUSH_TIMEOUT_S):
+                raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
+        finally:
+            producer.close()
+        yield pa.RecordBatch.from_arrays([pa.array([written], pa.int64())], schema=WRITTEN_ARROW)
+
+
+def _send(producer: RecordProducer, batch: pa.RecordBatch) -> None:
+    names = ("topic", "key", "value", "timestamp", "partition")
+    columns = [batch.column(name).to_pylist() for name in names]
+    headers = headers_of(batch.column("headers")) or [None] * len(batch)
+    for topic, key, value, timestamp, partition, own in zip(*columns, headers, strict=True):
+        producer.send(topic, key, value, timestamp, own, partition)
+
+
+def write_records(results: DataFrame, kind: str, clients: KafkaClients) -> Mapping[str, int]:
+    """Write the rows of ``kind``; returns how many of each topic. Each task's rows keep their order.
+
+    If it fails, any of them may have been written.
+    """
+    rows = results.where(sql.col("kind") == kind)
+    counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
+    if counts:
+        rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect()
+    return counts

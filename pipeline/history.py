@@ -1,0 +1,115 @@
+"""Records as data frames, in the order in which the live task would take them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+
+from penstock.pipeline.plan import Ranges
+from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
+
+COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
+"""Of ``INPUT_SCHEMA``."""
+
+
+def records_of(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:
+    """The records of topics as rows of ``INPUT_SCHEMA``; None when the ranges are empty."""
+    rows = _read(spark, bootstrap_servers, ranges)
+    return rows and _as_input(rows, PROCESS, sql.col("topic"), 0)
+
+
+def state_of(
+    spark: SparkSession, bootstrap_servers: str, store: str, ranges: Ranges, abandoned: bool
+) -> DataFrame | None:
+    """The rows of a changelog; ``source`` tells those that an unfinished backfill left behind."""
+    rows = _read(spark, bootstrap_servers, ranges)
+    return rows and _as_input(rows, RESTORE, sql.lit(store), int(abandoned))
+
+
+def shuffled(results: DataFrame, subtopology: int, topics: Sequence[str]) -> DataFrame:
+    """What a stage wrote to repartition topics, as input of the next.
+
+    Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows the
+    one is taken that follows event time: the smallest running maximum first (see :func:`in_task_order`).
+    """
+    rows = results.where((sql.col("kind") == REPARTITION) & sql.col("topic").isin(list(topics)))
+    return rows.select(
+        sql.col("partition").alias("task"),
+        sql.lit(PROCESS).alias("phase"),
+        "topic",
+        (sql.lit(subtopology << 16) + sql.col("task")).alias("source"),
+        "sequence",
+        "key",
+        "value",
+        "timestamp",
+        "headers",
+    )
+
+
+def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) -> DataFrame:
+    """All rows of a task in one Spark partition, as the live task would take them.
+
+    A live task takes the record whose partition has the smallest head timestamp, and partitions keep their order: a
+    late record follows its predecessor at once. That is the order of the running maximum of timestamps within each
+    partition. The shuffle comes first, so that the running maximum and the sort need no other.
+    """
+    slots = sql.array(*map(sql.lit, _slots(spark, tasks)))
+    rows = reduce(DataFrame.unionByName, inputs).withColumn("slot", sql.element_at(slots, sql.col("task") + 1))
+    written = Window.partitionBy("slot", "task", "phase", "topic", "source").orderBy("sequence")
+    so_far = sql.max("timestamp").over(written.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    # What is restored goes by offset alone, and what an unfinished backfill left comes behind all else of it.
+    time = sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
+    return (
+        rows.repartition(tasks, "slot")
+        .withColumn("time", time)
+        .sortWithinPartitions("task", "phase", "time", "topic", "source", "sequence")
+        .select(*COLUMNS)
+    )
+
+
+def _slots(spark: SparkSession, tasks: int) -> list[int]:
+    """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
+    candidates = spark.range(tasks * 16 + 64).select(sql.col("id").cast("int").alias("number"))
+    hashed = candidates.select("number", sql.pmod(sql.hash("number"), sql.lit(tasks)).alias("partition"))
+    first = {row["partition"]: row["number"] for row in reversed(hashed.orderBy("number").collect())}
+    return [first.get(task, task) for task in range(tasks)]
+
+
+def _read(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:
+    """Kafka's records between given offsets by Spark's own connector; the live application's isolation."""
+    chosen = {partition: offsets for partition, offsets in ranges.items() if offsets}
+    if not chosen:
+        return None
+    begins: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for partition, offsets in chosen.items():
+        begins.setdefault(partition.topic, {})[str(partition.partition)] = offsets.begin
+        ends.setdefault(partition.topic, {})[str(partition.partition)] = offsets.end
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("kafka.isolation.level", "read_committed")
+        .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))
+        .option("startingOffsets", json.dumps(begins))
+        .option("endingOffsets", json.dumps(ends))
+        .option("includeHeaders", "true")
+        .load()
+    )
+
+
+def _as_input(rows: DataFrame, phase: int, topic: Column, source: int) -> DataFrame:
+    return rows.select(
+        sql.col("partition").alias("task"),
+        sql.lit(phase).alias("phase"),
+        topic.alias("topic"),
+        sql.lit(source).alias("source"),
+        sql.col("offset").alias("sequence"),
+        "key",
+        "value",
+        sql.unix_millis("timestamp").alias("timestamp"),
+        "headers",
+    )

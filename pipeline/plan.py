@@ -1,0 +1,209 @@
+"""What a backfill will do, worked out before Spark starts: which offsets each stage reads, and what forbids it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.pipeline.collector import TopicCounts
+from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
+from penstock.topology.internal_topics import TopicPlan
+from penstock.topology.task_plan import SubtopologyTasks
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Records from ``begin`` up to, without, ``end``."""
+
+    begin: int
+    end: int
+
+    def __bool__(self) -> bool:
+        return self.end > self.begin
+
+
+Ranges = Mapping[TopicPartition, OffsetRange]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One sub-topology: runs as one Spark job, behind those that write its repartition topics.
+
+    ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
+    them, which a backfill wrote that did not come to its end.
+    """
+
+    subtopology: Subtopology
+    tasks: int
+    records: Ranges
+    repartition_topics: frozenset[str]
+    changelogs: Mapping[str, Ranges]
+    abandoned: Mapping[str, Ranges]
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """Stages in the order in which they run, and what is committed when all are done."""
+
+    stages: tuple[Stage, ...]
+    topics: TopicCounts
+    committed: Mapping[TopicPartition, CommittedOffset]
+    until: Offsets
+    """Where the live application goes on, for every partition that some task reads."""
+    fingerprint: str
+    """Of the committed offsets that this plan starts from."""
+
+
+def attempts_group(config: StreamsConfig) -> str:
+    """The consumer group under which a backfill notes, before it writes, where the changelogs ended: what stands behind
+    is taken for rows of an attempt that failed as long as the application's offsets have not moved."""
+    return f"{config.application_id}-backfill"
+
+
+def plan_backfill(
+    topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
+) -> BackfillPlan:
+    """Ask Kafka how far everything has come. Raises ApplicationStateError when the application is running, or has
+    left records in a repartition topic, or when there is state but no offset that says how old it is."""
+    refuse_if_running(config, admin)
+    reader = _Reader(topology, config, topics, admin, consumer)
+    _refuse_unprocessed(topics, reader)
+    stages = tuple(reader.stage(sub) for sub in _in_order(topology, config))
+    return BackfillPlan(
+        stages,
+        reader.counts,
+        reader.committed,
+        {partition: reader.ends[partition] for partition in reader.sources},
+        reader.fingerprint,
+    )
+
+
+def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
+    """Raise ApplicationStateError while the application's group has members."""
+    if members := admin.group_members(config.application_id):
+        raise ApplicationStateError(
+            f"application {config.application_id!r} is running (its group has {members} member{'s'[: members > 1]}): "
+            "stop it, wait until its members have left the group (up to session.timeout.ms), and run the backfill again"
+        )
+
+
+def _in_order(topology: Topology, config: StreamsConfig) -> Iterable[Subtopology]:
+    subtopologies = {sub.id: sub for sub in topology.subtopologies if sub.sources}
+    writers: dict[str, set[int]] = {}
+    for sub in subtopologies.values():
+        for node in sub.nodes:
+            if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str):
+                writers.setdefault(node.topic, set()).add(sub.id)
+    reads = {sub.id: {topic for source in sub.sources for topic in source.topics} for sub in subtopologies.values()}
+    before = {number: set().union(*(writers.get(topic, set()) for topic in topics)) for number, topics in reads.items()}
+    return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
+
+
+class _Reader:
+    """Kafka's answers, asked for once."""
+
+    def __init__(
+        self, topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
+    ) -> None:
+        self._config = config
+        self._tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
+        existing = admin.topics()
+        repartition = frozenset(internal_topic(config.application_id, name) for name in topology.repartition_topics)
+        self.counts = TopicCounts(existing, repartition, frozenset(t.name for t in topics.internal) - repartition)
+        self.sources = sorted({p for partitions in topics.tasks.partitions.values() for p in partitions})
+        self.changelogs = sorted(
+            TopicPartition(topic, number) for topic in self.counts.changelogs for number in range(existing[topic])
+        )
+        everything = {*self.sources, *self.changelogs}
+        self.begins = consumer.fetch_beginning_offsets(everything)
+        self.ends = admin.end_offsets(everything)
+        self.committed = admin.committed(config.application_id)
+        self.fingerprint = self._fingerprint()
+        self._noted = {
+            partition: noted.offset
+            for partition, noted in admin.committed(attempts_group(config)).items()
+            if noted.metadata == self.fingerprint
+        }
+
+    def _fingerprint(self) -> str:
+        external = [(*p, self.committed[p].offset) for p in self.sources if p in self.committed]
+        return hashlib.sha256(repr(external).encode()).hexdigest()[:16]
+
+    def position(self, partition: TopicPartition) -> int:
+        """Where the application would go on."""
+        begin = self.begins[partition]
+        committed = self.committed.get(partition)
+        if committed is None:
+            return begin
+        if committed.offset < begin:
+            logger("penstock.pipeline").warning(
+                "records were removed before they were processed",
+                partition=str(partition),
+                committed=committed.offset,
+                earliest=begin,
+            )
+        return max(begin, committed.offset)
+
+    def stage(self, sub: Subtopology) -> Stage:
+        tasks = self._tasks[sub.id]
+        mine = [TopicPartition(topic, number) for topic, count in tasks.topics.items() for number in range(count)]
+        read = [partition for partition in mine if partition.topic not in self.counts.repartition]
+        changelogs: dict[str, Ranges] = {}
+        abandoned: dict[str, Ranges] = {}
+        for builder in sub.stores:
+            topic = changelog_topic(self._config.application_id, builder)
+            if topic is not None:
+                changelogs[builder.name], abandoned[builder.name] = self._history(topic, tasks)
+        return Stage(
+            sub,
+            tasks.tasks,
+            {partition: OffsetRange(self.position(partition), self.ends[partition]) for partition in read},
+            frozenset(tasks.topics) & self.counts.repartition,
+            changelogs,
+            abandoned,
+        )
+
+    def _history(self, topic: str, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
+        state: dict[TopicPartition, OffsetRange] = {}
+        abandoned: dict[TopicPartition, OffsetRange] = {}
+        for number in range(self.counts.partitions[topic]):
+            partition = TopicPartition(topic, number)
+            begin = self.begins[partition]
+            if topic not in self.counts.changelogs:
+                # The input topic itself restores the table: what is not processed yet is no state.
+                state[partition] = OffsetRange(begin, self.position(partition))
+                continue
+            end = self.ends[partition]
+            noted = self._noted.get(partition)
+            if noted is None and end > begin and not self._ever_committed(tasks, number):
+                raise ApplicationStateError(
+                    f"changelog {topic!r} holds rows, but application {self._config.application_id!r} has committed "
+                    "no offset that tells how old they are: run the application until it commits, or delete the topic"
+                )
+            split = end if noted is None else min(max(noted, begin), end)
+            state[partition] = OffsetRange(begin, split)
+            abandoned[partition] = OffsetRange(split, end)
+        return state, abandoned
+
+    def _ever_committed(self, tasks: SubtopologyTasks, number: int) -> bool:
+        return any(TopicPartition(topic, number) in self.committed for topic in tasks.topics)
+
+
+def _refuse_unprocessed(topics: TopicPlan, reader: _Reader) -> None:
+    for partition in reader.sources:
+        waiting = reader.ends[partition] - reader.position(partition)
+        if partition.topic in topics.tasks.repartition_topics and waiting > 0:
+            raise ApplicationStateError(
+                f"repartition topic {partition.topic!r}, partition {partition.partition}, holds up to {waiting} "
+                "records that the application has not processed yet: start it, let it catch up, stop it, and run the "
+                "backfill again"
+            )

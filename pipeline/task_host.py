@@ -1,0 +1,171 @@
+"""The Spark executor as host of tasks: Arrow batches in, Arrow batches out, one task at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.pipeline.collector import SparkCollector, TopicCounts
+from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
+from penstock.state.stores import open_task_stores
+from penstock.tasks.task import Task
+from penstock.topology.graph import Subtopology
+
+_RECORDS_PER_STEP = 1000
+_ROWS_PER_BATCH = 10_000
+_SMALLEST_COMMIT_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class TaskHost:
+    """Runs the tasks of one sub-topology over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
+
+    The rows of a task come together: first those that restore its stores, then its records in the order in which the
+    live task would take them. Any number of tasks may follow each other.
+    """
+
+    subtopology: Subtopology
+    config: StreamsConfig
+    topics: TopicCounts
+    committed: Mapping[TopicPartition, CommittedOffset]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
+        task: _TaskRun | None = None
+        for batch in batches:
+            for number, phase, rows in _segments(batch):
+                if task is None or task.number != number:
+                    if task is not None:
+                        yield from task.finish()
+                    task = _TaskRun(self, number)
+                if phase == RESTORE:
+                    task.restore(rows)
+                else:
+                    yield from task.process(rows)
+        if task is not None:
+            yield from task.finish()
+
+
+class _TaskRun:
+    """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka."""
+
+    def __init__(self, host: TaskHost, number: int) -> None:
+        self.number = number
+        task_id = TaskId(host.subtopology.id, number)
+        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
+        config = host.config.model_copy(update={"max_task_idle_ms": -1})
+        self._collector = SparkCollector(task_id, host.topics)
+        self._stores = open_task_stores(None, host.subtopology.stores)
+        self._task = Task(task_id, [host.subtopology], config, self._stores, self._collector)
+        self._repartition = host.topics.repartition
+        self._committed = host.committed
+        self._commit_bytes = max(config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
+        self._wall_ms = int(time.time() * 1000)
+        self._read: dict[str, int] = {}
+        self._begun = False
+
+    def restore(self, rows: pa.RecordBatch) -> None:
+        for store, own in _by_topic(rows):
+            abandoned = own.column("source")
+            self._restore_rows(store, own.filter(pc.equal(abandoned, 0)))
+            self._supersede(store, own.filter(pc.not_equal(abandoned, 0)).column("key").to_pylist())
+
+    def _restore_rows(self, store: str, rows: pa.RecordBatch) -> None:
+        if len(rows):
+            self._task.restore(
+                store,
+                rows.column("key").to_pylist(),
+                rows.column("value").to_pylist(),
+                rows.column("timestamp").to_pylist(),
+                rows.column("sequence")[-1].as_py() + 1,
+            )
+
+    def _supersede(self, store: str, keys: list[bytes]) -> None:
+        """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
+        committed, timestamped = self._stores.store(store), self._task.buffer(store).timestamped
+        for key in keys:
+            row = committed.get(key)
+            if row is None or not timestamped:
+                value, timestamp = row, 0
+            else:
+                value, timestamp = row[8:], int.from_bytes(row[:8], "big", signed=True)
+            self._collector.send(self._task.changelogs[store], key, value, timestamp, None, self.number)
+
+    def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._begin()
+        for topic, own in _by_topic(rows):
+            self._task.add(self._record_batch(topic, own))
+        while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
+            yield from self._drain(_ROWS_PER_BATCH)
+        if self._task.cache_bytes() > self._commit_bytes:
+            yield from self._commit()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        self._begin()
+        yield from self._commit()
+        for waiting in self._collector.release_changelogs():
+            if waiting >= _ROWS_PER_BATCH:
+                yield self._collector.drain()
+        yield from self._drain(1)
+        for partition, offset in self._task.offsets().items():
+            yield self._collector.report(OFFSET, *partition, offset.offset, offset.metadata)
+        for topic, count in self._read.items():
+            yield self._collector.report(READ, topic, self.number, count)
+        if dropped := self._task.metrics().dropped_records_total:
+            yield self._collector.report(DROPPED, "", self.number, dropped)
+        self._task.close()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._task.resume(self._committed)
+            self._task.init(self._wall_ms)
+            self._begun = True
+
+    def _record_batch(self, topic: str, rows: pa.RecordBatch) -> RecordBatch:
+        begin = self._read.get(topic, 0)
+        self._read[topic] = begin + len(rows)
+        # A repartition topic is never written here: its records are numbered as they come.
+        shuffled = topic in self._repartition
+        return RecordBatch(
+            TopicPartition(topic, self.number),
+            rows.column("key").to_pylist(),
+            rows.column("value").to_pylist(),
+            rows.column("timestamp").to_pylist(),
+            list(range(begin, begin + len(rows))) if shuffled else rows.column("sequence").to_pylist(),
+            headers_of(rows.column("headers")),
+        )
+
+    def _commit(self) -> Iterator[pa.RecordBatch]:
+        for _ in self._task.prepare_commit():
+            yield from self._drain(_ROWS_PER_BATCH)
+        yield from self._drain(1)
+        self._task.complete_commit({})
+
+    def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
+        if len(self._collector) >= at_least:
+            yield self._collector.drain()
+
+
+def _segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Runs of rows of the same task and phase."""
+    start = 0
+    pairs = zip(batch.column("task").to_pylist(), batch.column("phase").to_pylist(), strict=True)
+    for (number, phase), same in groupby(pairs):
+        length = sum(1 for _ in same)
+        yield number, phase, batch.slice(start, length)
+        start += length
+
+
+def _by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    column = rows.column("topic")
+    topics = sorted(pc.unique(column).to_pylist())
+    for topic in topics:
+        yield topic, rows if len(topics) == 1 else rows.filter(pc.equal(column, topic))
