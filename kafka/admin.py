@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -35,6 +35,13 @@ _VISIBLE_TIMEOUT_S = 30.0
 _LOOK_AGAIN_S = 0.02
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
+_NOT_YET_LEADER = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
+     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH}
+)  # fmt: skip
+_FINDING_COORDINATOR = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
+)
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -78,10 +85,20 @@ class ConfluentAdmin:
     def _led(self, names: Iterable[str]) -> bool:
         with broker_errors("list the topics", self._address):
             listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        return all(
+        if not all(
             name in listed and listed[name].partitions and all(p.leader >= 0 for p in listed[name].partitions.values())
             for name in names
-        )
+        ):
+            return False
+        # A broker may be named as leader before it knows that it is: its answer counts.
+        partitions = [TopicPartition(name, number) for name in names for number in listed[name].partitions]
+        try:
+            self.end_offsets(partitions)
+        except StreamsError as error:
+            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NOT_YET_LEADER:
+                return False
+            raise
+        return True
 
     def _wait(self, condition: Any, what: str) -> None:
         deadline = time.monotonic() + _VISIBLE_TIMEOUT_S
@@ -129,10 +146,11 @@ class ConfluentAdmin:
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract. A group that does not exist has committed nothing."""
         try:
-            with broker_errors(f"fetch the offsets of group {group!r}", self._address):
-                asked = ConsumerGroupTopicPartitions(group)
-                listed = self._client.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S)
-                found = _only(listed)
+            asked = ConsumerGroupTopicPartitions(group)
+            found = self._coordinated(
+                f"fetch the offsets of group {group!r}",
+                lambda: self._client.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S),
+            )
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
                 return {}
@@ -148,12 +166,14 @@ class ConfluentAdmin:
         if not offsets:
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
-        with broker_errors(f"commit offsets of group {group!r}", self._address):
-            answers = self._client.alter_consumer_group_offsets(
+        answer = self._coordinated(
+            f"commit offsets of group {group!r}",
+            lambda: self._client.alter_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
-            )
+            ),
+        )
         try:
-            for tpo in _only(answers).topic_partitions:
+            for tpo in answer.topic_partitions:
                 if tpo.error is not None:
                     raise KafkaException(tpo.error)
         except KafkaException as error:
@@ -163,18 +183,30 @@ class ConfluentAdmin:
                 ) from error
             raise as_streams_error(error, f"commit offsets of group {group!r}", self._address) from error
 
+    def _coordinated(self, what: str, ask: Callable[[], Mapping[Any, Future[T]]]) -> T:
+        """The one answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            try:
+                with broker_errors(what, self._address):
+                    [answer] = ask().values()
+                    return answer.result()
+            except StreamsError as error:
+                cause = error.__cause__
+                finding = isinstance(cause, KafkaException) and _code(cause) in _FINDING_COORDINATOR
+                if not finding or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN_S)
+
     def group_members(self, group: str) -> int:
         """See the contract. A group that does not exist has none."""
         try:
-            with broker_errors(f"describe group {group!r}", self._address):
-                answers = self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
-                return len(_only(answers).members)
+            described = self._coordinated(
+                f"describe group {group!r}",
+                lambda: self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S),
+            )
+            return len(described.members)
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
                 return 0
             raise
-
-
-def _only(answers: Mapping[Any, Future[T]]) -> T:
-    [answer] = answers.values()
-    return answer.result()
