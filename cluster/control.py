@@ -34,7 +34,7 @@ def connect(start_local: bool = True) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         if start_local:
-            ray.init(namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+            ray.init(namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
         else:
             ray.init(address="auto", namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING)
     except ConnectionError as error:
@@ -67,11 +67,13 @@ def find_coordinator(application_id: str) -> Any | None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """What the coordinator knows; None when it is gone."""
+    """What the coordinator knows; None when it is gone. Raises ApplicationStateError when it does not answer."""
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
     except RayActorError:
         return None
+    except GetTimeoutError:
+        raise ApplicationStateError(f"the application's coordinator has not answered for {_STATUS_S:.0f} s") from None
     return status
 
 

@@ -65,6 +65,10 @@ class KafkaStreams:
         """The text of Kafka Streams' ``Topology.describe()``."""
         return self._spec.topology.describe()
 
+    def check(self) -> None:
+        """Whether the broker answers and the topics fit. Raises what ``start`` raises of Kafka, starts nothing."""
+        plan_topics(self.topology, self.config, self._clients.admin().topics())
+
     def start(self) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
 
@@ -74,7 +78,7 @@ class KafkaStreams:
         """
         if self._coordinator is not None:
             raise ApplicationStateError(f"application {self.application_id!r} was started before: make a new object")
-        plan_topics(self.topology, self.config, self._clients.admin().topics())
+        self.check()
         control.connect()
         self._coordinator = control.start_coordinator(self._spec)
 

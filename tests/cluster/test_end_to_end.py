@@ -56,7 +56,7 @@ def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount
     it = word_count()
     app = it.app()
     app.start()
-    with pytest.raises(ApplicationStateError, match="already running .*penstock stop"):
+    with pytest.raises(ApplicationStateError, match=r"already running .*penstock stop"):
         it.app().start()
     assert app.close()
     assert app.close()

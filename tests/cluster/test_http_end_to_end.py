@@ -36,7 +36,8 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     counts = f"{application}/stores/counts"
     eventually(it.complete, "all counts written")
 
-    assert client.get("/readyz").status_code == 200
+    ready = client.get("/readyz")
+    assert ready.status_code == 200, ready.text
     for word, count in it.sent.items():
         for isolation in ("latest", "committed"):
             answer = client.get(f"{counts}/keys/{word}", params={"isolation": isolation}).json()

@@ -1,0 +1,57 @@
+"""From ``MODULE:APP`` to the object: every way in which that can fail is one clear sentence."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.common.errors import ConfigError, StreamsError
+
+if TYPE_CHECKING:
+    from penstock.cluster.kafka_streams import KafkaStreams
+
+
+def load_application(target: str) -> KafkaStreams:
+    """The ``KafkaStreams`` object that ``MODULE:APP`` names; the current folder is looked into first.
+
+    Raises ConfigError saying what is wrong with ``target``, or the StreamsError that the module's own code raised.
+    """
+    from penstock.cluster.kafka_streams import KafkaStreams
+
+    module_name, colon, name = target.partition(":")
+    if not module_name or not colon or not name.isidentifier():
+        raise ConfigError(f"{target!r} is not MODULE:APP, such as examples.word_count:app")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _imported(module_name, here)
+    if not hasattr(module, name):
+        there = [key for key, value in vars(module).items() if isinstance(value, KafkaStreams)]
+        hint = f"; it has {', '.join(f'{module_name}:{key}' for key in there)}" if there else ""
+        raise ConfigError(f"module {module_name!r} has no {name!r}{hint}")
+    found = getattr(module, name)
+    if not isinstance(found, KafkaStreams):
+        raise ConfigError(f"{target} is a {type(found).__name__}, not a penstock.KafkaStreams")
+    return found
+
+
+def _imported(name: str, here: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except StreamsError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise ConfigError(f"there is no module {name!r} in {here} or on Python's path") from None
+        raise ConfigError(_failed(name, error)) from error
+    except Exception as error:  # importing runs the user's code
+        raise ConfigError(_failed(name, error)) from error
+
+
+def _failed(name: str, error: Exception) -> str:
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"module {name!r} cannot be imported: {type(error).__name__}: {error}{where}"

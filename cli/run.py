@@ -1,0 +1,164 @@
+"""``penstock run MODULE:APP`` and ``penstock.run(app)``: an application from start to end, in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from penstock.cli.live_view import LiveView
+from penstock.cli.loading import load_application
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
+from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.log import logger
+
+if TYPE_CHECKING:
+    from penstock.cluster.kafka_streams import KafkaStreams
+
+_FRAME_S = 0.5
+_LINE_EACH_S = 5.0
+_DRAIN_S = 120.0
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``run`` on the root."""
+    app.command("run")(_run)
+
+
+def _run(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
+) -> None:
+    """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits."""
+    run_application(load_application(target))
+
+
+def run_application(app: KafkaStreams) -> None:
+    """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
+
+    Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
+    happens: a live table on a terminal, a line every few seconds elsewhere. When the application cannot start or ends
+    in ERROR, prints why and exits with 1. For the main thread.
+    """
+    try:
+        _run_to_the_end(app)
+    except StreamsError as error:
+        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+        sys.exit(1)
+
+
+def _run_to_the_end(app: KafkaStreams) -> None:
+    from penstock.api.server import serve
+    from penstock.cluster import control
+
+    app.check()
+    control.connect()
+    # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
+    with _signals() as stop:
+        app.start()
+        try:
+            if app.config.application_server:
+                app.serve(serve)
+            last = _watch(app, stop)
+        finally:
+            drained = app.close(_DRAIN_S)
+    if last.state is not ApplicationState.NOT_RUNNING:
+        last = app.status()
+    if last.state is ApplicationState.ERROR or last.error:
+        raise ApplicationStateError(f"application {app.application_id!r} ended in ERROR: {last.error}")
+    if not drained:
+        raise ApplicationStateError(
+            f"application {app.application_id!r} did not stop within {_DRAIN_S:.0f} s and was ended: what it did since "
+            "its last commit is done again at the next start"
+        )
+    Console().print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one finds the former handlers."""
+    stop = threading.Event()
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+    def handle(_: int, __: FrameType | None) -> None:
+        stop.set()
+        # Ray's own SIGTERM handler must not come back before the drain is over.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in former:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        restore()
+
+
+def _watch(app: KafkaStreams, stop: threading.Event) -> ApplicationStatus:
+    """Show the application until it ends or ``stop`` is set; its last status."""
+    console = Console()
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            view = LiveView()
+            for status in _statuses(app, stop, _FRAME_S):
+                live.update(view.render(status, time.monotonic()), refresh=True)
+    else:
+        lines = _Lines()
+        for status in _statuses(app, stop, _FRAME_S):
+            line = lines.line(status, time.monotonic())
+            if line is not None:
+                print(line, flush=True)
+    if stop.is_set():
+        console.print(f"Stopping {app.application_id}: draining and committing …", soft_wrap=True)
+    return status
+
+
+def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> Iterator[ApplicationStatus]:
+    ended = (ApplicationState.ERROR, ApplicationState.NOT_RUNNING)
+    status = app.status()
+    yield status
+    while status.state not in ended and not stop.wait(interval_s):
+        try:
+            status = app.status()
+        except ApplicationStateError as error:
+            # Its coordinator is being restarted; the application itself goes on.
+            logger("penstock.run").warning(str(error))
+            continue
+        yield status
+
+
+class _Lines:
+    """One line when the state changes and every few seconds."""
+
+    def __init__(self) -> None:
+        self._state: ApplicationState | None = None
+        self._at = self._processed_at = 0.0
+        self._processed = 0
+
+    def line(self, status: ApplicationStatus, now_s: float) -> str | None:
+        """What to print now, or None."""
+        if status.state is self._state and now_s - self._at < _LINE_EACH_S:
+            return None
+        tasks = [task for actor in status.actors for task in actor.tasks]
+        processed = sum(task.records_processed for task in tasks)
+        rate = max(0, processed - self._processed) / (now_s - self._at) if self._at else 0.0
+        self._state, self._at, self._processed = status.state, now_s, processed
+        running = sum(task.state is TaskState.RUNNING for task in tasks)
+        lag = sum(lag for task in tasks for lag in task.lags.values())
+        where = f"  {status.http_address}" if status.http_address else ""
+        return (
+            f"{status.application_id}  {status.state.value}  {running}/{len(status.placement)} tasks run  "
+            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag:,}{where}"
+        )
