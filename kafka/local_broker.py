@@ -30,7 +30,7 @@ from penstock.kafka.jars import broker_jars
 from penstock.kafka.java import find_java
 
 DEFAULT_PORT = 9092
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 20.0
 _KILL_TIMEOUT_S = 5.0
 _POLL_S = 0.05
@@ -195,10 +195,10 @@ class LocalBroker:
             yield
 
     def _cluster_id(self) -> str:
-        """The cluster's id, made the first time: 16 random bytes, in base64 without padding."""
+        """The cluster's id, made the first time."""
         file = self.directory / "cluster-id"
         if not file.exists():
-            _write_whole(file, base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+            _write_whole(file, new_cluster_id())
         return file.read_text()
 
     def _read(self) -> tuple[Node, ...]:
@@ -209,6 +209,14 @@ class LocalBroker:
 
     def _write(self, nodes: Sequence[Node]) -> None:
         _write_whole(self.directory / "broker.json", json.dumps([asdict(node) for node in nodes], indent=1))
+
+
+def new_cluster_id() -> str:
+    """16 random bytes in base64 without padding, never with a dash in front: Kafka's tools would see an option."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
 
 
 def free_port(count: int = 1, avoid: Sequence[int] = ()) -> int:
