@@ -30,8 +30,8 @@ from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import NewTopic
 from penstock.kafka.local_broker import LocalBroker
 
 PARTITIONS = 4
