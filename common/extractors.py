@@ -62,5 +62,14 @@ class UsePartitionTimeOnInvalidTimestamp:
     def __call__(
         self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
     ) -> int:
-        """The broker's timestamp, or ``partition_time``."""
+        """The broker's timestamp, or ``partition_time``. Raises InvalidTimestampError when neither is known."""
+        if broker_timestamp < 0 and partition_time < 0:
+            raise InvalidTimestampError(
+                f"the record has no valid timestamp ({broker_timestamp} ms), and none of its partition came before "
+                "it: set default.timestamp.extractor to LogAndSkipOnInvalidTimestamp or to an extractor of your own",
+                topic=metadata.topic,
+                partition=metadata.partition,
+                offset=metadata.offset,
+                key=record.key,
+            )
         return broker_timestamp if broker_timestamp >= 0 else partition_time

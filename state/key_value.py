@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
-from penstock.common.errors import StateStoreError
+from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde
 from penstock.state.contracts import ValueAndTimestamp
 from penstock.state.write_buffer import Entry, WriteBuffer
@@ -27,7 +28,7 @@ class TypedKeyValueStore:
 
     def _bytes(self, key: Any) -> bytes:
         if key is None:
-            raise StateStoreError(f"store {self.name}: a key may not be None")
+            raise SerializationError(f"store {self.name}: a key may not be None")
         return self._key_bytes(key)
 
     def _value(self, entry: Entry) -> Any:
@@ -64,8 +65,8 @@ class TypedKeyValueStore:
         return old
 
     def _scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
-        for key, entry in self._buffer.scan(from_key, to_key, reverse):
-            yield self._key_object(key), self._value(entry)
+        entries = self._buffer.scan(from_key, to_key, reverse)
+        return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
     def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
         """Entries between the keys, both included; None is open."""
@@ -85,10 +86,8 @@ class TypedKeyValueStore:
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         """Entries whose serialised key begins with ``prefix``."""
-        for key, entry in self._buffer.scan(prefix, None):
-            if not key.startswith(prefix):
-                return
-            yield self._key_object(key), self._value(entry)
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, None))
+        return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
     def approximate_num_entries(self) -> int:
         """About how many entries there are."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
@@ -90,13 +91,13 @@ class WriteBuffer:
 
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
+        if not self.caching and self._log is not None:
+            self._log(key, None if value is None else self._serialize(value), timestamp)
         dirty = self.dirty
         if key in dirty:
             # Flushing goes by the order of the last update (Kafka Streams' NamedCache).
             del dirty[key]
         dirty[key] = (value, timestamp, headers)
-        if not self.caching and self._log is not None:
-            self._log(key, None if value is None else self._serialize(value), timestamp)
 
     def prefetch(self, keys: list[bytes | None]) -> None:
         """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
@@ -112,12 +113,14 @@ class WriteBuffer:
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
 
-        Gives way (yields) now and then; the buffer answers look-ups truly at each such moment.
+        Gives way (yields) now and then; the buffer answers look-ups truly at each such moment. Raises
+        SerializationError for a value that the store's serde refuses.
         """
         dirty, flushed, caching = self.dirty, self._flushed, self.caching
         if not dirty:
             return
         updates = list(dirty.items())
+        before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         flushed.update(dirty)
         self.clean.update(dirty)
         dirty.clear()
@@ -126,14 +129,19 @@ class WriteBuffer:
         log, on_flush = (self._log, self.on_flush) if caching else (None, None)
         total = 0
         for number, (key, (value, timestamp, headers)) in enumerate(updates, 1):
-            old = self._old_value(key, value) if caching else None
+            old = self._old_value(key, value, before) if caching else None
             if value is None:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
                 data = None
                 delete(name, key)
             else:
-                data = serialize(value)
+                try:
+                    data = serialize(value)
+                except Exception as error:
+                    raise SerializationError(
+                        f"store {name}: the value of key {key!r} cannot be serialised: {type(error).__name__}: {error}"
+                    ) from error
                 put(name, key, timestamp.to_bytes(8, "big", signed=True) + data if timestamped else data)
                 total += len(data)
             if log is not None:
@@ -145,9 +153,12 @@ class WriteBuffer:
                 yield
         self._mean_entry_bytes = total / len(updates) + CACHE_ENTRY_OVERHEAD_BYTES
 
-    def _old_value(self, key: bytes, value: Any) -> Any:
+    def _old_value(self, key: bytes, value: Any, before: dict[bytes, Entry]) -> Any:
+        """What downstream was told last: ``before`` holds what this commit has flushed already."""
         if value is not None and not self.send_old_values:
             return None
+        if key in before:
+            return before[key][0]
         row = self.committed.get(key)
         return None if row is None else self.decode(row)[0]
 

@@ -6,10 +6,21 @@ from collections.abc import Callable
 from operator import length_hint
 from typing import Any
 
-from penstock.common.errors import ProcessingError, ProductionError, RecordError
+from penstock.common.errors import (
+    ProcessingError,
+    ProductionError,
+    RecordError,
+    SerializationError,
+    StreamsError,
+    TopologyError,
+    UnknownStateStoreError,
+)
 from penstock.common.handlers import ExceptionHandler, HandlerResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordMetadata
+
+# Errors of penstock that mean that the user's code asked for what cannot be.
+_MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
 class TaskContext:
@@ -73,7 +84,12 @@ class TaskContext:
         return RecordMetadata(*self.partition, self._offsets[self.index()])
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
-        """The user function of ``operator`` raised: drop the record if the handler says so, else raise."""
+        """The user function of ``operator`` raised: drop the record if the handler says so, else raise.
+
+        What an operator further down, a store or a producer has said already is raised as it is.
+        """
+        if isinstance(error, StreamsError) and not isinstance(error, _MISUSE):
+            raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
     def not_serialized(self, error: Exception, sink: str, topic: str, key: Any) -> None:

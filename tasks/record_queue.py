@@ -87,21 +87,7 @@ class RecordQueue:
         """Decode and queue. After a bad record nothing more is taken in."""
         if self._failed or not batch.keys:
             return
-        source = self.source
-        try:
-            decoded = Decoded(
-                _column(batch.keys, source.key),
-                _column(batch.values, source.value),
-                batch.timestamps,
-                batch.offsets,
-                batch.headers,
-                batch.offsets[-1],
-            )
-            if type(source.extractor) is not FailOnInvalidTimestamp or min(batch.timestamps) < 0:
-                decoded = self._one_by_one(batch)
-        except Exception:
-            # Which record it was, and what is to be done about it, is found one by one.
-            decoded = self._one_by_one(batch)
+        decoded = self._columns(batch) or self._one_by_one(batch)
         self._failed = decoded.error is not None
         if decoded.keys or decoded.error:
             self._batches.append(decoded)
@@ -124,9 +110,20 @@ class RecordQueue:
             self._batches.popleft()
             self.position = 0
 
+    def _columns(self, batch: RecordBatch) -> Decoded | None:
+        source = self.source
+        if type(source.extractor) is not FailOnInvalidTimestamp or min(batch.timestamps) < 0:
+            return None
+        try:
+            keys, values = _column(batch.keys, source.key), _column(batch.values, source.value)
+        except Exception:
+            return None  # which record it was, and what is to be done about it, is found one by one
+        return Decoded(keys, values, batch.timestamps, batch.offsets, batch.headers, batch.offsets[-1])
+
     def _one_by_one(self, batch: RecordBatch) -> Decoded:
         result = Decoded([], [], [], [], None if batch.headers is None else [], batch.offsets[-1])
-        time = self.partition_time
+        # An extractor is told of every record before its own, those that still wait included.
+        time = max([self.partition_time, *(max(waiting.timestamps) for waiting in self._batches)])
         for index in range(len(batch)):
             try:
                 key, value, timestamp = self._decode_one(batch, index, time)
@@ -157,11 +154,13 @@ class RecordQueue:
         headers = (batch.headers[index] if batch.headers is not None else None) or NO_HEADERS
         try:
             timestamp = source.extractor(Record(key, value, max(own, 0), headers), own, partition_time, at)
+            if not isinstance(timestamp, int):
+                raise TypeError(f"a timestamp is an int of milliseconds, not {timestamp!r}")
         except InvalidTimestampError:
             raise
         except Exception as error:
             raise InvalidTimestampError(
-                f"the timestamp extractor raised {type(error).__name__}: {error}",
+                f"the timestamp extractor failed: {type(error).__name__}: {error}",
                 topic=at.topic,
                 partition=at.partition,
                 offset=at.offset,

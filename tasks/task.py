@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.state.builders import AnyStoreBuilder
@@ -115,6 +116,7 @@ class Task:
     ) -> None:
         """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
         batch = self._stores.new_batch()
+        self._buffers[store].clean.clear()  # what a query has read meanwhile
         timestamped = self._buffers[store].timestamped
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if key is None:
@@ -134,10 +136,14 @@ class Task:
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)
 
     def init(self, wall_ms: int) -> None:
-        """Initialise the processors; their stores are restored."""
+        """Initialise the processors; their stores are restored. Raises ProcessingError."""
         self._context.wall_ms = wall_ms
         for hosted in self._processors:
-            hosted.processor.init(hosted.context)
+            try:
+                hosted.processor.init(hosted.context)
+            except Exception as error:
+                what = f"the processor cannot be initialised: {type(error).__name__}: {error}"
+                raise ProcessingError(what, operator=hosted.name) from error
 
     # ---- records ----
 
@@ -246,8 +252,6 @@ class Task:
         self._context.timestamp = now_ms
         try:
             punctuator(now_ms)
-        except StreamsError:
-            raise  # an operator further down has said already what went wrong
         except Exception as error:
             self._context.failed(error, node, None)
 
@@ -269,8 +273,10 @@ class Task:
         """
         batch = self._batch = self._stores.new_batch()
         self._context.leave()
-        for buffer in self._buffers.values():
-            yield from buffer.flush(batch)
+        # What one store's flush forwards may be written to a store that was flushed before it.
+        while any(buffer.dirty for buffer in self._buffers.values()):
+            for buffer in self._buffers.values():
+                yield from buffer.flush(batch)
         self._context.headers = None
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
@@ -295,9 +301,8 @@ class Task:
         return TaskMetrics(self._processed, self._context.dropped_records, self._context.stream_time)
 
     def close(self) -> None:
-        """Close processors and stores; what is not committed is gone. Errors of processors do not keep stores open."""
-        try:
-            for hosted in self._processors:
-                hosted.processor.close()
-        finally:
-            self._stores.close()
+        """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
+        with ExitStack() as closing:
+            closing.callback(self._stores.close)
+            for hosted in reversed(self._processors):
+                closing.callback(hosted.processor.close)

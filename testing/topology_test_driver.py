@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import StreamsError, UnknownStateStoreError
+from penstock.common.errors import RecordError, StreamsError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
 from penstock.common.serdes import Serde
@@ -51,6 +52,7 @@ class _Collector:
 
     def __init__(self) -> None:
         self.topics: dict[str, deque[ProducedRecord]] = defaultdict(deque)
+        self.produced: set[str] = set()
         self.unseen: deque[tuple[str, ProducedRecord]] = deque()
 
     def send(
@@ -64,6 +66,7 @@ class _Collector:
     ) -> None:
         record = ProducedRecord(key, value, timestamp, headers or NO_HEADERS, partition)
         self.topics[topic].append(record)
+        self.produced.add(topic)
         self.unseen.append((topic, record))
 
     def partitions(self, topic: str) -> int:
@@ -86,6 +89,8 @@ class TopologyTestDriver:
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
+        self._error: RecordError | None = None
+        self._closed = False
         whole = [topology.as_one]
         _, self._builders = resolve(whole, checked)
         stores = open_task_stores(None, self._builders)
@@ -113,7 +118,7 @@ class TopologyTestDriver:
         """A topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (the driver's clock at
         this moment by default), and ``auto_advance`` more each time. Raises StreamsError for a topic nothing reads."""
         if topic not in self._offsets:
-            raise StreamsError(f"the topology reads no topic {topic!r}; it reads: {', '.join(self._offsets)}")
+            raise self._unread(topic)
         start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
         return TestInputTopic(self, topic, key_serde, value_serde, start, to_ms(auto_advance, "auto_advance"))
 
@@ -123,19 +128,23 @@ class TopologyTestDriver:
 
     def produced_topic_names(self) -> set[str]:
         """The topics that were written to so far."""
-        return {topic for topic, records in self._collector.topics.items() if records}
+        return set(self._collector.produced)
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled."""
-        self._enqueue(topic, key, value, timestamp, headers)
-        self._work()
+        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled; then the driver has ended."""
+        with self._running():
+            if topic not in self._offsets:
+                raise self._unread(topic)
+            self._enqueue(topic, key, value, timestamp, headers)
+            self._work()
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
         """Move the clock; wall-clock punctuators that become due are called once."""
-        self._now_ms += to_ms(advance, "advance")
-        self._task.punctuate(self._now_ms)
-        self._commit()
-        self._work()
+        with self._running():
+            self._now_ms += to_ms(advance, "advance")
+            self._task.punctuate(self._now_ms)
+            self._commit()
+            self._work()
 
     def get_key_value_store(self, name: str) -> TypedKeyValueStore:
         """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
@@ -151,9 +160,24 @@ class TopologyTestDriver:
 
     def close(self) -> None:
         """Close processors and stores. Idempotent."""
-        if self._offsets:
-            self._offsets = {}
+        if not self._closed:
+            self._closed = True
             self._task.close()
+
+    def _unread(self, topic: str) -> StreamsError:
+        return StreamsError(f"the topology reads no topic {topic!r}; it reads: {', '.join(self._offsets)}")
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        if self._closed:
+            raise StreamsError("the driver is closed")
+        if self._error is not None:
+            raise StreamsError(f"the driver's task has ended with: {self._error}. Make a new driver") from self._error
+        try:
+            yield
+        except RecordError as error:
+            self._error = error
+            raise
 
     def _enqueue(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         offset = self._offsets[topic]

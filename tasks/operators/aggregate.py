@@ -23,25 +23,30 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     update = forward_updates(store, wiring, spec.send_old_values)
     dirty, load, put, at_once = buffer.dirty, buffer.load, buffer.put, not buffer.caching
     take: Callable[[bytes, None], Entry | None] = dirty.pop
+    failed, name = context.failed, wiring.name
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
             context.dropped_records += 1
             return
-        row = key if key_bytes is None else key_bytes(key)
-        # Taken out and put back, because a flush goes by the order of the last updates.
-        old, old_timestamp, _ = take(row, None) or load(row)
-        if old is None:
-            new = 1
-        else:
-            new = old + 1
-            if old_timestamp > timestamp:
-                timestamp = old_timestamp
-        if at_once:
+        try:
+            row = key if key_bytes is None else key_bytes(key)
+            # Taken out and put back, because a flush goes by the order of the last updates.
+            old, old_timestamp, _ = take(row, None) or load(row)
+            if old is None:
+                new = 1
+            else:
+                new = old + 1
+                if old_timestamp > timestamp:
+                    timestamp = old_timestamp
+            if not at_once:
+                dirty[row] = (new, timestamp, context.headers)
+                return
             put(row, new, timestamp, context.headers)
-            update(key, new, old or 0, timestamp)
-        else:
-            dirty[row] = (new, timestamp, context.headers)
+        except Exception as error:  # a serde that does not fit
+            failed(error, name, key)
+            return
+        update(key, new, old or 0, timestamp)
 
     return run
 
@@ -92,18 +97,18 @@ def _fold(
         if key is None or value is None:
             context.dropped_records += 1
             return
-        row = key if key_bytes is None else key_bytes(key)
-        old, old_timestamp, _ = dirty_get(row) or load(row)
-        newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
         try:
+            row = key if key_bytes is None else key_bytes(key)
+            old, old_timestamp, _ = dirty_get(row) or load(row)
+            newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
             new = fold(key, value, old)
             if at_once and send_old_values and old is None:
                 old = initial()
+            # A deletion has no time of its own: it is logged at the record's.
+            put(row, new, timestamp if new is None else newest, context.headers)
         except Exception as error:
             failed(error, name, key)
             return
-        # A deletion has no time of its own: it is logged at the record's.
-        put(row, new, timestamp if new is None else newest, context.headers)
         if at_once:
             update(key, new, old, newest)
 

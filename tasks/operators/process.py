@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.common.errors import StreamsError, TopologyError, UnknownStateStoreError
+from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
@@ -39,8 +39,6 @@ class HostedProcessor:
             context.timestamp = timestamp
             try:
                 process(Record(key, value, timestamp, context.headers or NO_HEADERS))
-            except StreamsError:
-                raise  # a node further down, or the store, has said already what went wrong
             except Exception as error:
                 context.failed(error, name, key)
 

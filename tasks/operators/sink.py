@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.errors import ProductionError
 from penstock.common.records import NO_HEADERS
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.graph import RecordContext, SinkNode
@@ -20,13 +19,12 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
-            if key is not None and key_bytes is not None:
-                key = key_bytes(key)
+            raw_key = key if key is None or key_bytes is None else key_bytes(key)
             if value is not None and value_bytes is not None:
                 value = value_bytes(value)
         except Exception as error:
             context.not_serialized(error, name, topic, key)
-        send(topic, key, value, timestamp, context.headers)
+        send(topic, raw_key, value, timestamp, context.headers)
 
     return run
 
@@ -57,7 +55,7 @@ def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamE
         partitions = collector.partitions(chosen)
         partition = node.partitioner(chosen, key, value, partitions)
         if partition is not None and not 0 <= partition < partitions:
-            raise ProductionError(f"the partitioner chose {partition}, but topic {chosen} has {partitions} partitions")
+            raise ValueError(f"the partitioner chose {partition}, but topic {chosen} has {partitions} partitions")
         return chosen, -1 if partition is None else partition
 
     def run(key: Any, value: Any, timestamp: int) -> None:

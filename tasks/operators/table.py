@@ -28,19 +28,22 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    get, put, at_once, with_old = buffer.get, buffer.put, not buffer.caching, spec.send_old_values
+    get, put, at_once = buffer.get, buffer.put, not buffer.caching
+    failed, name, with_old = context.failed, wiring.name, at_once and spec.send_old_values
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
             context.dropped_records += 1
             return
-        row = key if key_bytes is None else key_bytes(key)
-        if at_once:
+        try:
+            row = key if key_bytes is None else key_bytes(key)
             entry = get(row) if with_old else None
             put(row, value, timestamp, context.headers)
+        except Exception as error:  # a serde that does not fit
+            failed(error, name, key)
+            return
+        if at_once:
             update(key, value, None if entry is None else entry[0], timestamp)
-        else:
-            put(row, value, timestamp, context.headers)
 
     return run
 
@@ -102,13 +105,15 @@ def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge
     get, put, at_once = buffer.get, buffer.put, not buffer.caching
 
     def emit(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        row = key if key_bytes is None else key_bytes(key)
+        try:
+            row = key if key_bytes is None else key_bytes(key)
+            entry = get(row) if at_once and send_old_values else None
+            put(row, new, timestamp, context.headers)
+        except Exception as error:  # a serde that does not fit
+            context.failed(error, wiring.name, key)
+            return
         if at_once:
-            entry = get(row) if send_old_values else None
-            put(row, new, timestamp, context.headers)
             update(key, new, None if entry is None else entry[0], timestamp)
-        else:
-            put(row, new, timestamp, context.headers)
 
     return emit
 
