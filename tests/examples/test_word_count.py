@@ -1,0 +1,45 @@
+"""The word count, and the program that the README shows, without a broker."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from examples.word_count import app as example
+
+README = Path(__file__).parents[2] / "README.md"
+LINES = ["def add(self, a, b):", "    return self.total + a + b", "", "été = 1"]
+
+
+def counts(app: ps.KafkaStreams) -> dict[str | None, int | None]:
+    with ps.TopologyTestDriver(app.topology, {"application.id": app.application_id}) as driver:
+        lines = driver.create_input_topic("lines", ps.Serdes.string(), ps.Serdes.string())
+        lines.pipe_value_list(LINES)
+        output = driver.create_output_topic("word-counts", ps.Serdes.string(), ps.Serdes.long())
+        return output.read_key_values_to_map()
+
+
+@pytest.fixture
+def readme_app() -> ps.KafkaStreams:
+    """The application of the README's program."""
+    program = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert program is not None
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(program[1], names)
+    app = names["app"]
+    assert isinstance(app, ps.KafkaStreams)
+    return app
+
+
+def test_the_example_counts_every_identifier() -> None:
+    assert counts(example) == dict(Counter(re.findall(r"[^\W\d]\w*", "\n".join(LINES))))
+    assert counts(example)["self"] == 2
+
+
+def test_the_program_of_the_readme_counts_every_word(readme_app: ps.KafkaStreams) -> None:
+    assert counts(readme_app) == dict(Counter(" ".join(LINES).split()))
