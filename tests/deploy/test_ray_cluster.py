@@ -38,9 +38,16 @@ def test_the_head_runs_no_tasks_and_the_workers_come_and_go(config: dict[str, An
 
 
 def test_every_node_installs_penstock_from_the_wheel(config: dict[str, Any]) -> None:
-    (wheel_dir,) = config["file_mounts"]
+    (wheel_dir,) = (there for there, here in config["file_mounts"].items() if here == "./dist")
     for node in ("head", "worker"):
         assert any("penstock" in command and wheel_dir in command for command in config[f"{node}_setup_commands"])
+
+
+def test_every_node_has_the_token_and_asks_for_it(config: dict[str, Any]) -> None:
+    home = f"/home/{config['auth']['ssh_user']}"
+    assert config["file_mounts"][f"{home}/.ray/auth_token"] == "~/.ray/auth_token"
+    for node in ("head", "worker"):
+        assert "RAY_AUTH_MODE=token" in config[f"{node}_start_ray_commands"][-1]
 
 
 def test_actors_are_not_niced_and_the_commands_start_ray(config: dict[str, Any]) -> None:
