@@ -138,7 +138,7 @@ def test_a_kafka_that_cannot_start_says_why_and_leaves_no_process(make_broker: C
     properties = broker.directory / "node-1" / "data" / "meta.properties"
     properties.parent.mkdir(parents=True)
     properties.write_text("version=1\ncluster.id=of-somebody-else\nnode.id=7\n")
-    with pytest.raises(LocalBrokerError, match="ended while it was starting: .*Stored node id 7"):
+    with pytest.raises(LocalBrokerError, match=r"ended while it was starting: .*Stored node id 7"):
         broker.start()
     assert broker.status().alive == frozenset()
     assert not broker.stop()

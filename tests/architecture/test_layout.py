@@ -1,0 +1,46 @@
+"""The folders, the links to them, and the size of files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, python_files
+
+LONGEST_FILE = 400
+LONGEST_TEST_FILE = 600
+"""A specification may go on longer than what it specifies."""
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_penstock_links_to_every_folder(folder: str) -> None:
+    link = ROOT / "penstock" / folder
+    assert link.is_symlink()
+    assert link.readlink() == Path("..") / folder
+    assert (ROOT / folder / "__init__.py").is_file()
+
+
+def test_penstock_holds_nothing_but_the_links_and_the_public_names() -> None:
+    found = {entry.name for entry in (ROOT / "penstock").iterdir()} - {"__pycache__"}
+    assert found == {*PACKAGES, "__init__.py", "py.typed"}
+
+
+def test_files_stay_short() -> None:
+    lengths = {file: (ROOT / file).read_bytes().count(b"\n") for file in python_files(*PACKAGES, *OUTSIDE)}
+    too_long = {
+        str(file): length
+        for file, length in lengths.items()
+        if length > (LONGEST_TEST_FILE if file.parts[0] == "tests" else LONGEST_FILE)
+    }
+    assert too_long == {}
+
+
+def test_the_lock_files_are_hashed_and_name_no_host() -> None:
+    for file in (ROOT / "requirements").glob("*.txt"):
+        text = file.read_text()
+        assert "://" not in text
+        assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)
+        for block in re.split(r"\n(?=[a-z])", text[text.index("\n", text.index("make lock")) + 1 :]):
+            assert "--hash=sha256:" in block, block.splitlines()[0]

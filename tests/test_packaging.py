@@ -1,0 +1,95 @@
+"""Wheel, source distribution and editable install follow the links of penstock/ and hold the whole package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import PACKAGES, ROOT
+
+IMPORT_ALL = """
+import importlib, sys
+import penstock
+for name in sys.argv[1:]:
+    importlib.import_module(f"penstock.{name}")
+print(penstock.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source distribution."""
+    target = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-d", target, "-t", "wheel", "-t", "sdist", cwd=ROOT)
+    return target
+
+
+@pytest.fixture
+def scratch_python(tmp_path: Path) -> Path:
+    """The Python of a new environment that sees the libraries of this one, but not this one's editable penstock."""
+    environment = tmp_path / "scratch"
+    venv.create(environment, symlinks=True)
+    paths = {"base": str(environment), "platbase": str(environment)}
+    site_packages = Path(sysconfig.get_path("purelib", "venv", paths))
+    # A folder that is named in a .pth file is searched, but the .pth files that lie in it are not read.
+    (site_packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment / "bin" / "python"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def expected_files() -> set[str]:
+    """What lies in the package's folders, under its import path."""
+    files = [file for folder in PACKAGES for file in (ROOT / folder).rglob("*") if file.is_file()]
+    own = {file.relative_to(ROOT) for file in files if "__pycache__" not in file.parts}
+    return {f"penstock/{file.as_posix()}" for file in own} | {"penstock/__init__.py", "penstock/py.typed"}
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
+    built: Path, scratch_python: Path, tmp_path: Path
+) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert len(names) == len(set(names))
+    assert expected_files() <= set(names)
+    assert not [name for name in names if not name.startswith(("penstock/", "penstock-"))]
+    install(scratch_python, wheel, cwd=tmp_path)
+    imported_from = run(scratch_python, "-c", IMPORT_ALL, *PACKAGES, cwd=tmp_path)
+    assert imported_from.startswith(str(scratch_python.parent.parent))
+
+
+@pytest.mark.slow
+def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as content:
+        content.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    run(sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "again", "-t", "wheel", cwd=unpacked)
+    (wheel,), (again,) = built.glob("*.whl"), (tmp_path / "again").glob("*.whl")
+    assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.slow
+def test_the_editable_install_shows_penstock_and_not_the_folders(scratch_python: Path, tmp_path: Path) -> None:
+    install(scratch_python, "--no-build-isolation", "--editable", ROOT, cwd=tmp_path)
+    imported_from = run(scratch_python, "-c", IMPORT_ALL, *PACKAGES, cwd=tmp_path)
+    assert imported_from == str(ROOT / "penstock" / "__init__.py")
+    bare = f"import importlib.util; print([n for n in {PACKAGES} if importlib.util.find_spec(n)])"
+    assert run(scratch_python, "-c", bare, cwd=tmp_path) == "[]"
+
+
+def install(python: Path, *what: str | Path, cwd: Path) -> None:
+    """Install without looking at any index."""
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", *what, cwd=cwd)
