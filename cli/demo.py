@@ -49,7 +49,7 @@ def main() -> int:
         with ExitStack() as stack:
             return 0 if _demo(console, stack) else 1
     except KeyboardInterrupt:
-        console.print("interrupted: everything that was started has ended")
+        console.print("\ninterrupted: everything that was started has ended")
         return 130
     except StreamsError as error:
         console.print(Text(str(error), style="red"), soft_wrap=True)
