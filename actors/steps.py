@@ -21,7 +21,7 @@ _RETRY_S = 0.2
 
 
 def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
-    """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has the stores."""
+    """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has stores."""
     deadline = clock.monotonic_s() + PATIENCE_S
     while True:
         try:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -28,6 +29,7 @@ from penstock.kafka.settings import (
     as_streams_error,
     broker_errors,
     client_configuration,
+    consumer_settings,
 )
 
 T = TypeVar("T")
@@ -55,6 +57,8 @@ class ConfluentAdmin:
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         self._address = bootstrap_servers
+        self._overrides = overrides
+        self._readers: dict[str, Consumer] = {}
         with client_configuration("admin."):
             self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
 
@@ -145,21 +149,26 @@ class ConfluentAdmin:
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract. A group that does not exist has committed nothing."""
-        try:
-            asked = ConsumerGroupTopicPartitions(group)
-            found = self._coordinated(
-                f"fetch the offsets of group {group!r}",
-                lambda: self._client.list_consumer_group_offsets([asked], request_timeout=REQUEST_TIMEOUT_S),
-            )
-        except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
-                return {}
-            raise
+        asked = [Tpo(topic, number) for topic, count in self.topics().items() for number in range(count)]
+        if not asked:
+            return {}
+        with broker_errors(f"fetch the offsets of group {group!r}", self._address):
+            answers = self._reader_of(group).committed(asked, REQUEST_TIMEOUT_S)
         return {
-            TopicPartition(tpo.topic, tpo.partition): committed_offset(tpo)
-            for tpo in found.topic_partitions
-            if tpo.error is None and tpo.offset >= 0
+            TopicPartition(answer.topic, answer.partition): committed_offset(answer)
+            for answer in answers
+            if answer.error is None and answer.offset >= 0
         }
+
+    def _reader_of(self, group: str) -> Consumer:
+        # The admin client's own call ends the whole process by a segmentation fault when the group's coordinator has
+        # just moved or still loads (librdkafka issue 5040); a consumer that never joins asks the same question safely.
+        reader = self._readers.get(group)
+        if reader is None:
+            with client_configuration("admin."):
+                reader = Consumer(consumer_settings(self._address, group, self._overrides))
+            self._readers[group] = reader
+        return reader
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """See the contract."""
