@@ -110,9 +110,24 @@ def start_coordinator(spec: ApplicationSpec) -> Any:
         enable_task_events=False,
     )
     coordinator = remote.remote(application_id, pickled)
-    # A driver that ends before a detached actor exists takes it along.
-    ray.get(coordinator.ready.remote(), timeout=_START_S)
+    try:
+        # A driver that ends before a detached actor exists takes it along.
+        ray.get(coordinator.ready.remote(), timeout=_START_S)
+    except RayActorError as error:
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} cannot start in the Ray cluster; penstock and "
+            f"its dependencies must be installed there: {_last_line(error)}"
+        ) from error
+    except GetTimeoutError:
+        raise ApplicationStateError(
+            f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
+        ) from None
     return coordinator
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
 
 
 def _make_room(application_id: str) -> None:

@@ -237,10 +237,7 @@ class CoordinatorActor:
     def _obey(self, instruction: events.Instruction) -> None:
         match instruction:
             case events.StartActor(name):
-                self._log.info("starting actor", actor=name)
-                handle = StreamActorHandle.create(self._application_id, name, self._spec_bytes)
-                self._handles[name] = handle
-                self._spawn(self._start(handle))
+                self._create(name)
             case events.AssignTasks(name, epoch, tasks):
                 self._log.info("assigning", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
                 self._spawn(self._tell(name, lambda it: it.assign(epoch, tasks), events.ActorAssigned(name, epoch)))
@@ -249,13 +246,26 @@ class CoordinatorActor:
                 self._spawn(self._tell(name, lambda it: it.stop(), events.ActorStopped(name)))
             case events.KillActor(name):
                 self._log.info("ending actor", actor=name)
-                self._handles.pop(name).kill()
+                if (killed := self._handles.pop(name, None)) is not None:
+                    killed.kill()
             case events.SetTimer(timer, delay_ms):
                 if timer in self._timers:
                     self._timers[timer].cancel()
                 self._timers[timer] = self._loop.call_later(delay_ms / 1000, self._feed, events.TimerFired(timer))
             case events.SetState(state, error):
                 self._enter(state, error)
+
+    def _create(self, name: str) -> None:
+        self._log.info("starting actor", actor=name)
+        try:
+            handle = StreamActorHandle.create(self._application_id, name, self._spec_bytes)
+        except ValueError as error:
+            # Ray has not yet let go of the name of one that died before our restart: the next has another number.
+            self._log.warning("actor not created", actor=name, error=str(error))
+            self._loop.call_soon(self._feed, events.ActorLost(name, str(error)))
+            return
+        self._handles[name] = handle
+        self._spawn(self._start(handle))
 
     async def _start(self, handle: StreamActorHandle) -> None:
         me = ray.get_actor(coordinator_name(self._application_id), namespace=NAMESPACE)

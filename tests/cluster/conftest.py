@@ -27,15 +27,18 @@ STRING, LONG = Serdes.string(), Serdes.long()
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """Ray with four CPUs, whatever the machine has; it ends with the session."""
-    ray.init(
-        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000,
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        # Its workers must find penstock also when a driver elsewhere connects, installed or not.
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        ray.init(
+            address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+            object_store_memory=100_000_000,
+        )  # fmt: skip
     yield
     ray.shutdown()
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
     """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -1,0 +1,228 @@
+"""``penstock run`` and its companions as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import ray
+
+from tests.cluster.conftest import WordCount, eventually
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import penstock as ps
+
+STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
+builder = ps.StreamsBuilder()
+(
+    builder.stream({lines!r}, ps.Consumed.with_(STRING, STRING))
+    .flat_map_values(lambda line: line.split())
+    .group_by(lambda _, word: word, ps.Grouped.with_(STRING, STRING))
+    .count(ps.Materialized.as_("counts"))
+    .to_stream()
+    .to({out!r}, ps.Produced.with_(STRING, LONG))
+)
+app = ps.KafkaStreams(builder.build(), {config!r})
+other = 7
+
+if __name__ == "__main__":
+    ps.run(app)
+"""
+
+
+def write_program(folder: Path, it: WordCount, **entries: object) -> None:
+    """``program.py`` in ``folder``: the word count as a user would write it."""
+    config = {
+        "application.id": it.application_id,
+        "bootstrap.servers": it.broker,
+        "state.dir": str(it.state_dir),
+        "application.server": "127.0.0.1:0",
+        **entries,
+    }
+    (folder / "program.py").write_text(PROGRAM.format(lines=it.lines, out=it.counts_topic, config=config))
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
+
+
+def penstock(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """One command, to its end."""
+    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment(**env), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+class Output:
+    """What a process writes, while it runs."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(self.process.stdout)
+
+    def __str__(self) -> str:
+        return "".join(self.lines)
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(120)
+        self._thread.join(10)
+        return code
+
+
+@contextmanager
+def running(folder: Path, *arguments: str, **env: str) -> Iterator[Output]:
+    """A Python process that is killed at the end if it is still there."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", *arguments],
+        cwd=folder, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        output = Output(process)
+        yield output
+    finally:
+        print(output)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def gcs_address() -> str:
+    return str(ray.get_runtime_context().gcs_address)
+
+
+@pytest.mark.parametrize(
+    ("how", "number"),
+    [(("-m", "penstock.cli.main", "run", "program:app"), signal.SIGTERM), (("program.py",), signal.SIGINT)],
+)
+def test_a_signal_drains_and_commits_and_the_other_commands_see_the_application(
+    word_count: Callable[[], WordCount], tmp_path: Path, how: tuple[str, ...], number: signal.Signals
+) -> None:
+    it = word_count()
+    it.send(["a b a", "c a"])
+    # The default commit interval: what is counted is only committed by the drain.
+    write_program(tmp_path, it)
+    address = {"RAY_ADDRESS": gcs_address()}
+    with running(tmp_path, *how, **address) as output:
+        eventually(lambda: "RUNNING" in str(output) and "4/4 tasks run" in str(output), "running")
+        listed = penstock(tmp_path, "status", **address)
+        assert it.application_id in listed.stdout
+        shown = penstock(tmp_path, "status", it.application_id, **address)
+        assert "1_0" in shown.stdout
+        assert "http://127.0.0.1:" in shown.stdout
+
+        def counted() -> bool:
+            return penstock(tmp_path, "query", it.application_id, "counts", "a", **address).stdout == "3\n"
+
+        eventually(counted, "three a")
+        rows = penstock(tmp_path, "query", it.application_id, "counts", "--from", "b", **address)
+        assert rows.stdout == "b\t1\nc\t1\n"
+        assert penstock(tmp_path, "query", it.application_id, "counts", "z", **address).returncode == 1
+        unknown = penstock(tmp_path, "query", it.application_id, "nope", "a", **address)
+        assert unknown.returncode == 1
+        assert "its stores: counts" in unknown.stderr
+        assert output.end(number) == 0, str(output)
+        assert "has stopped; all it processed is committed" in str(output)
+    assert it.complete()
+    committed = it.admin.committed(it.application_id)
+    assert sum(offset.offset for tp, offset in committed.items() if tp.topic == it.lines) == 2
+    gone = penstock(tmp_path, "status", it.application_id, **address)
+    assert gone.returncode == 1
+    assert "does not run in this Ray cluster" in gone.stderr
+
+
+def test_stop_ends_an_application_of_another_process(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+    it = word_count()
+    write_program(tmp_path, it)
+    address = {"RAY_ADDRESS": gcs_address()}
+    with running(tmp_path, "-m", "penstock.cli.main", "run", "program:app", **address) as output:
+        eventually(lambda: "4/4 tasks run" in str(output), "running")
+        stopped = penstock(tmp_path, "stop", it.application_id, **address)
+        assert stopped.returncode == 0, stopped.stderr
+        assert output.process.wait(60) == 0
+
+
+def test_an_error_is_printed_and_the_exit_code_says_so(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+    it = word_count()
+    producer = it.clients.producer()
+    producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)
+    producer.flush(10)
+    producer.close()
+    write_program(tmp_path, it)
+    result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS=gcs_address())
+    assert result.returncode == 1
+    assert f"topic {it.lines}, partition 1, offset 0" in result.stderr
+
+
+def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+    it = word_count()
+    it.admin.delete_topics([it.lines])
+    eventually(lambda: it.lines not in it.admin.topics(), "topic deleted")
+    write_program(tmp_path, it)
+    result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS="127.0.0.1:1")
+    assert result.returncode == 1
+    assert f"--create --topic {it.lines}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
+    word_count: Callable[[], WordCount], tmp_path: Path
+) -> None:
+    it = word_count()
+    write_program(tmp_path, it, **{"bootstrap.servers": "127.0.0.1:1"})
+    from penstock.cli.loading import load_application
+    from penstock.common.errors import BrokerUnreachableError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        app = load_application("program:app")
+    sys.modules.pop("program")
+    began = time.monotonic()
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"):
+        app.start()
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("program", "'program' is not MODULE:APP"),
+        ("nowhere:app", "there is no module 'nowhere'"),
+        ("program:nope", "module 'program' has no 'nope'; it has program:app"),
+        ("program:other", "program:other is a int, not a penstock.KafkaStreams"),
+        ("broken:app", "module 'broken' cannot be imported: ZeroDivisionError: division by zero"),
+        ("needy:app", "module 'needy' cannot be imported: ModuleNotFoundError: No module named 'not_there'"),
+        ("wrong:app", "unknown configuration key 'aplication.id'; did you mean 'application.id'?"),
+        ("once:app", "exactly_once_v2 comes in a later release"),
+    ],
+)
+def test_a_target_that_cannot_be_loaded_is_one_clear_sentence(tmp_path: Path, target: str, says: str) -> None:
+    make = (
+        "import penstock as ps\nb = ps.StreamsBuilder()\nb.stream('x').to('y')\napp = ps.KafkaStreams(b.build(), {})\n"
+    )
+    (tmp_path / "program.py").write_text(make.format("{'application.id': 'a'}") + "other = 7\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "needy.py").write_text("import not_there\n")
+    (tmp_path / "wrong.py").write_text(make.format("{'aplication.id': 'a'}"))
+    (tmp_path / "once.py").write_text(make.format("{'application.id': 'a', 'processing.guarantee': 'exactly_once_v2'}"))
+    result = penstock(tmp_path, "describe", target)
+    assert result.returncode == 1
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("\n") == 1
