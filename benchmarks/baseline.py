@@ -24,11 +24,19 @@ _SOURCE = Path(__file__).with_name("java") / "Bench.java"
 
 
 @dataclass(frozen=True)
-class JavaBaseline:
-    """A compiled ``Bench`` that can be run. ``version`` is what the JVM says of itself."""
+class Jdk:
+    """A JDK on this machine. ``version`` is what it says of itself."""
 
     java: Path
+    compiler: Path
     version: str
+
+
+@dataclass(frozen=True)
+class JavaBaseline:
+    """A compiled ``Bench`` that can be run."""
+
+    java: Path
     class_path: str
     records: int
     bootstrap_servers: str
@@ -43,20 +51,21 @@ class JavaBaseline:
         return [str(self.java), "-cp", self.class_path, "Bench", *arguments]
 
 
-def build(work: Path, records: int, bootstrap_servers: str) -> JavaBaseline:
-    """Compile the Java side into ``work``. Raises BenchmarkError, saying what is missing, where there is no JDK."""
-    java, compiler, version = _find_jdk()
+def build(jdk: Jdk, work: Path, records: int, bootstrap_servers: str) -> JavaBaseline:
+    """Compile the Java side into ``work``; the libraries are fetched the first time."""
     jars = os.pathsep.join(str(jar) for jar in resolve(COORDINATES, f"kafka-streams-{KAFKA_VERSION}"))
     classes = work / "classes"
     classes.mkdir(parents=True)
-    done = subprocess.run([compiler, "-cp", jars, "-d", classes, _SOURCE], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [jdk.compiler, "-cp", jars, "-d", classes, _SOURCE], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise BenchmarkError(f"{_SOURCE.name} does not compile:\n{done.stderr}")
-    return JavaBaseline(java, version, f"{classes}{os.pathsep}{jars}", records, bootstrap_servers, work / "java-state")
+    return JavaBaseline(jdk.java, f"{classes}{os.pathsep}{jars}", records, bootstrap_servers, work / "java-state")
 
 
-def _find_jdk() -> tuple[Path, Path, str]:
-    """``java``, ``javac`` and the version of the first JDK of 17 or newer: JAVA_HOME, then PATH."""
+def find_jdk() -> Jdk:
+    """The first JDK of 17 or newer: JAVA_HOME, then PATH. Raises BenchmarkError saying what was looked at."""
     home = os.environ.get("JAVA_HOME")
     places = [Path(home) / "bin"] if home else []
     if on_path := shutil.which("javac"):
@@ -70,7 +79,7 @@ def _find_jdk() -> tuple[Path, Path, str]:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
         version = re.search(r'version "([^"]+)"', said)
         if version and int(version.group(1).split(".")[0]) >= OLDEST_MAJOR:
-            return java, compiler, version.group(1)
+            return Jdk(java, compiler, version.group(1))
         looked_at.append(f"{place} is older: {said.splitlines()[0]}")
     raise BenchmarkError(
         f"Kafka Streams' side needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "

@@ -1,9 +1,10 @@
 """Runs one side of a comparison as a process of its own and measures it from outside, the same way for every side.
 
-A side prints one JSON line per event: ``workers`` (its processes; left out when it is one process), ``first``, ``half``
-and ``processed`` (with the wall clock in ms), ``closed``. It closes as soon as everything is processed. CPU and memory
-come from ``/proc``; that the output is complete is read off the broker: both sides commit the input's offsets only
-after every result and changelog record was acknowledged, so the run is over when the group's offsets stand at the end.
+A side prints one JSON line per event: ``workers`` (its processes by role; left out when it is one process), ``first``,
+``half`` and ``processed`` (with the wall clock in ms), ``closed``. It closes as soon as all is processed. CPU and
+memory come from ``/proc``; that the output is complete is read off the broker: both sides commit the input's offsets
+only after every result and changelog record was acknowledged, so the run is over when the group's offsets stand at the
+end.
 """
 
 from __future__ import annotations
@@ -203,18 +204,17 @@ def _follow(
         event = json.loads(line)
         name = event["event"]
         times[name] = event.get("at_ms", 0.0)
-        if name == "workers":
-            for role, pid in event["pids"].items():
-                meter.watch(role, pid)
-        elif name == "first":
+        for role, pid in event.get("pids", {}).items():
+            meter.watch(role, pid)
+        if name == "first":
             if "workers" not in times:
                 meter.watch("worker", process.pid)
             meter.begin()
-        elif name == "processed":
-            meter.hurry()
-            observer = CommitObserver(group, admin)
         if hook is not None:
             hook(event, process.stdin)
+        if name == "processed":
+            meter.hurry()
+            observer = CommitObserver(group, admin)
     if observer is None:
         return times, None
     return times, observer.result()

@@ -12,9 +12,10 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import psutil
 import ray
@@ -26,13 +27,16 @@ from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
 from penstock.actors.messages import ActorStatus
 from penstock.api.server import serve
-from penstock.cluster.names import NAMESPACE, stream_actor_name
+from penstock.cluster.names import NAMESPACE
+from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 
 NAME = "penstock"
 _OFTEN_S, _SELDOM_S = 0.01, 0.1
 _ROLES = {
+    "ray::StreamActor": "worker",
     "ray::CoordinatorActor": "coordinator",
     "ray::HttpActor": "http",
     "raylet": "raylet",
@@ -44,12 +48,14 @@ _ROLES = {
 class PenstockSide:
     """What the command of this side needs beside workload, application and output.
 
-    ``hold``: when all is processed, wait for a line on standard input before closing.
+    ``http``: with its HTTP server, which the Java side has not. ``hold``: when all is processed, wait for a line on
+    standard input before closing.
     """
 
     records: int
     bootstrap_servers: str
     state: Path
+    http: bool = False
     hold: bool = False
 
     def side(self) -> Side:
@@ -59,7 +65,8 @@ class PenstockSide:
 
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
-        return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *(["--hold"] if self.hold else [])]
+        flags = [flag for flag, wanted in (("--http", self.http), ("--hold", self.hold)) if wanted]
+        return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *flags]
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ def main(
     application_id: Annotated[str, typer.Argument(help="application.id")],
     output: Annotated[str, typer.Argument(help="Topic to write to.")],
     state: Annotated[Path, typer.Argument(help="state.dir")],
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP on a free port.")] = False,
     hold: Annotated[bool, typer.Option("--hold", help="Close only after a line on standard input.")] = False,
 ) -> None:
     """Process the whole input once."""
@@ -88,13 +96,19 @@ def main(
         "application.id": application_id,
         "bootstrap.servers": bootstrap_servers,
         "state.dir": str(state),
-        "application.server": "127.0.0.1:0",
+        "application.server": "127.0.0.1:0" if http else "",
         "tasks.per.actor": PARTITIONS,
     }
     application = ps.KafkaStreams(WORKLOADS[workload](output), config)
+    begun_ms = time.time() * 1000
     application.start()
     try:
-        _follow(application, records, application.serve(serve))
+        # The first record does not wait for the server, so neither may the first look at the progress.
+        with ThreadPoolExecutor(1) as beside:
+            server = beside.submit(_serve, application) if http else None
+            _follow(application, records, begun_ms)
+            if server is not None:
+                server.result()
         if hold:
             sys.stdin.readline()
     finally:
@@ -103,14 +117,19 @@ def main(
     _event("closed", time.time() * 1000)
 
 
-def _follow(application: ps.KafkaStreams, records: int, http: str) -> None:
-    """Print the events up to ``processed``."""
-    begun = half = False
-    last = Progress(0.0, 0.0, 0)
+def _serve(application: ps.KafkaStreams) -> None:
+    address = application.serve(serve)
+    _event("http", time.time() * 1000, address=address, application=application.application_id)
+    _event("workers", time.time() * 1000, pids=_processes(application))
+
+
+def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None:
+    """Print the events up to ``processed``. ``begun_ms`` is a moment before the first record, not long."""
+    half = False
+    last = Progress(begun_ms, begun_ms, 0)
     for progress in _progress(application, records):
-        if not begun and progress.records:
-            begun = True
-            _event("workers", last.asked_ms, pids=_processes(application), http=http)
+        if progress.records and not last.records:
+            _event("workers", last.asked_ms, pids=_processes(application))
             _event("first", last.asked_ms)
         if not half and progress.records >= records // 2:
             half = True
@@ -126,17 +145,14 @@ def _when(records: int, before: Progress, after: Progress) -> float:
 
 
 def _progress(application: ps.KafkaStreams, records: int) -> Iterator[Progress]:
-    """Looks at the stream actor until everything is processed: often at the beginning and at the end, seldom in between."""
+    """Looks at the stream actor until all is processed: often at the beginning and at the end, seldom in between."""
     actor = _stream_actor(application)
     table = _table_rows(application)
     done = 0
     begin = time.time()
     while done < records:
         asked = time.time()
-        status: ActorStatus = ray.get(actor.status.remote())
-        if status.error is not None:
-            raise RuntimeError(status.error)
-        done = sum(max(0, task.records_processed - table[task.task_id.partition]) for task in status.tasks)
+        done = sum(max(0, task.records_processed - table[task.task_id.partition]) for task in _status(actor).tasks)
         now = time.time()
         yield Progress(asked * 1000, now * 1000, done)
         if not done:
@@ -145,13 +161,25 @@ def _progress(application: ps.KafkaStreams, records: int) -> Iterator[Progress]:
         time.sleep(_SELDOM_S if left_s > 3 * _SELDOM_S else _OFTEN_S)
 
 
-def _stream_actor(application: ps.KafkaStreams) -> Any:
+def _stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
+    """The one stream actor, as soon as Ray knows it: the coordinator's status would tell up to a second later."""
     deadline = time.monotonic() + 60.0
-    while not (actors := application.status().actors):
+    while not (actors := StreamActorHandle.find(application.application_id)):
         if time.monotonic() > deadline:
             raise TimeoutError(f"no stream actor of {application.application_id} after 60 s: {application.status()}")
         time.sleep(_OFTEN_S)
-    return ray.get_actor(stream_actor_name(application.application_id, actors[0].actor_id), namespace=NAMESPACE)
+    return actors[0]
+
+
+def _status(actor: StreamActorHandle) -> ActorStatus:
+    """What the actor does. Raises RuntimeError with the error that ended its loop."""
+    try:
+        status: ActorStatus = ray.get(actor.ray_handle.status.remote())
+    except ApplicationStateError:
+        return ActorStatus(actor.actor_id, "", 0, 0, ())  # the coordinator has not started it yet
+    if status.error is not None:
+        raise RuntimeError(status.error)
+    return status
 
 
 def _table_rows(application: ps.KafkaStreams) -> list[int]:
@@ -166,7 +194,7 @@ def _table_rows(application: ps.KafkaStreams) -> list[int]:
 
 def _processes(application: ps.KafkaStreams) -> dict[str, int]:
     """Pids by role: what runs for this application, and Ray's own two."""
-    found = {"worker": application.status().actors[0].pid}
+    found: dict[str, int] = {}
     for process in psutil.Process().children(recursive=True):
         title = (process.cmdline() or [""])[0]
         for prefix, role in _ROLES.items():

@@ -89,7 +89,7 @@ def to_terminal(console: Console, title: str, grid: Grid) -> None:
     headings, rows = grid
     table = Table(title=title, title_justify="left")
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number < 2 else "right")
+        table.add_column(heading, justify="left" if number < 2 else "right", no_wrap=number < 2)
     for row in rows:
         table.add_row(*row)
     console.print(table)
@@ -106,12 +106,13 @@ def to_markdown(grid: Grid) -> str:
 
 
 def surroundings(java: str | None) -> dict[str, str]:
-    """Date, machine and versions."""
+    """Date, machine and versions; the load says how much else the machine was doing."""
     return {
         "date": datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
         "processor": f"{_cpu_model()}, {os.cpu_count()} cores, shared with the broker",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "load of the last minute": f"{os.getloadavg()[0]:.2f}",
         "system": platform.platform(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("ray", "confluent-kafka", "rocksdict", "orjson")},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -88,8 +87,3 @@ def rig(records: int, keys: int, console: Console) -> Iterator[Rig]:
             broker.stop()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def load_average() -> float:
-    """Of the last minute: figures mean something only where this was small before the run."""
-    return os.getloadavg()[0]

@@ -1,34 +1,60 @@
-"""Kafka Streams on Java and penstock, side by side in one run: ``python -m benchmarks.run``."""
+"""Kafka Streams on Java and penstock, side by side in one run, then look-ups over HTTP: ``python -m benchmarks``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks import penstock_side
-from benchmarks.baseline import build
-from benchmarks.data import KEYS
+from benchmarks import http_lookups
+from benchmarks.baseline import Jdk, build, find_jdk
+from benchmarks.data import KEYS, PARTITIONS
+from benchmarks.http_lookups import HttpResult
 from benchmarks.measure import BenchmarkError, Run, Side
-from benchmarks.report import Grid, comparison, surroundings, to_markdown, to_terminal
-from benchmarks.rig import Rig, load_average, rig
+from benchmarks.penstock_side import PenstockSide
+from benchmarks.report import comparison, surroundings, to_markdown, to_terminal
+from benchmarks.rig import Rig, rig
 from benchmarks.workloads import WORKLOADS
 
+PAGE = Path("docs/BENCHMARKS.md")
+_HEAD = """\
+# Benchmarks
+
+Written by `make bench`, which runs Kafka Streams on Java and penstock in turn, several times, on the same broker and
+topic. The programs are `benchmarks/workloads.py` and `benchmarks/java/Bench.java`.
+"""
 _LEGEND = """\
 Times run from the first record that is processed until every result and changelog record is acknowledged and the
 input's offsets are committed up to the end, as seen on the broker: start-up is left out, the last flush and commit are
-in.
-"Second half" runs from half of the records to all of them, without the last commit: the JVM is warm by then.
-CPU is user and system time over the same span; memory is the largest resident set of the process. "worker" is the JVM,
-and penstock's stream actor; "others" are penstock's coordinator and HTTP actor. Figures are the median of the runs,
-with their range; "times as fast" compares each penstock run with the Java run before it. One stream thread, one stream
-actor; caches and commit intervals at their defaults on both sides. Each run's output was compared with what plain
-Python makes of the same records."""
+in. "Second half" runs from half of the records to all of them, without the last commit: the JVM is warm by then. CPU is
+user and system time over the whole span; memory is the largest resident set of a process. "Worker" is the JVM, and
+penstock's stream actor; "others" are penstock's coordinator and Ray's raylet and GCS. Figures are the median of the
+runs, with their range; "times as fast" compares each penstock run with the Java run before it. One stream thread, one
+stream actor; caches and commit intervals at their defaults on both sides, Ray's workers at nice 0 as the JVM. Each
+run's output was compared with what plain Python makes of the same records: `json` and `join` row by row (key, value,
+timestamp), `count` by the final count of every key.
+"""
+_HTTP_LEGEND = """\
+Look-ups of random single keys in the store of `count`, by a client in a process of its own on the same machine. Closed
+loop: each connection asks again as soon as it is answered. Open loop: latencies count from when a look-up was due.
+"Throughput lost" compares the second half of the records with that of a run before it without look-ups.
+"""
+
+
+@dataclass
+class Results:
+    """Everything that was measured, and every output that was wrong."""
+
+    where: dict[str, str]
+    runs: list[Run] = field(default_factory=list)
+    http: HttpResult | None = None
+    http_runs: list[Run] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
 
 def main(
@@ -37,66 +63,71 @@ def main(
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
     workloads: Annotated[str, typer.Option(help="Which of json, count, join, with commas.")] = ",".join(WORKLOADS),
     java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
+    http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
+    idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file, as Markdown.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = PAGE,
 ) -> None:
-    """Measure both sides and print the table. Exit code 1 when a side fails or writes something wrong."""
+    """Compare penstock with Kafka Streams. Exit code 1 when a side fails or writes something wrong."""
     console = Console()
-    chosen = [name.strip() for name in workloads.split(",")]
+    chosen = [name.strip() for name in workloads.split(",") if name.strip()]
     if unknown := set(chosen) - WORKLOADS.keys():
         raise typer.BadParameter(f"unknown workloads {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     try:
-        where, runs, wrong = _measure(console, records, keys, repeat, chosen, java)
+        jdk = find_jdk() if java else None
+        with rig(records, keys, console) as made:
+            measured = _measure(made, jdk, chosen, repeat, idle_seconds if http else None)
     except BenchmarkError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
+        console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
-    table = comparison(runs)
-    to_terminal(console, f"{records:,} records, {keys:,} keys", table)
     if results is not None:
-        results.write_text(json.dumps({"surroundings": where, "runs": [asdict(run) for run in runs]}, indent=1))
-    if markdown is not None:
-        markdown.write_text(_page(where, table))
-    for difference in wrong:
-        console.print(f"[red]wrong output: {difference}[/red]", highlight=False)
-    if wrong:
+        results.write_text(json.dumps(asdict(measured), indent=1))
+    if measured.wrong:
+        for difference in measured.wrong:
+            console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
         raise typer.Exit(1)
-    console.print(f"outputs of all {len(runs)} runs verified")
+    _show(console, measured)
+    if markdown is not None:
+        markdown.write_text(page(measured))
+        console.print(f"written to {markdown}")
 
 
-def _measure(
-    console: Console, records: int, keys: int, repeat: int, workloads: Sequence[str], java: bool
-) -> tuple[dict[str, str], list[Run], list[str]]:
-    runs: list[Run] = []
-    wrong: list[str] = []
-    with rig(records, keys, console) as made:
-        sides, version = _sides(made, java)
-        where = {
-            **surroundings(version),
-            "load before": f"{load_average():.2f}",
-            "records": f"{records:,} of about 120 B, {keys:,} keys, 4 partitions",
-        }
-        for workload in workloads:
-            for _ in range(repeat):
-                for side in sides:
-                    run, differing = made.run(side, workload)
-                    runs.append(run)
-                    wrong += differing
-                    console.print(f"{workload:6} {side.name:20} {run.rate:10,.0f}/s  {run.cpu_us():5.1f} µs CPU/record")
-    return where, runs, wrong
+def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, idle_seconds: float | None) -> Results:
+    facts = {"records": f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"}
+    measured = Results({**surroundings(jdk.version if jdk else None), **facts})
+    sides = [PenstockSide(made.records, made.bootstrap_servers, made.work / "penstock-state").side()]
+    if jdk is not None:
+        sides.insert(0, build(jdk, made.work / "java", made.records, made.bootstrap_servers).side())
+    for workload in workloads:
+        for _ in range(repeat):
+            for side in sides:
+                _run(made, side, workload, measured)
+    if idle_seconds is not None:
+        measured.http, measured.http_runs, wrong = http_lookups.measure(made, repeat, idle_seconds)
+        measured.wrong += wrong
+    return measured
 
 
-def _sides(made: Rig, java: bool) -> tuple[list[Side], str | None]:
-    ours = penstock_side.PenstockSide(made.records, made.bootstrap_servers, made.work / "penstock-state").side()
-    if not java:
-        return [ours], None
-    baseline = build(made.work / "java", made.records, made.bootstrap_servers)
-    return [baseline.side(), ours], baseline.version
+def _run(made: Rig, side: Side, workload: str, measured: Results) -> None:
+    run, differing = made.run(side, workload)
+    measured.runs.append(run)
+    measured.wrong += differing
+    made.console.print(f"{workload:6} {side.name:20} {run.rate:10,.0f}/s  {run.cpu_us():5.1f} µs CPU/record")
 
 
-def _page(where: dict[str, str], table: Grid) -> str:
-    facts = "\n".join(f"- {name}: {value}" for name, value in where.items())
-    return f"{facts}\n\n{to_markdown(table)}\n\n{_LEGEND}\n"
+def _show(console: Console, measured: Results) -> None:
+    if measured.runs:
+        to_terminal(console, measured.where["records"], comparison(measured.runs))
+    if measured.http is not None:
+        to_terminal(console, "Look-ups over HTTP", http_lookups.table(measured.http))
+    console.print(f"outputs of all {len(measured.runs) + len(measured.http_runs)} runs verified")
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def page(measured: Results) -> str:
+    """The Markdown page."""
+    parts = [_HEAD, "\n".join(f"- {name}: {value}" for name, value in measured.where.items()) + "\n"]
+    if measured.runs:
+        parts += ["## Side by side\n", to_markdown(comparison(measured.runs)) + "\n", _LEGEND]
+    if measured.http is not None:
+        parts += ["## Look-ups over HTTP\n", to_markdown(http_lookups.table(measured.http)) + "\n", _HTTP_LEGEND]
+    return "\n".join(parts)

@@ -1,0 +1,165 @@
+"""Single-key look-ups over HTTP: how many an idle application answers, and what a few a second cost a busy one."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import IO, Any
+
+from benchmarks.measure import Run
+from benchmarks.penstock_side import PenstockSide
+from benchmarks.report import Grid, Spread
+from benchmarks.rig import Rig
+from benchmarks.workloads import COUNT_STORE
+
+WORKLOAD = "count"
+CONNECTIONS = 16
+OPEN_RATE = 50
+_FOR_GOOD_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """What the client saw. Latencies in ms; ``statuses`` counts answers by HTTP status."""
+
+    lookups: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    statuses: dict[str, int]
+
+
+@dataclass(frozen=True)
+class HttpResult:
+    """Look-ups on the idle application, and on the busy one, in each of the runs that had them; ``costs`` is, pair by
+    pair, the share of its throughput that the application lost."""
+
+    idle: Lookups
+    busy: list[Lookups]
+    costs: list[float]
+
+
+def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run], list[str]]:
+    """Runs of ``count`` with the HTTP server: one that is asked when it is done, then pairs without and with look-ups.
+
+    The throughput compared is that of the second half of the records: by then the server is up on both sides.
+    """
+    state = rig.work / "http-state"
+    idle = _AskWhenIdle(rig.keys, idle_s)
+    run, wrong = rig.run(
+        PenstockSide(rig.records, rig.bootstrap_servers, state, http=True, hold=True).side(), WORKLOAD, idle
+    )
+    runs = [run]
+    side = PenstockSide(rig.records, rig.bootstrap_servers, state, http=True).side()
+    asked_side = PenstockSide(rig.records, rig.bootstrap_servers, state, http=True, hold=True).side()
+    busy: list[Lookups] = []
+    costs: list[float] = []
+    for _ in range(repeat):
+        without, differing = rig.run(side, WORKLOAD)
+        wrong += differing
+        asking = _AskWhileBusy(rig.keys)
+        try:
+            asked, differing = rig.run(asked_side, WORKLOAD, asking)
+        finally:
+            asking.end()
+        wrong += differing
+        runs += [without, asked]
+        if asking.lookups is not None:
+            busy.append(asking.lookups)
+            costs.append(1 - asked.second_half_rate / without.second_half_rate)
+    assert idle.lookups is not None
+    if set(idle.lookups.statuses) != {"200"}:
+        wrong.append(f"the idle application answered with {idle.lookups.statuses}")
+    return HttpResult(idle.lookups, busy, costs), runs, wrong
+
+
+def table(result: HttpResult) -> Grid:
+    """One row for the idle application, one for the busy one."""
+    rows = [_row("idle, closed loop", f"{CONNECTIONS} connections", [result.idle], "–")]
+    if result.busy:
+        cost = f"{statistics.median(result.costs):.1%} ({min(result.costs):.1%} to {max(result.costs):.1%})"
+        rows.append(_row("at full speed, open loop", f"{OPEN_RATE}/s", result.busy, cost))
+    return ("application", "asked by", "look-ups/s", "p50 ms", "p99 ms", "max ms", "throughput lost"), rows
+
+
+def _row(name: str, asked_by: str, seen: list[Lookups], cost: str) -> list[str]:
+    figures = [
+        Spread.of([each.per_second for each in seen]).text(),
+        Spread.of([each.p50_ms for each in seen]).text(".1f"),
+        Spread.of([each.p99_ms for each in seen]).text(".1f"),
+        Spread.of([each.max_ms for each in seen]).text(".1f"),
+    ]
+    return [name, asked_by, *figures, cost]
+
+
+class _Client:
+    """The load generator as a process, on the address that the side tells."""
+
+    def __init__(self, event: dict[str, Any], keys: int, *options: str) -> None:
+        address = event["address"].removeprefix("http://")
+        path = f"/v1/applications/{event['application']}/stores/{COUNT_STORE}/keys/{{key}}"
+        command = [sys.executable, "-m", "benchmarks.http_load", address, path, "--keys", str(keys), *options]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def result(self) -> Lookups:
+        """End the load if it does not end by itself, and return what it saw."""
+        printed, _ = self._process.communicate()
+        if self._process.returncode:
+            raise RuntimeError(f"the load generator failed with exit code {self._process.returncode}")
+        return Lookups(**json.loads(printed))
+
+    def kill(self) -> None:
+        """End it without a result."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class _AskWhenIdle:
+    """A hook: when everything is processed and the server is up, ask for a while, then let the side close."""
+
+    def __init__(self, keys: int, seconds: float) -> None:
+        self.lookups: Lookups | None = None
+        self._keys = keys
+        self._seconds = seconds
+        self._server: dict[str, Any] | None = None
+        self._processed = False
+
+    def __call__(self, event: dict[str, Any], side: IO[str]) -> None:
+        if event["event"] == "http":
+            self._server = event
+        self._processed = self._processed or event["event"] == "processed"
+        if self._server is not None and self._processed and self.lookups is None:
+            options = ("--connections", str(CONNECTIONS), "--seconds", str(self._seconds))
+            self.lookups = _Client(self._server, self._keys, *options).result()
+            side.write("\n")
+            side.flush()
+
+
+class _AskWhileBusy:
+    """A hook: from the moment the server is up until everything is processed, ask at a fixed rate."""
+
+    def __init__(self, keys: int) -> None:
+        self.lookups: Lookups | None = None
+        self._keys = keys
+        self._client: _Client | None = None
+        self._processed = False
+
+    def __call__(self, event: dict[str, Any], side: IO[str]) -> None:
+        if event["event"] == "http" and not self._processed:
+            self._client = _Client(event, self._keys, "--rate", str(OPEN_RATE), "--seconds", str(_FOR_GOOD_S))
+        elif event["event"] == "processed":
+            self._processed = True
+            if self._client is not None:
+                client, self._client = self._client, None
+                self.lookups = client.result()
+            side.write("\n")
+            side.flush()
+
+    def end(self) -> None:
+        """The run is over, well or not."""
+        if self._client is not None:
+            self._client.kill()

@@ -1,0 +1,120 @@
+"""The harness at small size and without the Java side: that it measures and compares, never how fast."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import http_lookups
+from benchmarks.compare import Output, differences, expected_output
+from benchmarks.data import payments, users
+from benchmarks.measure import BenchmarkError, Run, Side, Usage, run_side
+from benchmarks.penstock_side import PenstockSide
+from benchmarks.report import comparison, pair_ratios, to_markdown
+from benchmarks.rig import Rig
+from benchmarks.workloads import WORKLOADS
+from penstock.kafka.clients import ConfluentClients
+
+RECORDS, KEYS = 5_000, 200
+
+
+@pytest.fixture(scope="module")
+def rig(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    made = Rig(tmp_path_factory.mktemp("bench"), broker, RECORDS, KEYS, Console(file=io.StringIO()))
+    made.fill()
+    yield made
+    shutil.rmtree(made.work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_a_run_of_penstock_is_measured_and_its_output_found_right(rig: Rig, workload: str) -> None:
+    run, wrong = rig.run(PenstockSide(RECORDS, rig.bootstrap_servers, rig.work / "state").side(), workload)
+
+    assert wrong == []
+    assert 0 < run.first_ms <= run.half_ms <= run.processed_ms <= run.committed_ms
+    assert {"worker", "coordinator", "raylet", "gcs"} <= run.usage.keys()
+    assert run.peak_mb("worker") > 10
+
+
+@pytest.mark.slow
+def test_look_ups_on_an_idle_application_are_all_answered(rig: Rig) -> None:
+    result, runs, wrong = http_lookups.measure(rig, repeat=0, idle_s=0.5)
+
+    assert wrong == []
+    assert len(runs) == 1
+    assert set(result.idle.statuses) == {"200"}
+    assert result.idle.lookups == result.idle.statuses["200"]
+    assert "idle" in to_markdown(http_lookups.table(result))
+
+
+def test_a_side_that_fails_is_reported_with_what_it_said(broker: str) -> None:
+    program = "import sys; print('not an event'); sys.exit('out of order')"
+    side = Side("broken", lambda workload, application_id, output: [sys.executable, "-c", program])
+    with pytest.raises(BenchmarkError, match=r"broken, json: exit code 1[\s\S]*out of order"):
+        run_side(side, "json", 10, "bench-broken", "nowhere", ConfluentClients(broker, "bench").admin())
+
+
+def test_a_side_that_takes_too_long_is_ended(broker: str) -> None:
+    side = Side("slow", lambda workload, application_id, output: [sys.executable, "-c", "input()"])
+    with pytest.raises(BenchmarkError, match="slow, json: exit code"):
+        run_side(side, "json", 10, "bench-slow", "nowhere", ConfluentClients(broker, "bench").admin(), timeout_s=0.2)
+
+
+def test_rows_in_another_order_are_no_difference() -> None:
+    rows = list(payments(3000, KEYS))
+    by_key = sorted(rows, key=lambda row: row[0])  # stable: the order within a key stays
+    assert differences("json", _json(rows), _json(by_key)) == []
+
+
+@pytest.mark.parametrize("workload", ["json", "join", "count"])
+def test_a_lost_row_is_a_difference(workload: str) -> None:
+    rows = list(payments(3000, KEYS))
+    lost = 2500  # an amount of 1250: one that json keeps
+    whole = expected_output(workload, rows, users(KEYS))
+    assert differences(workload, whole, expected_output(workload, rows[:lost] + rows[lost + 1 :], users(KEYS)))
+
+
+def test_two_rows_swapped_between_times_are_a_difference() -> None:
+    rows = list(payments(3000, KEYS))
+    (first, one, early), (second, two, late) = rows[2400], rows[2480]
+    assert early != late
+    swapped = [*rows]
+    swapped[2400], swapped[2480] = (first, one, late), (second, two, early)
+    assert differences("json", _json(rows), _json(swapped))
+
+
+def test_the_same_seed_gives_the_same_records() -> None:
+    assert list(payments(500, KEYS)) == list(payments(500, KEYS))
+    assert len(list(payments(12_345, KEYS))) == 12_345
+
+
+def test_ratios_compare_each_run_with_its_partner() -> None:
+    runs = [_run("java", 100.0), _run("penstock", 50.0), _run("java", 90.0), _run("penstock", 30.0)]
+    assert pair_ratios(runs, "json") == [2.0, 3.0]
+    _, [java, penstock] = comparison(runs)
+    assert java[-1] == ""
+    assert penstock[-1] == "2.50 (2.00–3.00)"
+
+
+def test_without_a_jdk_the_error_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from benchmarks.baseline import find_jdk
+
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BenchmarkError, match=r"needs a JDK \(with javac\) of version 17.*--without-java"):
+        find_jdk()
+
+
+def _json(rows: list[tuple[bytes, bytes, int]]) -> Output:
+    return expected_output("json", rows, users(KEYS))
+
+
+def _run(side: str, took_s: float) -> Run:
+    return Run(side, "json", 1_000_000, 0.0, took_s * 500, took_s * 1000, took_s * 1000, {"worker": Usage(1.0, 1)})
