@@ -87,7 +87,7 @@ def expected_output(
 
 
 def _row_hash(key: bytes | None, value: bytes | None, timestamp: int) -> int:
-    # Of bytes, not of a tuple: Python's hash of tuples is nearly linear in their last item, and adds up to the same when
+    # Of bytes, not of a tuple: a tuple's hash is nearly linear in its last item, so the sum stays the same when
     # two rows swap theirs.
     return hash(b"%d %d %b%b" % (timestamp, -1 if key is None else len(key), key or b"", value or b""))
 
