@@ -1,0 +1,192 @@
+"""A task on a workbench: stores in memory, a collector that writes down what it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import RecordError
+from penstock.common.handlers import HandlerResponse
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.common.serdes import Serde, Serdes
+from penstock.state.contracts import TaskStores
+from penstock.state.stores import open_task_stores
+from penstock.tasks.compose import resolve
+from penstock.tasks.task import Task
+from penstock.topology.options import Consumed
+from penstock.topology.streams_builder import StreamsBuilder
+
+APPLICATION = "app"
+STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
+LONGS: Consumed[str, int] = Consumed.with_(Serdes.string(), Serdes.long())
+
+
+class Row(NamedTuple):
+    """A record to feed: text becomes UTF-8, an int 8 bytes."""
+
+    key: Any
+    value: Any
+    timestamp: int = 0
+    headers: Headers | None = None
+
+
+class Sent(NamedTuple):
+    """A record the task wrote."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers | None
+    partition: int
+
+
+class Collector:
+    """Remembers everything, in order."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.sent: list[Sent] = []
+        self._partitions = partitions
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        self.sent.append(Sent(topic, key, value, timestamp, headers, partition))
+
+    def partitions(self, topic: str) -> int:
+        return self._partitions
+
+    def take(self, topic: str | None = None) -> list[Sent]:
+        """What was sent since the last call, to ``topic`` or to all; forgets all of it."""
+        sent, self.sent = self.sent, []
+        return [each for each in sent if topic in (None, each.topic)]
+
+
+class Resume:
+    """An exception handler that drops, and remembers why."""
+
+    def __init__(self) -> None:
+        self.errors: list[RecordError] = []
+
+    def __call__(self, error: RecordError) -> HandlerResponse:
+        self.errors.append(error)
+        return HandlerResponse.RESUME
+
+
+def raw(value: Any) -> bytes | None:
+    """The bytes of a key or value."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else int(value).to_bytes(8, "big", signed=True)
+
+
+def number(data: bytes | None) -> int | None:
+    """The long that ``data`` holds."""
+    return None if data is None else int.from_bytes(data, "big", signed=True)
+
+
+class Bench:
+    """The whole topology as task 0_0, initialised. Give ``stores`` to start on those that another task has left."""
+
+    def __init__(
+        self,
+        builder: StreamsBuilder,
+        config: Mapping[str, Any] | None = None,
+        stores: TaskStores | None = None,
+        partitions: int = 1,
+        start: bool = True,
+    ) -> None:
+        checked = StreamsConfig.of({"application.id": APPLICATION, **(config or {})})
+        whole = [builder.build(checked).as_one]
+        self.collector = Collector(partitions)
+        self.stores = stores or open_task_stores(None, resolve(whole, checked)[1])
+        self.task = Task(TaskId(0, 0), whole, checked, self.stores, self.collector)
+        self._next = dict.fromkeys(self.task.source_topics, 0)
+        for topic in self._next:
+            self.task.set_caught_up(TopicPartition(topic, 0), True)
+        if start:
+            self.task.init(0)
+
+    def add(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> None:
+        """One batch; offsets go on from the last one."""
+        records = [Row(*row) for row in rows]
+        first = self._next[topic] if offset is None else offset
+        self._next[topic] = first + len(records)
+        headers = [row.headers for row in records] if any(row.headers for row in records) else None
+        self.task.add(
+            RecordBatch(
+                TopicPartition(topic, 0),
+                [raw(row.key) for row in records],
+                [raw(row.value) for row in records],
+                [row.timestamp for row in records],
+                list(range(first, first + len(records))),
+                headers,
+            )
+        )
+
+    def feed(self, topic: str, *rows: Row | tuple[Any, ...]) -> list[Sent]:
+        """Add, process all, and return what was sent meanwhile."""
+        self.add(topic, *rows)
+        self.run()
+        return self.collector.take()
+
+    def run(self, wall_ms: int = 0) -> int:
+        """Process what can be processed."""
+        done = 0
+        while count := self.task.process(1000, wall_ms):
+            done += count
+        return done
+
+    def flush(self) -> list[Sent]:
+        """The first half of a commit: what the caches held back."""
+        for _ in self.task.prepare_commit():
+            pass
+        return self.collector.take()
+
+    def commit(self, changelog_offsets: Mapping[str, int] | None = None) -> list[Sent]:
+        """A whole commit; what it sent."""
+        sent = self.flush()
+        self.task.complete_commit(changelog_offsets or {})
+        return sent
+
+    def offset(self, topic: str) -> int:
+        """The offset that a commit would name for ``topic``."""
+        return self.task.offsets()[TopicPartition(topic, 0)].offset
+
+    @property
+    def dropped(self) -> int:
+        """``dropped-records-total``."""
+        return self.task.metrics().dropped_records_total
+
+
+def changelog(store: str) -> str:
+    """The name of a store's changelog topic."""
+    return f"{APPLICATION}-{store}-changelog"
+
+
+def counting_serde(inner: Serde[Any]) -> tuple[Serde[Any], list[str]]:
+    """A serde equal in bytes to ``inner`` that writes down each call."""
+    calls: list[str] = []
+
+    def serialize(value: Any) -> bytes:
+        calls.append(f"serialize {value!r}")
+        return inner.serialize(value)
+
+    def deserialize(data: bytes) -> Any:
+        calls.append(f"deserialize {data!r}")
+        return inner.deserialize(data)
+
+    return Serde(inner.name, serialize, deserialize, inner.from_text, inner.lossless), calls
+
+
+def values(sent: Sequence[Sent]) -> list[str | None]:
+    """The values as text."""
+    return [None if each.value is None else each.value.decode() for each in sent]

@@ -1,0 +1,595 @@
+"""What happens to a record that cannot be handled: who is named, what is dropped, what is committed."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.common.errors import (
+    DeserializationError,
+    InvalidTimestampError,
+    ProcessingError,
+    ProductionError,
+    RecordError,
+    SerializationError,
+    StateStoreCorruptError,
+    TopologyError,
+    UnknownStateStoreError,
+)
+from penstock.common.extractors import LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp
+from penstock.common.handlers import LogAndContinue
+from penstock.common.records import Record
+from penstock.common.serdes import Serdes
+from penstock.state.builders import Stores
+from penstock.topology.kstream import KStream
+from penstock.topology.ktable import KTable
+from penstock.topology.materialized import Materialized
+from penstock.topology.options import Consumed, Grouped, Joined, Produced
+from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.streams_builder import StreamsBuilder
+from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, values
+
+STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())
+
+
+def explode(*given: Any) -> Any:
+    """A user function that cannot stand "bad"."""
+    if "bad" in given:
+        raise LookupError("nothing of that kind")
+    return given[-1]
+
+
+def explode_to(result: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: (explode(*given), result(*given))[1]
+
+
+class Fragile(Processor[Any, Any, Any, Any]):
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        explode(record.value)
+        self._context.forward(record)
+
+
+def joined(stream: KStream[Any, Any], table: KTable[Any, Any]) -> KStream[Any, Any]:
+    return stream.join(table, lambda left, right: explode(left), Joined.with_())
+
+
+Wire = Callable[[StreamsBuilder, KStream[Any, Any]], KStream[Any, Any]]
+
+OPERATORS: dict[str, tuple[str, Wire]] = {
+    "filter": ("KSTREAM-FILTER-", lambda b, s: s.filter(lambda k, v: bool(explode(k, v)))),
+    "filter_not": ("KSTREAM-FILTER-", lambda b, s: s.filter_not(lambda k, v: not explode(k, v))),
+    "map_values": ("KSTREAM-MAPVALUES-", lambda b, s: s.map_values(lambda v: explode(v))),
+    "map_values with key": ("KSTREAM-MAPVALUES-", lambda b, s: s.map_values(lambda k, v: explode(k, v))),
+    "map": ("KSTREAM-MAP-", lambda b, s: s.map(lambda k, v: (k, explode(v)))),
+    "map that returns no pair": ("KSTREAM-MAP-", lambda b, s: s.map(lambda k, v: None if v == "bad" else (k, v))),
+    "select_key": ("KSTREAM-KEY-SELECT-", lambda b, s: s.select_key(lambda k, v: explode(v) and k)),
+    "flat_map": ("KSTREAM-FLATMAP-", lambda b, s: s.flat_map(lambda k, v: [(k, explode(v))])),
+    "flat_map that yields": ("KSTREAM-FLATMAP-", lambda b, s: s.flat_map(lambda k, v: ((k, explode(e)) for e in [v]))),
+    "flat_map_values": ("KSTREAM-FLATMAPVALUES-", lambda b, s: s.flat_map_values(lambda v: [explode(v)])),
+    "peek": ("KSTREAM-PEEK-", lambda b, s: s.peek(lambda k, v: explode(v))),
+    "branch": (
+        "b-",
+        lambda b, s: s.split(named="b-").branch(lambda k, v: bool(explode(v))).default_branch()["b-1"],
+    ),
+    "process": ("KSTREAM-PROCESSOR-", lambda b, s: s.process(Fragile)),
+    "aggregate": (
+        "KSTREAM-AGGREGATE-",
+        lambda b, s: s.group_by_key().aggregate(str, lambda k, v, a: explode(v), _uncached("a")).to_stream(),
+    ),
+    "initializer": (
+        "KSTREAM-AGGREGATE-",
+        lambda b, s: s.group_by_key().aggregate(_third_time_bad(), lambda k, v, a: v, _uncached("a")).to_stream(),
+    ),
+    "join": ("KSTREAM-JOIN-", lambda b, s: joined(s, b.table("table", STRINGS))),
+    "table filter": (
+        "KTABLE-FILTER-",
+        lambda b, s: s.to_table(_uncached("t")).filter(lambda k, v: bool(explode(v))).to_stream(),
+    ),
+    "table map_values": (
+        "KTABLE-MAPVALUES-",
+        lambda b, s: s.to_table(_uncached("t")).map_values(lambda v: explode(v)).to_stream(),
+    ),
+}
+
+
+def _uncached(store: str) -> Materialized[Any, Any]:
+    return Materialized.as_(store).with_value_serde(Serdes.string()).with_caching_disabled()
+
+
+def _third_time_bad() -> Callable[[], str]:
+    """Rows "a" and "b" need a fresh aggregate each, and so does "bad", the third."""
+    calls: list[int] = []
+
+    def initial() -> str:
+        calls.append(1)
+        return explode("bad") if len(calls) == 3 else ""
+
+    return initial
+
+
+ROWS = [("k1", "fine", 10), ("k2", "also", 11), ("k3", "bad", 12), ("k4", "last", 13)]
+
+
+def wired(wire: Wire, config: dict[str, Any] | None = None) -> Bench:
+    builder = StreamsBuilder()
+    stream = wire(builder, builder.stream("in", STRINGS))
+    stream.to("out", STRING_OUT)
+    bench = Bench(builder, config)
+    if "table" in bench.task.source_topics:
+        bench.feed("table", *((key, "t", 0) for key, _, _ in ROWS))
+    return bench
+
+
+class TestUserFunctions:
+    @pytest.mark.parametrize("kind", OPERATORS)
+    def test_an_error_names_operator_and_record_and_keeps_the_traceback(self, kind: str) -> None:
+        name, wire = OPERATORS[kind]
+        bench = wired(wire)
+        bench.add("in", *ROWS, offset=40)
+        with pytest.raises(ProcessingError) as caught:
+            bench.run()
+        error = caught.value
+        assert error.operator is not None
+        assert error.operator.startswith(name)
+        assert (error.topic, error.partition, error.offset) == ("in", 0, 42)
+        assert error.key in ("k3", b"k3")  # bytes where no user function asks for keys
+        assert isinstance(error.__cause__, LookupError | TypeError)
+        assert __file__ in "".join(traceback.format_exception(error.__cause__)) or kind == "map that returns no pair"
+        for part in (error.operator, "topic in, partition 0, offset 42", "k3"):
+            assert part in str(error)
+
+    @pytest.mark.parametrize("kind", OPERATORS)
+    def test_with_resume_only_that_record_is_dropped_and_counted(self, kind: str) -> None:
+        name, wire = OPERATORS[kind]
+        handler = Resume()
+        bench = wired(wire, {"processing.exception.handler": handler})
+        sent = [each for each in bench.feed("in", *ROWS) if each.topic == "out"]
+        assert values(sent) == ["fine", "also", "last"]
+        assert bench.dropped == 1
+        (error,) = handler.errors
+        assert error.operator is not None
+        assert error.operator.startswith(name)
+        assert error.offset == 2
+        assert bench.offset("in") == 4
+
+    def test_a_reducer_that_raises_leaves_the_aggregate_as_it_was(self) -> None:
+        builder = StreamsBuilder()
+        grouped = builder.stream("in", STRINGS).group_by_key()
+        grouped.reduce(lambda a, v: a + explode(v), _uncached("r")).to_stream().to("out", STRING_OUT)
+        handler = Resume()
+        bench = Bench(builder, {"processing.exception.handler": handler})
+        sent = bench.feed("in", ("k", "a", 1), ("k", "bad", 2), ("k", "b", 3))
+        assert values([each for each in sent if each.topic == "out"]) == ["a", "ab"]
+        assert [(error.offset, error.operator or "") for error in handler.errors] == [(1, "KSTREAM-REDUCE-0000000001")]
+
+    def test_what_was_forwarded_before_the_error_stays_sent(self) -> None:
+        builder = StreamsBuilder()
+        stream = builder.stream("in", STRINGS)
+        stream.to("copy", STRING_OUT)
+        stream.map_values(lambda v: explode(v)).to("out", STRING_OUT)
+        bench = Bench(builder, {"processing.exception.handler": Resume()})
+        sent = bench.feed("in", ("k", "bad", 1))
+        assert [each.topic for each in sent] == ["copy"]
+
+    def test_siblings_of_the_failed_operator_still_get_the_record(self) -> None:
+        builder = StreamsBuilder()
+        stream = builder.stream("in", STRINGS)
+        stream.map_values(lambda v: explode(v)).to("out", STRING_OUT)
+        stream.to("copy", STRING_OUT)
+        bench = Bench(builder, {"processing.exception.handler": Resume()})
+        assert [each.topic for each in bench.feed("in", ("k", "bad", 1))] == ["copy"]
+
+    def test_one_bad_value_of_several_is_dropped_alone(self) -> None:
+        builder = StreamsBuilder()
+        words = builder.stream("in", STRINGS).flat_map_values(lambda v: v.split())
+        words.map_values(lambda v: explode(v)).to("out", STRING_OUT)
+        bench = Bench(builder, {"processing.exception.handler": Resume()})
+        assert values(bench.feed("in", ("k", "a bad b bad c", 1))) == ["a", "b", "c"]
+        assert bench.dropped == 2
+
+    def test_an_error_behind_a_repartition_names_the_internal_topic(self) -> None:
+        builder = StreamsBuilder()
+        grouped = builder.stream("in", STRINGS).group_by(lambda k, v: v, Grouped.as_("words"))
+        grouped.reduce(lambda a, v: explode("bad"), Materialized.with_(Serdes.string(), Serdes.string()))
+        bench = Bench(builder, {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()})
+        bench.add("app-words-repartition", ("k", "v", 1), ("k", "v", 1), offset=7)
+        with pytest.raises(ProcessingError) as caught:
+            bench.run()
+        assert (caught.value.topic, caught.value.offset) == ("app-words-repartition", 8)
+
+    def test_in_the_flush_of_a_cache_the_operator_is_named(self) -> None:
+        builder = StreamsBuilder()
+        counts = builder.stream("in", STRINGS).group_by_key().count()
+        counts.to_stream().map_values(lambda v: explode("bad"), named="downstream")
+        bench = Bench(builder)
+        bench.feed("in", ("k", "v", 1))
+        with pytest.raises(ProcessingError, match="operator downstream"):
+            bench.flush()
+
+    def test_the_error_survives_pickling(self) -> None:
+        bench = wired(OPERATORS["peek"][1])
+        bench.add("in", *ROWS)
+        with pytest.raises(ProcessingError) as caught:
+            bench.run()
+        copy = pickle.loads(pickle.dumps(caught.value))
+        assert str(copy) == str(caught.value)
+        assert (copy.offset, copy.key) == (2, "k3")
+
+
+class TestProcessors:
+    def bench(self, process: Callable[[Any, Record[Any, Any]], Any], handler: Any = None) -> Bench:
+        class Calling(Processor[Any, Any, Any, Any]):
+            def init(self, context: ProcessorContext[Any, Any]) -> None:
+                self.context = context
+
+            def process(self, record: Record[Any, Any]) -> None:
+                process(self.context, record)
+
+        builder = StreamsBuilder()
+        supplier = Stores.in_memory_key_value_store("store")
+        builder.add_state_store(Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.string()))
+        builder.add_state_store(
+            Stores.key_value_store_builder(
+                Stores.in_memory_key_value_store("foreign"), Serdes.string(), Serdes.string()
+            )
+        )
+        stream = builder.stream("in", STRINGS)
+        stream.process(Calling, "store", named="mine").to("out", STRING_OUT)
+        stream.process(Fragile, "foreign")
+        return Bench(builder, {"processing.exception.handler": handler} if handler else None)
+
+    @pytest.mark.parametrize(
+        ("process", "cause", "words"),
+        [
+            (lambda c, r: c.forward(r, child="nobody"), TopologyError, "no child 'nobody'"),
+            (lambda c, r: c.get_state_store("foreign"), UnknownStateStoreError, "connected: store"),
+            (lambda c, r: c.get_state_store("store").get(None), SerializationError, "may not be None"),
+            (lambda c, r: c.get_state_store("store").put(None, "x"), SerializationError, "may not be None"),
+            (lambda c, r: c.get_state_store("store").put("k", 7), TypeError, "str"),
+            (lambda c, r: c.get_state_store("store").put(7, "v"), TypeError, "str"),
+            (lambda c, r: c.forward(r.with_timestamp(-1)), ValueError, "negative"),
+            (lambda c, r: c.schedule(-1, PunctuationType.STREAM_TIME, print), ValueError, "negative"),
+        ],
+    )
+    def test_misuse_of_the_context_is_an_error_of_that_processor(
+        self, process: Callable[[Any, Record[Any, Any]], Any], cause: type[Exception], words: str
+    ) -> None:
+        bench = self.bench(process)
+        bench.add("in", ("k", "v", 1), offset=5)
+        with pytest.raises(ProcessingError, match=words) as caught:
+            bench.run()
+        assert isinstance(caught.value.__cause__, cause)
+        assert (caught.value.operator, caught.value.topic, caught.value.offset) == ("mine", "in", 5)
+
+    def test_a_value_the_store_refused_is_not_in_it_after_resume(self) -> None:
+        bench = self.bench(lambda c, r: c.get_state_store("store").put("k", 7), Resume())
+        bench.feed("in", ("k", "v", 1))
+        assert bench.task.buffer("store").get(b"k") is None
+        bench.commit()
+        assert bench.stores.store("store").get(b"k") is None
+
+    def test_an_error_below_a_processor_names_the_lower_operator_once(self) -> None:
+        handler = Resume()
+        builder = StreamsBuilder()
+        through = builder.stream("in", STRINGS).process(Passing, named="upper")
+        through.map_values(lambda v: explode(v), named="lower").to("out", STRING_OUT)
+        bench = Bench(builder, {"processing.exception.handler": handler})
+        bench.feed("in", ("k", "bad", 1), ("k", "ok", 2))
+        assert [error.operator for error in handler.errors] == ["lower"]
+        assert bench.dropped == 1
+
+    def test_an_error_below_that_fails_is_not_offered_again_to_the_handler(self) -> None:
+        asked: list[RecordError] = []
+        resume = Resume()
+
+        def only_upper(error: RecordError) -> Any:
+            asked.append(error)
+            return resume(error) if error.operator == "upper" else LOG_AND_FAIL(error)
+
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).process(Passing, named="upper").map_values(lambda v: explode(v), named="lower")
+        bench = Bench(builder, {"processing.exception.handler": only_upper})
+        bench.add("in", ("k", "bad", 1))
+        with pytest.raises(ProcessingError, match="operator lower"):
+            bench.run()
+        assert len(asked) == 1
+
+    def test_a_corrupt_store_is_not_an_error_of_the_user_function(self) -> None:
+        def read_corrupt(context: Any, record: Record[Any, Any]) -> None:
+            raise StateStoreCorruptError("the rows are gone")
+
+        bench = self.bench(read_corrupt, Resume())
+        bench.add("in", ("k", "v", 1))
+        with pytest.raises(StateStoreCorruptError):
+            bench.run()
+
+    def test_init_that_raises_is_named(self) -> None:
+        class Unready(Processor[Any, Any, Any, Any]):
+            def init(self, context: ProcessorContext[Any, Any]) -> None:
+                raise OSError("no such model")
+
+            def process(self, record: Record[Any, Any]) -> None: ...
+
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).process(Unready, named="scorer")
+        with pytest.raises(ProcessingError, match=r"no such model.*operator scorer") as caught:
+            Bench(builder)
+        assert isinstance(caught.value.__cause__, OSError)
+
+    @pytest.mark.parametrize("clock", PunctuationType)
+    def test_a_punctuator_that_raises_is_an_error_of_its_processor(self, clock: PunctuationType) -> None:
+        handler = Resume()
+        bench = self.punctuating(clock, {"processing.exception.handler": handler})
+        bench.feed("in", ("k", "v", 50))
+        bench.task.punctuate(50)
+        (error,) = handler.errors
+        assert isinstance(error.__cause__, LookupError)
+        assert (error.operator, error.topic, error.offset) == ("ticker", None, None)
+        assert bench.dropped == 1
+
+    def test_a_punctuator_that_raises_ends_the_task_by_default(self) -> None:
+        bench = self.punctuating(PunctuationType.WALL_CLOCK_TIME, {})
+        with pytest.raises(ProcessingError, match="operator ticker"):
+            bench.task.punctuate(50)
+
+    @staticmethod
+    def punctuating(clock: PunctuationType, config: dict[str, Any]) -> Bench:
+        class Ticker(Processor[Any, Any, Any, Any]):
+            def init(self, context: ProcessorContext[Any, Any]) -> None:
+                context.schedule(50, clock, lambda now: explode("bad"))
+
+            def process(self, record: Record[Any, Any]) -> None: ...
+
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).process(Ticker, named="ticker")
+        return Bench(builder, config)
+
+    def test_all_are_closed_and_so_are_the_stores_when_one_close_raises(self) -> None:
+        closed: list[str] = []
+
+        def closing(name: str) -> Callable[[], Processor[Any, Any, Any, Any]]:
+            class Closing(Fragile):
+                def close(self) -> None:
+                    closed.append(name)
+                    raise RuntimeError(name)
+
+            return Closing
+
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).process(closing("one")).process(closing("two"))
+        bench = Bench(builder)
+        with pytest.raises(RuntimeError):
+            bench.task.close()
+        assert closed == ["one", "two"]
+
+
+class Passing(Processor[Any, Any, Any, Any]):
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self._context.forward(record)
+
+
+def LOG_AND_FAIL(error: RecordError) -> Any:  # noqa: N802 - stands for the handler of that name
+    from penstock.common.handlers import LogAndFail
+
+    return LogAndFail()(error)
+
+
+class TestUndecodableRecords:
+    ROWS = [("k", 1, 1), ("k", 2, 2), ("k", b"short", 3), ("k", 4, 4)]
+
+    @staticmethod
+    def bench(**config: Any) -> Bench:
+        builder = StreamsBuilder()
+        doubled = builder.stream("in", LONGS).map_values(lambda v: str(2 * v))
+        doubled.to("out", STRING_OUT)
+        return Bench(builder, config)
+
+    def continuing(self) -> Bench:
+        return self.bench(**{"deserialization.exception.handler": LogAndContinue()})
+
+    def test_those_before_it_are_processed_and_it_is_named(self) -> None:
+        bench = self.bench()
+        bench.add("in", *self.ROWS, offset=100)
+        with pytest.raises(DeserializationError) as caught:
+            bench.run()
+        assert values(bench.collector.take()) == ["2", "4"]
+        error = caught.value
+        assert (error.topic, error.partition, error.offset, error.key) == ("in", 0, 102, b"k")
+        assert "8 bytes expected, 5 received" in str(error)
+        assert isinstance(error.__cause__, SerializationError)
+
+    def test_a_bad_key_is_told_from_a_bad_value(self) -> None:
+        builder = StreamsBuilder()
+        builder.stream("in", Consumed.with_(Serdes.long(), Serdes.string())).peek(print)
+        bench = Bench(builder)
+        bench.add("in", (b"?", "v", 0))
+        with pytest.raises(DeserializationError, match="the key cannot be decoded"):
+            bench.run()
+
+    def test_nothing_behind_it_is_processed_even_from_later_batches(self) -> None:
+        bench = self.bench()
+        bench.add("in", *self.ROWS)
+        bench.add("in", ("k", 5, 5))
+        with pytest.raises(DeserializationError):
+            bench.run()
+        assert values(bench.collector.take()) == ["2", "4"]
+
+    def test_log_and_continue_drops_it_alone(self) -> None:
+        bench = self.continuing()
+        assert values(bench.feed("in", *self.ROWS)) == ["2", "4", "8"]
+        assert bench.dropped == 1
+        assert bench.offset("in") == 4
+
+    def test_headers_stay_with_their_records_around_a_dropped_one(self) -> None:
+        rows = [(*row, [("n", str(number).encode())]) for number, row in enumerate(self.ROWS)]
+        sent = self.continuing().feed("in", *rows)
+        assert [each.headers for each in sent] == [[("n", b"0")], [("n", b"1")], [("n", b"3")]]
+
+    def test_offsets_go_past_dropped_records_at_the_end_of_a_batch(self) -> None:
+        bench = self.continuing()
+        bench.feed("in", ("k", 1, 1), ("k", b"?", 2), ("k", b"?", 3))
+        assert bench.offset("in") == 3
+
+    def test_offsets_go_past_a_batch_of_which_all_is_dropped(self) -> None:
+        bench = self.continuing()
+        bench.feed("in", ("k", b"?", 1), ("k", b"?", 2))
+        assert bench.offset("in") == 2
+        assert bench.dropped == 2
+
+    def test_a_dropped_batch_behind_one_that_waits_counts_when_that_is_done(self) -> None:
+        bench = self.continuing()
+        bench.add("in", ("k", 1, 1), ("k", 2, 2))
+        bench.add("in", ("k", b"?", 3))
+        bench.task.process(1, 0)
+        assert bench.offset("in") == 1
+        bench.run()
+        assert bench.offset("in") == 3
+
+    def test_a_null_is_not_decoded(self) -> None:
+        builder = StreamsBuilder()
+        seen: list[tuple[Any, Any]] = []
+        builder.stream("in", LONGS).peek(lambda k, v: seen.append((k, v)))
+        Bench(builder).feed("in", (None, None, 0))
+        assert seen == [(None, None)]
+
+
+class TestTimestamps:
+    @staticmethod
+    def bench(extractor: Any = None) -> Bench:
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).to("out", STRING_OUT)
+        return Bench(builder, {"default.timestamp.extractor": extractor} if extractor else None)
+
+    def test_a_negative_one_ends_the_task_by_default(self) -> None:
+        bench = self.bench()
+        bench.add("in", ("k", "a", 1), ("k", "b", -1), offset=10)
+        with pytest.raises(InvalidTimestampError) as caught:
+            bench.run()
+        assert values(bench.collector.take()) == ["a"]
+        assert (caught.value.topic, caught.value.offset) == ("in", 11)
+
+    def test_log_and_skip_drops_and_counts_it(self) -> None:
+        bench = self.bench(LogAndSkipOnInvalidTimestamp())
+        assert values(bench.feed("in", ("k", "a", 1), ("k", "b", -1), ("k", "c", 2))) == ["a", "c"]
+        assert bench.dropped == 1
+        assert bench.offset("in") == 3
+
+    def test_use_partition_time_takes_the_largest_time_so_far(self) -> None:
+        bench = self.bench(UsePartitionTimeOnInvalidTimestamp())
+        sent = bench.feed("in", ("k", "a", 7), ("k", "b", 3), ("k", "c", -1))
+        assert [each.timestamp for each in sent] == [7, 3, 7]
+
+    def test_use_partition_time_knows_of_records_that_still_wait(self) -> None:
+        bench = self.bench(UsePartitionTimeOnInvalidTimestamp())
+        bench.add("in", ("k", "a", 7))
+        bench.add("in", ("k", "b", -1))
+        bench.run()
+        assert [each.timestamp for each in bench.collector.take()] == [7, 7]
+
+    def test_use_partition_time_without_any_is_an_error(self) -> None:
+        bench = self.bench(UsePartitionTimeOnInvalidTimestamp())
+        bench.add("in", ("k", "b", -1))
+        with pytest.raises(InvalidTimestampError):
+            bench.run()
+
+    def test_an_extractor_sees_the_decoded_record_and_where_it_came_from(self) -> None:
+        calls: list[tuple[Any, ...]] = []
+
+        def extract(record: Any, broker_timestamp: int, partition_time: int, metadata: Any) -> int:
+            calls.append((record.key, record.value, broker_timestamp, partition_time, tuple(metadata)))
+            return int(record.value)
+
+        sent = self.bench(extract).feed("in", ("k", "30", 5), ("k", "20", -1))
+        assert [each.timestamp for each in sent] == [30, 20]
+        assert calls == [("k", "30", 5, -1, ("in", 0, 0)), ("k", "20", -1, 30, ("in", 0, 1))]
+
+    def test_a_negative_result_of_an_extractor_drops_the_record(self) -> None:
+        bench = self.bench(lambda record, own, time, metadata: -3)
+        assert bench.feed("in", ("k", "v", 5)) == []
+        assert (bench.dropped, bench.offset("in")) == (1, 1)
+
+    @pytest.mark.parametrize("result", [None, 1.5, "7"])
+    def test_an_extractor_that_returns_no_int_is_named_with_the_record(self, result: Any) -> None:
+        bench = self.bench(lambda record, own, time, metadata: result)
+        bench.add("in", ("k", "v", 5), offset=9)
+        with pytest.raises(InvalidTimestampError, match=r"milliseconds.*offset 9"):
+            bench.run()
+
+    def test_an_extractor_that_raises_is_named_with_the_record(self) -> None:
+        bench = self.bench(lambda record, own, time, metadata: record.value["when"])
+        bench.add("in", ("k", "v", 5), offset=9)
+        with pytest.raises(InvalidTimestampError, match=r"TypeError.*offset 9") as caught:
+            bench.run()
+        assert isinstance(caught.value.__cause__, TypeError)
+
+
+class TestSerdesThatDoNotFit:
+    def test_a_result_the_sink_cannot_write_is_a_production_error(self) -> None:
+        builder = StreamsBuilder()
+        builder.stream("in", STRINGS).map_values(len).to("out", STRING_OUT)
+        bench = Bench(builder, {"processing.exception.handler": Resume()})
+        bench.add("in", ("k", "v", 1), offset=3)
+        with pytest.raises(ProductionError, match="topic out") as caught:
+            bench.run()
+        error = caught.value
+        assert error.operator is not None
+        assert error.operator.startswith("KSTREAM-SINK-")
+        assert (error.topic, error.offset, error.key) == ("in", 3, b"k")  # no user function asks for keys
+        assert isinstance(error.__cause__, TypeError)
+
+    @pytest.mark.parametrize("how", ["count", "reduce", "aggregate"])
+    @pytest.mark.parametrize("caching", [True, False])
+    def test_a_key_that_an_aggregate_cannot_write_names_operator_and_record(self, how: str, caching: bool) -> None:
+        builder = StreamsBuilder()
+        stream = builder.stream("in", STRINGS)
+        grouped = stream.group_by_key(Grouped.with_(Serdes.long(), Serdes.string()))
+        kept: Materialized[Any, Any] = Materialized.with_(Serdes.long(), Serdes.string())
+        kept = kept if caching else kept.with_caching_disabled()
+        if how == "count":
+            grouped.count(kept.with_value_serde(Serdes.long()))
+        elif how == "reduce":
+            grouped.reduce(lambda a, v: v, kept)
+        else:
+            grouped.aggregate(str, lambda k, v, a: v, kept)
+        stream.peek(lambda k, v: None)
+        bench = Bench(builder)
+        bench.add("in", ("k", "v", 1), offset=3)
+        with pytest.raises(ProcessingError, match=r"operator KSTREAM-\w+-\d+; topic in, partition 0, offset 3"):
+            bench.run()
+
+    def test_a_value_that_an_uncached_store_cannot_write_names_operator_and_record(self) -> None:
+        builder = StreamsBuilder()
+        grouped = builder.stream("in", STRINGS).group_by_key()
+        grouped.aggregate(int, lambda k, v, a: a + 1, _uncached("wrong"))
+        bench = Bench(builder)
+        bench.add("in", ("k", "v", 1))
+        with pytest.raises(ProcessingError, match=r"operator KSTREAM-AGGREGATE-.*offset 0"):
+            bench.run()
+
+    def test_a_value_that_a_cached_store_cannot_write_names_store_and_key_at_the_commit(self) -> None:
+        builder = StreamsBuilder()
+        grouped = builder.stream("in", STRINGS).group_by_key()
+        grouped.aggregate(int, lambda k, v, a: a + 1, Materialized.as_("wrong").with_value_serde(Serdes.string()))
+        bench = Bench(builder)
+        bench.feed("in", ("k", "v", 1))
+        with pytest.raises(SerializationError, match="store wrong: the value of key b'k'"):
+            bench.flush()
+
+    def test_a_partition_that_the_topic_does_not_have_names_the_sink(self) -> None:
+        builder = StreamsBuilder()
+        how = STRING_OUT.with_stream_partitioner(lambda topic, key, value, partitions: 4)
+        builder.stream("in", STRINGS).to("out", how)
+        bench = Bench(builder, partitions=4)
+        bench.add("in", ("k", "v", 1))
+        with pytest.raises(ProcessingError, match=r"chose 4, but topic out has 4 partitions.*KSTREAM-SINK-"):
+            bench.run()
