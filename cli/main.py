@@ -12,13 +12,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import applications, broker, run
+from penstock.cli import applications, backfill, broker, run
 from penstock.common.errors import StreamsError
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     broker.register,
     run.register,
     applications.register,
+    backfill.register,
 )
 
 app = typer.Typer(

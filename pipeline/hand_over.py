@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -24,27 +26,28 @@ class RecordWriter:
     clients: KafkaClients
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """How many rows it wrote, when Kafka has acknowledged all of them."""
+        """How many rows of each topic it wrote, when Kafka has acknowledged all of them."""
         producer = self.clients.producer()
-        written = 0
+        written: Counter[str] = Counter()
         try:
             for batch in batches:
-                _send(producer, batch)
+                written.update(_send(producer, batch))
                 producer.poll()
-                written += len(batch)
             if not producer.flush(_FLUSH_TIMEOUT_S):
                 raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
         finally:
             producer.close()
-        yield pa.RecordBatch.from_arrays([pa.array([written], pa.int64())], schema=WRITTEN_ARROW)
+        columns = [pa.array(written.keys(), pa.string()), pa.array(written.values(), pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, schema=WRITTEN_ARROW)
 
 
-def _send(producer: RecordProducer, batch: pa.RecordBatch) -> None:
+def _send(producer: RecordProducer, batch: pa.RecordBatch) -> list[str]:
     names = ("topic", "key", "value", "timestamp", "partition")
-    columns = [batch.column(name).to_pylist() for name in names]
+    columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
     headers = headers_of(batch.column("headers")) or [None] * len(batch)
     for topic, key, value, timestamp, partition, own in zip(*columns, headers, strict=True):
         producer.send(topic, key, value, timestamp, own, partition)
+    return columns[0]
 
 
 def write_records(results: DataFrame, kind: str, clients: KafkaClients) -> Mapping[str, int]:
@@ -53,7 +56,7 @@ def write_records(results: DataFrame, kind: str, clients: KafkaClients) -> Mappi
     If it fails, any of them may have been written.
     """
     rows = results.where(sql.col("kind") == kind)
-    counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
-    if counts:
-        rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect()
-    return counts
+    written: Counter[str] = Counter()
+    for row in rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect():
+        written[row["topic"]] += row["written"]
+    return written

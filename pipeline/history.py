@@ -75,7 +75,7 @@ def _slots(spark: SparkSession, tasks: int) -> list[int]:
     """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
     candidates = spark.range(tasks * 16 + 64).select(sql.col("id").cast("int").alias("number"))
     hashed = candidates.select("number", sql.pmod(sql.hash("number"), sql.lit(tasks)).alias("partition"))
-    first = {row["partition"]: row["number"] for row in reversed(hashed.orderBy("number").collect())}
+    first = {row["partition"]: row["number"] for row in sorted(hashed.collect(), reverse=True)}
     return [first.get(task, task) for task in range(tasks)]
 
 

@@ -29,6 +29,17 @@ OUTPUT_SCHEMA = (
 )
 
 _ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_RECORD = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _ARROW_HEADERS)]
+INPUT_ARROW = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("phase", pa.int32()),
+        ("topic", pa.string()),
+        ("source", pa.int32()),
+        ("sequence", pa.int64()),
+        *_RECORD,
+    ]
+)
 OUTPUT_ARROW = pa.schema(
     [
         ("kind", pa.string()),
@@ -36,15 +47,12 @@ OUTPUT_ARROW = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("sequence", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("headers", _ARROW_HEADERS),
+        *_RECORD,
     ]
 )
 
-WRITTEN_SCHEMA = "written long"
-WRITTEN_ARROW = pa.schema([("written", pa.int64())])
+WRITTEN_SCHEMA = "topic string, written long"
+WRITTEN_ARROW = pa.schema([("topic", pa.string()), ("written", pa.int64())])
 
 
 def headers_of(column: pa.Array) -> list[Headers | None] | None:

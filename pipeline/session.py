@@ -45,6 +45,8 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
             .config("spark.jars", ",".join(map(str, jars)))
             .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
             .config("spark.ui.enabled", "false")
+            # The large shuffles say themselves how many partitions they have.
+            .config("spark.sql.shuffle.partitions", "2")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "FATAL")
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")

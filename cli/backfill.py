@@ -1,0 +1,59 @@
+"""``penstock backfill``: the history of an application's topics by Spark, the rest by the application itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.loading import load_application
+from penstock.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from penstock.pipeline.backfill import BackfillReport
+
+_LATEST = "latest"
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``backfill`` on the root."""
+    app.command("backfill")(_backfill)
+
+
+def _backfill(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
+    until: Annotated[
+        str, typer.Option(help="Where the history ends: latest, the end of every topic as of now")
+    ] = _LATEST,
+    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+) -> None:
+    """Process what the topics hold with Spark; the application, which must be stopped, then goes on from there."""
+    if until != _LATEST:
+        raise ConfigError(f"--until {until!r}: only 'latest' is known")
+    application = load_application(target)
+    console = Console()
+    try:
+        from penstock.pipeline.backfill import backfill
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
+    with console.status("") as status:
+        report = backfill(application.topology, application.config, master, status.update)
+    console.print(summary(report))
+
+
+def summary(report: BackfillReport) -> Table:
+    """What a backfill did, for people."""
+    table = Table(title=f"Backfill: {report.stages} stages in {report.seconds:.1f} s", title_justify="left", box=None)
+    table.add_column("")
+    table.add_column("topic")
+    table.add_column("records", justify="right")
+    for what, counts in (("read", report.read), ("written", report.written), ("state", report.changelog_rows)):
+        for topic, count in sorted(counts.items()):
+            table.add_row(what, topic, f"{count:,}")
+    if report.dropped:
+        table.add_row("dropped", "", f"{report.dropped:,}")
+    for partition, offset in sorted(report.committed.items()):
+        table.add_row("committed", str(partition), f"{offset:,}")
+    return table

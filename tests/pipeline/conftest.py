@@ -1,0 +1,44 @@
+"""One Spark for all tests here; Ray only where an application goes on live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import ray
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.session import spark_session
+
+
+@pytest.fixture(scope="package")
+def spark() -> Iterator[SparkSession]:
+    """Spark on two threads."""
+    with spark_session("local[2]", "tests") as session:
+        yield session
+
+
+@pytest.fixture
+def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes ``backfill`` use the session there is, which saves each test the start of another."""
+
+    @contextmanager
+    def session(master: str, application_id: str) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr("penstock.pipeline.backfill.spark_session", session)
+
+
+@pytest.fixture
+def ray_cluster() -> Iterator[None]:
+    """A Ray of this process; the one that other tests have started, if they have."""
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(
+        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+        object_store_memory=100_000_000,
+    )  # fmt: skip
+    yield
+    ray.shutdown()

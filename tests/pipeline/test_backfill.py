@@ -1,0 +1,160 @@
+"""Backfills against a real Kafka, with Spark, and with the live application that goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ApplicationStateError, MissingTopicError, StreamsError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.admin import ConfluentAdmin
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+from penstock.pipeline.backfill import BackfillReport, backfill
+from penstock.topology.internal_topics import ensure_topics
+from tests.cluster.conftest import LONG, WordCount, eventually
+from tests.pipeline.topologies import failing
+
+MakeName = Callable[[str], str]
+FIRST = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 50
+SECOND = ["the fox is quick", "and the dog sleeps", "over and out"] * 50
+
+
+@pytest.fixture
+def word_count(broker: str, topic_name: MakeName, tmp_path: Path) -> WordCount:
+    return WordCount(broker, topic_name("wc"), tmp_path)
+
+
+def run(it: WordCount) -> BackfillReport:
+    app = it.app()
+    return backfill(app.topology, app.config, "local[2]")
+
+
+def changelog(it: WordCount) -> dict[str, int]:
+    """What an application that starts now would restore."""
+    partitions = [TopicPartition(f"{it.application_id}-counts-changelog", number) for number in range(2)]
+    consumer = it.clients.consumer()
+    ends = {p: end for p, end in consumer.fetch_end_offsets(partitions).items() if end}
+    consumer.assign(dict.fromkeys(ends, BEGINNING))
+    found: dict[str, int] = {}
+    while any(consumer.position(p) < end for p, end in ends.items()):
+        for batch in consumer.poll(1000, 0.1):
+            for key, value in zip(batch.keys, batch.values, strict=True):
+                assert key is not None
+                assert value is not None
+                found[key.decode()] = LONG.deserialize(value)
+    consumer.close()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_spark", "ray_cluster")
+def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -> None:
+    word_count.send(FIRST)
+    report = run(word_count)
+    assert report.read == {word_count.lines: len(FIRST)}
+    assert report.stages == 2
+    assert report.changelog_rows == {f"{word_count.application_id}-counts-changelog": len(word_count.sent)}
+    assert word_count.complete()
+    word_count.send(SECOND)
+    app = word_count.app()
+    app.start()
+    app.wait_until_running()
+    eventually(word_count.complete, "all counts written", 120)
+    assert dict(app.store("counts").all()) == dict(word_count.sent)
+    assert app.close()
+    # And the other way round: history goes on where the application stopped.
+    word_count.send(FIRST)
+    assert run(word_count).read == {word_count.lines: len(FIRST)}
+    assert word_count.complete()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_spark")
+def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_and_counts_nothing_twice(
+    word_count: WordCount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: ConfluentAdmin, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        if group == word_count.application_id:
+            raise StreamsError("the power is gone")
+        commit(self, group, offsets)
+
+    commit = ConfluentAdmin.commit
+    for lines in (FIRST, SECOND):
+        word_count.send(lines)
+        with monkeypatch.context() as patched:
+            patched.setattr(ConfluentAdmin, "commit", fail)
+            with pytest.raises(StreamsError, match="power"):
+                run(word_count)
+        assert run(word_count).read == {word_count.lines: len(lines)}
+        assert changelog(word_count) == dict(word_count.sent)
+        assert word_count.complete()
+    again = run(word_count)
+    assert (again.read, again.written, again.changelog_rows) == (Counter(), {}, {})
+
+
+def test_a_running_application_is_left_alone(word_count: WordCount) -> None:
+    member = word_count.clients.group_member("coordinator")
+    member.subscribe([word_count.lines], lambda assigned: None)
+
+    def joined() -> bool:
+        member.poll(0.1)
+        return word_count.admin.group_members(word_count.application_id) == 1
+
+    eventually(joined, "the member has joined")
+    with pytest.raises(ApplicationStateError, match=r"is running \(its group has 1 member\): stop it"):
+        run(word_count)
+    member.close()
+
+
+def test_records_that_wait_in_a_repartition_topic_are_not_passed_over(word_count: WordCount) -> None:
+    app = word_count.app()
+    ensure_topics(app.topology, app.config, word_count.admin)
+    written(word_count, f"{word_count.application_id}-counts-repartition")
+    with pytest.raises(ApplicationStateError, match="1 records that the application has not processed yet"):
+        run(word_count)
+
+
+def test_state_without_offsets_is_not_taken_for_anything(word_count: WordCount) -> None:
+    app = word_count.app()
+    ensure_topics(app.topology, app.config, word_count.admin)
+    written(word_count, f"{word_count.application_id}-counts-changelog")
+    with pytest.raises(ApplicationStateError, match=r"holds rows, but application .* has committed no offset"):
+        run(word_count)
+
+
+def written(it: WordCount, topic: str) -> None:
+    producer = it.clients.producer()
+    producer.send(topic, b"the", LONG.serialize(1), 1, partition=0)
+    assert producer.flush(30)
+    producer.close()
+
+
+def test_a_missing_topic_is_named(word_count: WordCount) -> None:
+    word_count.admin.delete_topics([word_count.lines])
+    with pytest.raises(MissingTopicError, match=word_count.lines):
+        run(word_count)
+
+
+@pytest.mark.usefixtures("shared_spark")
+def test_an_error_of_a_user_function_names_operator_and_record(broker: str, topic_name: MakeName) -> None:
+    config = StreamsConfig.of({"application.id": topic_name("app"), "bootstrap.servers": broker})
+    clients = ConfluentClients.of(config)
+    lines, out = topic_name("lines"), topic_name("out")
+    clients.admin().create_topics([NewTopic(lines, 2), NewTopic(out, 1)])
+    producer = clients.producer()
+    for line in (b"good", b"bad", b"good"):
+        producer.send(lines, None, line, 1, partition=1)
+    assert producer.flush(30)
+    with pytest.raises(StreamsError) as raised:
+        backfill(failing(lines, out), config)
+    said = str(raised.value)
+    assert "ProcessingError: ValueError: this line is bad" in said
+    assert f"operator refuses-bad; topic {lines}, partition 1, offset 1" in said
+    assert "_refuse_bad" in str(raised.value.__cause__)
+    assert clients.admin().committed(config.application_id) == {}

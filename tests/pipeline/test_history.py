@@ -1,0 +1,71 @@
+"""The order in which Spark hands rows to tasks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.history import in_task_order, shuffled
+from penstock.pipeline.rows import INPUT_SCHEMA, OUTPUT_SCHEMA, REPARTITION, RESTORE, SINK
+from tests.pipeline.test_task_host import host, on_the_driver, out_of_order, restore
+from tests.pipeline.topologies import priced_orders
+
+Row = tuple[Any, ...]
+
+
+def test_a_stream_joined_with_a_table_gives_on_spark_what_it_gives_on_the_driver(spark: SparkSession) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    topology, tasks = priced_orders(), 3
+    orders = [row for task in range(tasks) for row in out_of_order(rng, "orders", task, 200, 0)]
+    prices = [row for task in range(tasks) for row in out_of_order(rng, "prices", task, 100, 1)]
+    frames = [
+        spark.createDataFrame(rng.sample(rows, len(rows)), INPUT_SCHEMA).repartition(4) for rows in (orders, prices)
+    ]
+    results = in_task_order(spark, frames, tasks).mapInArrow(host(topology).run, OUTPUT_SCHEMA).collect()
+    for task in range(tasks):
+        sinks = sorted(
+            (row for row in results if row["kind"] == SINK and row["task"] == task), key=lambda r: r["sequence"]
+        )
+        joined = [(bytes(row["key"]), bytes(row["value"]), row["timestamp"]) for row in sinks]
+        assert joined == on_the_driver(topology, [row for row in orders + prices if row[0] == task], task)
+
+
+def test_rows_of_a_shuffle_keep_each_writers_order_and_are_merged_by_event_time(spark: SparkSession) -> None:
+    times = {0: [10, 50, 20, 60], 1: [5, 15, 55, 12]}
+    rows: list[Row] = [
+        (REPARTITION, writer, "shuffle", 0, place, b"%d" % writer, b"%d" % place, time, None)
+        for writer, own in times.items()
+        for place, time in enumerate(own)
+    ]
+    other: list[Row] = [
+        (SINK, 0, "out", 0, 9, b"x", b"x", 1, None),
+        (REPARTITION, 0, "other", 0, 9, b"x", b"x", 1, None),
+    ]
+    results = spark.createDataFrame(rows + other, OUTPUT_SCHEMA)
+    ordered = in_task_order(spark, [shuffled(results, 0, ["shuffle"])], 1).collect()
+    assert [(int(row["key"]), int(row["value"])) for row in ordered] == [
+        (1, 0), (0, 0), (1, 1), (0, 1), (0, 2), (1, 2), (1, 3), (0, 3),
+    ]  # fmt: skip
+
+
+def test_every_task_has_a_spark_partition_of_its_own(spark: SparkSession) -> None:
+    rows = [row for task in range(7) for row in out_of_order(random.Random(0), "orders", task, 3, 0)]
+    ordered = in_task_order(spark, [spark.createDataFrame(rows, INPUT_SCHEMA)], 7)
+    parts = ordered.rdd.glom().collect()
+    assert sorted(len({row["task"] for row in part}) for part in parts) == [1] * 7
+
+
+def test_stores_are_restored_by_offset_before_the_first_record_with_abandoned_rows_last(
+    spark: SparkSession,
+) -> None:
+    state = [restore(0, "s", offset, "k", b"v", timestamp) for offset, timestamp in ((0, 900), (1, 100), (2, 500))]
+    abandoned = [restore(0, "s", offset, "k", b"v", 1, abandoned=1) for offset in (3, 4)]
+    records = out_of_order(random.Random(0), "orders", 0, 5, 0)
+    frames = [spark.createDataFrame(rows, INPUT_SCHEMA) for rows in (records, abandoned, state)]
+    ordered = in_task_order(spark, frames, 1).collect()
+    assert [row["sequence"] for row in ordered if row["phase"] == RESTORE] == [0, 1, 2, 3, 4]
+    assert [row["phase"] for row in ordered] == sorted(row["phase"] for row in ordered)

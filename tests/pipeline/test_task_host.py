@@ -1,0 +1,185 @@
+"""The executor's side, without Spark: Arrow batches in, Arrow batches out."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.pipeline.collector import SparkCollector, TopicCounts
+from penstock.pipeline.rows import (
+    CHANGELOG,
+    INPUT_ARROW,
+    OFFSET,
+    OUTPUT_ARROW,
+    PROCESS,
+    READ,
+    RESTORE,
+    SINK,
+)
+from penstock.pipeline.task_host import TaskHost
+from penstock.state.stores import open_task_stores
+from penstock.tasks.task import Task
+from penstock.topology.graph import Topology
+from tests.pipeline.topologies import exploded, latest_words, priced_orders
+
+CONFIG = StreamsConfig.of({"application.id": "app"})
+Row = tuple[Any, ...]
+
+
+def host(topology: Topology, **partitions: int) -> TaskHost:
+    changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
+    counts = TopicCounts(partitions, frozenset(), changelogs)
+    return TaskHost(topology.subtopologies[0], CONFIG, counts, {})
+
+
+def process(task: int, topic: str, offset: int, key: str, value: str | None, timestamp: int) -> Row:
+    return (task, PROCESS, topic, 0, offset, key.encode(), value and value.encode(), timestamp, None)
+
+
+def restore(task: int, store: str, offset: int, key: str, row: bytes | None, timestamp: int, abandoned: int = 0) -> Row:
+    return (task, RESTORE, store, abandoned, offset, key.encode(), row, timestamp, None)
+
+
+def batches(rows: list[Row], size: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(rows), size):
+        columns = zip(*rows[start : start + size], strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, INPUT_ARROW, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=INPUT_ARROW)
+
+
+def output(results: Iterable[pa.RecordBatch]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for batch in results:
+        assert batch.schema == OUTPUT_ARROW
+        for row in batch.to_pylist():
+            rows[row["kind"]].append(row)
+    return rows
+
+
+def out_of_order(rng: random.Random, topic: str, task: int, count: int, parity: int) -> list[Row]:
+    """Records whose times wander back and forth; those of two topics never coincide."""
+    time, rows = 0, []
+    for offset in range(count):
+        time += rng.randrange(6)
+        timestamp = max(0, time - rng.choice([0, 0, 0, 5, 20])) * 2 + parity
+        rows.append(process(task, topic, offset, f"k{rng.randrange(4)}", f"{topic}{task}-{offset}", timestamp))
+    return rows
+
+
+def in_task_order(rows: list[Row]) -> list[Row]:
+    """By running maximum within each partition, worked out anew here."""
+    latest: dict[str, int] = {}
+    timed = []
+    for row in rows:
+        latest[row[2]] = max(latest.get(row[2], -1), row[7])
+        timed.append((latest[row[2]], row[2], row[4], row))
+    return [row for *_, row in sorted(timed, key=lambda entry: entry[:3])]
+
+
+def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[bytes, bytes, int]]:
+    """What the task itself makes of the same records, all of them there from the start."""
+    collector = SparkCollector(TaskId(0, task), host(topology).topics)
+    sub = topology.subtopologies[0]
+    driver = Task(TaskId(0, task), [sub], CONFIG, open_task_stores(None, sub.stores), collector)
+    for topic in sorted({row[2] for row in rows}):
+        own = [row for row in rows if row[2] == topic]
+        _, _, _, _, offsets, keys, values, timestamps, _ = map(list, zip(*own, strict=True))
+        driver.add(RecordBatch(TopicPartition(topic, task), keys, values, timestamps, offsets))
+    config_waits_for_nothing = 1 << 40
+    for topic in driver.source_topics:
+        driver.set_caught_up(TopicPartition(topic, task), True)
+    driver.init(0)
+    while driver.process(100, config_waits_for_nothing):
+        pass
+    for _ in driver.prepare_commit():
+        pass
+    return [(row["key"], row["value"], row["timestamp"]) for row in collector.drain().to_pylist()]
+
+
+def test_a_join_merged_by_time_gives_what_the_task_gives_on_the_driver() -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    topology = priced_orders()
+    tasks = {
+        task: out_of_order(rng, "orders", task, 300, 0) + out_of_order(rng, "prices", task, 150, 1) for task in (0, 1)
+    }
+    rows = [row for task in tasks for row in in_task_order(tasks[task])]
+    for size in (1, 7, 1000):
+        results = output(host(topology).run(batches(rows, size)))
+        for task, own in tasks.items():
+            joined = [(r["key"], r["value"], r["timestamp"]) for r in results[SINK] if r["task"] == task]
+            assert joined == on_the_driver(topology, own, task)
+
+
+def test_a_task_reports_what_it_read_and_what_to_commit() -> None:
+    rows = [process(1, "lines", offset, "k", "v", offset * 10) for offset in (3, 5, 9)]
+    results = output(host(latest_words()).run(batches(rows, 2)))
+    assert [(row["topic"], row["partition"], row["sequence"]) for row in results[OFFSET]] == [("lines", 1, 10)]
+    assert [(row["topic"], row["partition"], row["sequence"]) for row in results[READ]] == [("lines", 1, 3)]
+
+
+def test_state_goes_on_from_what_was_committed_and_ends_as_one_row_per_key() -> None:
+    rows = [
+        restore(0, "latest", 0, "kept", b"old", 5),
+        restore(0, "latest", 1, "changed", b"old", 5),
+        restore(0, "latest", 2, "gone", b"old", 5),
+        process(0, "lines", 0, "changed", "newer", 10),
+        process(0, "lines", 1, "changed", "newest", 20),
+        process(0, "lines", 2, "gone", "", 30),
+        process(0, "lines", 3, "new", "first", 40),
+    ]
+    results = output(host(latest_words()).run(batches(rows, 3)))
+    written = {row["key"]: (row["value"], row["timestamp"], row["partition"]) for row in results[CHANGELOG]}
+    assert written == {b"changed": (b"newest", 20, 0), b"gone": (None, 30, 0), b"new": (b"first", 40, 0)}
+    assert len(results[CHANGELOG]) == 3
+
+
+def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it() -> None:
+    rows = [
+        restore(0, "latest", 0, "kept", b"true", 5),
+        restore(0, "latest", 1, "kept", b"abandoned", 7, abandoned=1),
+        restore(0, "latest", 2, "never-was", b"abandoned", 7, abandoned=1),
+        restore(0, "latest", 3, "changed", b"abandoned", 7, abandoned=1),
+        process(0, "lines", 0, "changed", "true", 10),
+    ]
+    results = output(host(latest_words()).run(batches(rows, 10)))
+    written = {row["key"]: (row["value"], row["timestamp"]) for row in results[CHANGELOG]}
+    assert written == {b"kept": (b"true", 5), b"never-was": (None, 0), b"changed": (b"true", 10)}
+
+
+def test_partition_times_go_on_from_what_was_committed() -> None:
+    topology = latest_words()
+    first = output(host(topology).run(batches([process(0, "lines", 0, "k", "v", 500)], 1)))[OFFSET][0]
+    committed = {TopicPartition("lines", 0): CommittedOffset(first["sequence"], first["value"].decode())}
+    late = [process(0, "lines", 1, "k", "v", 100)]
+    plain = host(topology)
+    again = output(TaskHost(plain.subtopology, CONFIG, plain.topics, committed).run(batches(late, 1)))[OFFSET][0]
+    assert again["value"] == first["value"]
+
+
+def test_results_leave_in_batches_while_records_come_in() -> None:
+    consumed = 0
+
+    def counted(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal consumed
+        for batch in given:
+            consumed += 1
+            yield batch
+
+    rows = [process(0, "lines", offset, "k", "v", offset) for offset in range(5000)]
+    results = host(exploded(10)).run(counted(batches(rows, 1000)))
+    first = next(results)
+    assert consumed == 1
+    total = len(first)
+    for batch in results:
+        assert len(batch) <= 20_000
+        total += sum(kind == SINK for kind in batch.column("kind").to_pylist())
+    assert total == 50_000

@@ -1,0 +1,48 @@
+"""Topologies of the tests, in a module of their own: Spark's workers import it."""
+
+from __future__ import annotations
+
+import penstock as ps
+
+STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
+
+
+def priced_orders() -> ps.Topology:
+    """Orders joined with the price that held at their time."""
+    builder = ps.StreamsBuilder()
+    prices = builder.table("prices", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("prices-store"))
+    orders = builder.stream("orders", ps.Consumed.with_(STRING, STRING))
+    orders.left_join(prices, lambda order, price: f"{order}@{price}").to("priced", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def latest_words() -> ps.Topology:
+    """The latest line of each key, in a store with a changelog; an empty line deletes."""
+    builder = ps.StreamsBuilder()
+    lines = builder.stream("lines", ps.Consumed.with_(STRING, STRING))
+    lines.group_by_key(ps.Grouped.with_(STRING, STRING)).aggregate(
+        str, lambda _, line, before: line or None, ps.Materialized.as_("latest").with_value_serde(STRING)
+    )
+    return builder.build()
+
+
+def exploded(times: int) -> ps.Topology:
+    """Each line ``times`` times."""
+    builder = ps.StreamsBuilder()
+    lines = builder.stream("lines", ps.Consumed.with_(STRING, STRING))
+    lines.flat_map_values(lambda line: [line] * times).to("many", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def failing(lines: str, out: str) -> ps.Topology:
+    """Raises at the line ``bad``."""
+    builder = ps.StreamsBuilder()
+    read = builder.stream(lines, ps.Consumed.with_(STRING, STRING))
+    read.map_values(_refuse_bad, named=ps.Named.as_("refuses-bad")).to(out, ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def _refuse_bad(line: str) -> str:
+    if line == "bad":
+        raise ValueError("this line is bad")
+    return line
