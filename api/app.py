@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
+from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import request_response
 
 from penstock.api import metrics, problems, schemas
 from penstock.api.encoding import to_json
@@ -151,15 +155,33 @@ def _application(app: FastAPI, queries: ReadSide) -> None:
         return _json({"stores": [{field: getattr(known[name], field) for field in fields} for name in sorted(known)]})
 
 
+class _EntryRoute(APIRoute):
+    """Documented by FastAPI, run by Starlette: solving and validating parameters would double the cost of a look-up."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+
+        async def run(request: Request) -> Response:
+            answer: Response = await endpoint(**request.path_params, isolation=_isolation(request))
+            return answer
+
+        self.app = request_response(run)
+
+
+def _isolation(request: Request) -> Isolation:
+    given = request.query_params.get("isolation", Isolation.LATEST)
+    try:
+        return Isolation(given)
+    except ValueError:
+        allowed = " or ".join(repr(each.value) for each in Isolation)
+        found = [{"where": "query/isolation", "what": f"Input should be {allowed}"}]
+        detail = f"query/isolation: Input should be {allowed}"
+        raise ProblemError(422, "invalid-request", "The request is not valid", detail, errors=found) from None
+
+
 def _stores(app: FastAPI, queries: ReadSide) -> None:
     responses = documented({400: "Bad key or cursor", 404: _UNKNOWN_STORE, 422: "Invalid request", 503: _NOT_READY})
 
-    @app.get(
-        STORE + "/keys/{key:path}",
-        tags=["stores"],
-        response_model=schemas.EntryBody,
-        responses={**responses, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
-    )
     async def entry(app: _App, store: _Store, key: _Key, isolation: _Isolation = Isolation.LATEST) -> Response:
         """One entry."""
         _check(queries, app)
@@ -173,6 +195,15 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
         if found is None:
             raise ProblemError(404, "absent-key", "The key is absent", f"store {store!r} has no entry for key {key!r}")
         return _json({"key": found.key, "value": found.value, "timestamp": found.timestamp})
+
+    app.router.add_api_route(
+        STORE + "/keys/{key:path}",
+        entry,
+        tags=["stores"],
+        response_model=schemas.EntryBody,
+        responses={**responses, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
+        route_class_override=_EntryRoute,
+    )
 
     @app.get(STORE + "/range", tags=["stores"], response_model=schemas.EntriesBody, responses=responses)
     async def entries(

@@ -110,6 +110,12 @@ def test_an_invalid_option_is_named(client: httpx.Client, query: str) -> None:
     assert document["errors"][0]["where"] == f"query/{query.partition('=')[0]}"
 
 
+def test_a_look_up_names_an_invalid_option_in_the_same_form(client: httpx.Client) -> None:
+    document = problem(client, f"{STORE}/keys/a?isolation=dirty", 422, "invalid-request")
+    by_fastapi = problem(client, f"{STORE}/range?isolation=dirty", 422, "invalid-request")
+    assert (document["detail"], document["errors"]) == (by_fastapi["detail"], by_fastapi["errors"])
+
+
 def test_a_cursor_that_no_page_gave_is_refused(client: httpx.Client) -> None:
     problem(client, f"{STORE}/range?cursor=zz", 400, "invalid-cursor")
 
