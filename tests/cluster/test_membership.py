@@ -1,0 +1,114 @@
+"""The seat in the group: commits wait for it, errors that pass lead to another try, others end it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.cluster.membership import Membership
+from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import CommittedOffset
+
+HERE = TopicPartition("lines", 0)
+
+
+class FakeMember:
+    """Polls give what the test has put into ``script``: an assignment, or an error to raise."""
+
+    def __init__(self, script: queue.Queue[frozenset[TopicPartition] | StreamsError]) -> None:
+        self._script = script
+        self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
+        self.refusal: StreamsError | None = None
+        self.closed = threading.Event()
+
+    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+        self._on_assigned = on_assigned
+
+    def poll(self, timeout_s: float) -> None:
+        try:
+            happens = self._script.get(timeout=timeout_s or 0.001)
+        except queue.Empty:
+            return
+        if isinstance(happens, StreamsError):
+            raise happens
+        self._on_assigned(happens)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.commits.append(offsets)
+
+    def group_metadata(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Seat:
+    def __init__(self) -> None:
+        self.script: queue.Queue[frozenset[TopicPartition] | StreamsError] = queue.Queue()
+        self.members: list[FakeMember] = []
+        self.assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
+        self.failed: queue.Queue[StreamsError] = queue.Queue()
+        self.membership = Membership(self._member, ["lines"], self.assigned.put, self.failed.put)
+
+    def _member(self) -> FakeMember:
+        self.members.append(FakeMember(self.script))
+        return self.members[-1]
+
+
+@contextmanager
+def taken() -> Iterator[Seat]:
+    seat = Seat()
+    try:
+        yield seat
+    finally:
+        seat.membership.close()
+        assert all(member.closed.is_set() for member in seat.members)
+
+
+def test_a_commit_waits_until_the_seat_is_taken() -> None:
+    with taken() as seat:
+        done = seat.membership.commit({HERE: CommittedOffset(5)})
+        assert not done.done()
+        seat.script.put(frozenset({HERE}))
+        done.result(10)
+        assert seat.assigned.get(timeout=10) == {HERE}
+        assert seat.members[0].commits == [{HERE: CommittedOffset(5)}]
+
+
+def test_a_refused_commit_is_told_and_the_seat_kept() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.members[0].refusal = StreamsError("generation has passed")
+        with pytest.raises(StreamsError, match="generation"):
+            seat.membership.commit({}).result(10)
+        seat.members[0].refusal = None
+        seat.membership.commit({}).result(10)
+        assert len(seat.members) == 1
+
+
+def test_an_error_that_passes_leads_to_a_new_member() -> None:
+    with taken() as seat:
+        seat.script.put(StreamsError("lost"))
+        seat.script.put(frozenset({HERE}))
+        assert seat.assigned.get(timeout=10) == {HERE}
+        assert len(seat.members) == 2
+        assert seat.members[0].closed.is_set()
+
+
+def test_a_seat_taken_by_another_ends_it_and_what_waits_is_refused() -> None:
+    with taken() as seat:
+        waiting = seat.membership.commit({})
+        seat.script.put(ApplicationStateError("fenced"))
+        assert str(seat.failed.get(timeout=10)) == "fenced"
+        for commit in (waiting, seat.membership.commit({})):
+            with pytest.raises(StreamsError, match="given up its seat"):
+                commit.result(10)

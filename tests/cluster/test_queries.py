@@ -1,0 +1,250 @@
+"""The read side: routing, batching, refreshing, paging; actors are stand-ins, no Ray runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from ray import cloudpickle
+from ray.exceptions import ActorDiedError
+
+from penstock.actors.messages import (
+    ApplicationMetadata,
+    ApplicationSpec,
+    ApplicationState,
+    ApplicationStatus,
+    QueryFailure,
+    QueryKind,
+    StoreAnswer,
+    StoreMetadata,
+    StoreQuery,
+)
+from penstock.cluster.queries import StateQueries
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import (
+    ApplicationStateError,
+    SerializationError,
+    StateStoreError,
+    TaskNotReadyError,
+    UnknownStateStoreError,
+)
+from penstock.common.ids import TaskId
+from penstock.common.murmur2 import partition_for
+from penstock.common.serdes import Serdes
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.topology.graph import Subtopology, Topology
+
+PARTITIONS = 3
+STORE = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE, Serdes.string(), Serdes.long())
+SPEC = ApplicationSpec(Topology((Subtopology(1, (), (STORE,)),)), StreamsConfig.of({"application.id": "app"}))
+WORDS = [f"word-{number:02}" for number in range(25)]
+
+
+class Method:
+    """Looks like a method of a Ray actor."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def remote(self, *arguments: Any) -> Method:
+        self._arguments = arguments
+        return self
+
+    def future(self) -> Future[Any]:
+        result: Future[Any] = Future()
+        try:
+            answer = self._function(*self._arguments)
+        except Exception as error:
+            result.set_exception(error)
+        else:
+            # Not at once: what is asked in between has to wait.
+            asyncio.get_running_loop().call_later(0.01, result.set_result, answer)
+        return result
+
+
+class FakeActor:
+    def __init__(self, *tasks: TaskId) -> None:
+        self.tasks = set(tasks)
+        self.calls: list[Sequence[StoreQuery]] = []
+        self.failure: QueryFailure | None = None
+        self.dead = False
+
+    @property
+    def query(self) -> Method:
+        return Method(self._query)
+
+    def _query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
+        if self.dead:
+            raise ActorDiedError
+        self.calls.append(queries)
+        return [self._answer(query) for query in queries]
+
+    def _answer(self, query: StoreQuery) -> StoreAnswer:
+        if query.task_id not in self.tasks:
+            return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
+        if self.failure is not None:
+            return StoreAnswer(failure=self.failure, detail="no good")
+        mine = sorted(w.encode() for w in WORDS if partition_for(w.encode(), PARTITIONS) == query.task_id.partition)
+        if query.kind is QueryKind.COUNT:
+            return StoreAnswer(count=len(mine))
+        if query.kind is QueryKind.KEY:
+            return StoreAnswer(rows=tuple((key, len(key), 7) for key in mine if key == query.key))
+        low, high = query.from_key or b"", query.to_key or b"\xff"
+        return StoreAnswer(rows=tuple((key, len(key), 7) for key in mine if low <= key <= high)[: query.limit])
+
+
+class FakeCoordinator:
+    def __init__(self) -> None:
+        self.tasks = [TaskId(1, partition) for partition in range(PARTITIONS)]
+        self.actors = {"a": FakeActor(*self.tasks[:2]), "b": FakeActor(*self.tasks[2:])}
+        self.placement = {self.tasks[0]: "a", self.tasks[1]: "a", self.tasks[2]: "b"}
+        self.asked = 0
+        self.state = ApplicationState.RUNNING
+
+    @property
+    def metadata(self) -> Method:
+        return Method(self._metadata)
+
+    def _metadata(self) -> ApplicationMetadata:
+        self.asked += 1
+        if self.state is ApplicationState.CREATED:
+            return ApplicationMetadata("app", 0, {}, {}, {})
+        stores = {"counts": StoreMetadata("counts", STORE.kind.value, 1, PARTITIONS)}
+        return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
+
+    @property
+    def spec(self) -> Method:
+        return Method(lambda: cloudpickle.dumps(SPEC))  # type: ignore[no-untyped-call]  # untyped in Ray
+
+    @property
+    def status(self) -> Method:
+        return Method(lambda: ApplicationStatus("app", self.state, 1, (), {}))
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
+    fake = FakeCoordinator()
+    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", lambda *_: fake)
+    return fake
+
+
+def ask(question: Callable[[StateQueries], Any]) -> Any:
+    async def run() -> Any:
+        return await question(StateQueries("app"))
+
+    return asyncio.run(run())
+
+
+def test_every_key_is_found_where_murmur2_puts_it(coordinator: FakeCoordinator) -> None:
+    async def all_words(queries: StateQueries) -> list[Any]:
+        return [await queries.get("counts", word) for word in WORDS]
+
+    entries = ask(all_words)
+    assert [(entry.key, entry.value, entry.timestamp) for entry in entries] == [(word, 7, 7) for word in WORDS]
+    assert ask(lambda queries: queries.get("counts", "absent")) is None
+
+
+def test_lookups_that_wait_for_the_same_actor_travel_in_one_call(coordinator: FakeCoordinator) -> None:
+    async def together(queries: StateQueries) -> None:
+        await queries.get("counts", WORDS[0])
+        for actor in coordinator.actors.values():
+            actor.calls.clear()
+        await asyncio.gather(*(queries.get("counts", word) for word in WORDS * 20))
+
+    ask(together)
+    for actor in coordinator.actors.values():
+        # The first goes alone or with those of the same moment, all the others go with the second.
+        assert len(actor.calls) <= 2
+    assert sum(len(call) for actor in coordinator.actors.values() for call in actor.calls) == len(WORDS) * 20
+
+
+def test_a_moved_task_is_found_again_with_one_question_to_the_coordinator(coordinator: FakeCoordinator) -> None:
+    async def move_between(queries: StateQueries) -> None:
+        await queries.approximate_num_entries("counts")
+        coordinator.actors["c"] = FakeActor(*coordinator.tasks)
+        coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
+        coordinator.actors["a"].tasks.clear()
+        coordinator.actors["b"].dead = True
+        before = coordinator.asked
+        assert await queries.approximate_num_entries("counts") == len(WORDS)
+        assert coordinator.asked <= before + 2
+        assert (await queries.get("counts", WORDS[3])) is not None
+
+    ask(move_between)
+
+
+def test_a_task_that_is_nowhere_or_restores_is_not_ready(coordinator: FakeCoordinator) -> None:
+    coordinator.actors["a"].failure = QueryFailure.NOT_ACTIVE
+    with pytest.raises(TaskNotReadyError, match="restores its state"):
+        ask(lambda queries: queries.approximate_num_entries("counts"))
+    coordinator.placement.clear()
+    with pytest.raises(TaskNotReadyError, match="moves between actors"):
+        ask(lambda queries: queries.get("counts", "x"))
+
+
+def test_a_store_that_cannot_be_read_says_why(coordinator: FakeCoordinator) -> None:
+    coordinator.actors["b"].failure = QueryFailure.STORE_EXCEPTION
+    with pytest.raises(StateStoreError, match="no good"):
+        ask(lambda queries: queries.approximate_num_entries("counts"))
+
+
+def test_an_unknown_store_names_the_known_ones_unless_the_application_still_starts(
+    coordinator: FakeCoordinator,
+) -> None:
+    with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
+        ask(lambda queries: queries.get("count", "x"))
+    coordinator.state = ApplicationState.CREATED
+    with pytest.raises(TaskNotReadyError, match="is starting"):
+        ask(lambda queries: queries.get("counts", "x"))
+
+
+def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", missing)
+    with pytest.raises(ApplicationStateError, match="'app' does not run"):
+        ask(lambda queries: queries.status())
+
+
+def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoordinator) -> None:
+    with pytest.raises(SerializationError, match="store 'counts': the key serde string refuses 7"):
+        ask(lambda queries: queries.get("counts", 7))
+
+
+@pytest.mark.parametrize("limit", [1, 4, 5, 24, 25, 100])
+def test_pages_of_a_range_give_every_row_once_in_the_order_of_keys(coordinator: FakeCoordinator, limit: int) -> None:
+    async def pages(queries: StateQueries) -> list[str]:
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await queries.range("counts", "word-03", None, limit, cursor)
+            assert 0 < len(page.entries) <= limit
+            found += [entry.key for entry in page.entries]
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    assert ask(pages) == WORDS[3:]
+    asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
+    assert {query.limit for query in asked} == {limit + 1}
+
+
+def test_a_range_includes_both_ends_and_refuses_a_foreign_cursor(coordinator: FakeCoordinator) -> None:
+    page = ask(lambda queries: queries.range("counts", "word-03", "word-05", 10))
+    assert [entry.key for entry in page.entries] == WORDS[3:6]
+    with pytest.raises(ValueError, match="not a cursor"):
+        ask(lambda queries: queries.range("counts", None, None, 10, "ü?"))
+
+
+def test_the_coordinator_is_asked_once_while_nothing_moves(coordinator: FakeCoordinator) -> None:
+    async def twice(queries: StateQueries) -> None:
+        await queries.get("counts", "a")
+        before = coordinator.asked
+        await queries.get("counts", "b")
+        assert coordinator.asked == before
+
+    ask(twice)
