@@ -29,6 +29,7 @@ _PRODUCER: Mapping[str, Any] = {
     "linger.ms": 20,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": 1_000_000,
+    "topic.metadata.propagation.max.ms": 10_000,  # after so long a topic that is not there is an error
     "partitioner": "murmur2_random",  # as the Java client; librdkafka's own default puts keys elsewhere
 }
 _MEMBER: Mapping[str, Any] = {

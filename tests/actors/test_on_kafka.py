@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -150,7 +151,7 @@ def test_idle_queries_are_answered_at_once(broker: str, topic_name: Callable[[st
 def local_ray() -> Iterator[Any]:
     import ray
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield ray
     ray.shutdown()
 
@@ -184,7 +185,8 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
 
     ray = local_ray
     coordinator = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
-    actor = ray.remote(StreamActor).options(num_cpus=1).remote("stream/1", cloudpickle.dumps(app.spec))
+    pickled = cloudpickle.dumps(app.spec)  # type: ignore[no-untyped-call]  # untyped in Ray
+    actor = ray.remote(StreamActor).options(num_cpus=1).remote("stream/1", pickled)
     ray.get(actor.start.remote(coordinator), timeout=60)
     waiting = actor.wait.remote()
     ray.get(actor.assign.remote(1, [TASK]), timeout=60)
