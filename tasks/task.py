@@ -130,7 +130,8 @@ class Task:
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """What the group has committed for the source partitions: partition times and stream time go on from there."""
         for partition, offset in committed.items():
-            if queue := self._group.queues.get(partition):
+            queue = self._group.queues.get(partition)
+            if queue is not None:  # an empty queue is false
                 queue.processed_offset = offset.offset - 1
                 queue.partition_time = decode_partition_time(offset.metadata)
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)

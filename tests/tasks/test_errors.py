@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -385,7 +385,7 @@ def LOG_AND_FAIL(error: RecordError) -> Any:  # noqa: N802 - stands for the hand
 
 
 class TestUndecodableRecords:
-    ROWS = [("k", 1, 1), ("k", 2, 2), ("k", b"short", 3), ("k", 4, 4)]
+    ROWS: ClassVar = [("k", 1, 1), ("k", 2, 2), ("k", b"short", 3), ("k", 4, 4)]
 
     @staticmethod
     def bench(**config: Any) -> Bench:

@@ -1,0 +1,178 @@
+"""Which keys and values travel as bytes, told by the calls that their serdes get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.common.serdes import Serde, Serdes
+from penstock.topology.kstream import KStream
+from penstock.topology.materialized import Materialized
+from penstock.topology.options import Consumed, Grouped, Joined, Produced
+from penstock.topology.processor import Processor
+from penstock.topology.streams_builder import StreamsBuilder
+from tests.tasks.bench import STRINGS, Bench, counting_serde, number, values
+
+LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does not promise to be lossless
+
+
+class Decodes:
+    """Which sides of the records of topic "in" a topology decodes."""
+
+    def __init__(self, inner: Serde[Any] | None = None) -> None:
+        self.key, self.key_calls = counting_serde(inner or Serdes.string())
+        self.value, self.value_calls = counting_serde(inner or Serdes.string())
+        self.builder = StreamsBuilder()
+        self.stream: KStream[Any, Any] = self.builder.stream("in", Consumed.with_(self.key, self.value))
+
+    def feed(self, *rows: tuple[Any, ...]) -> Bench:
+        self.bench = Bench(self.builder, {"default.key.serde": self.key, "default.value.serde": self.value})
+        self.bench.add("in", *(rows or (("k", "v", 1),)))
+        self.bench.run()
+        self.bench.commit()
+        return self.bench
+
+    @property
+    def decoded(self) -> str:
+        self.feed()
+        sides = {"key": self.key_calls, "value": self.value_calls}
+        return " ".join(side for side, calls in sides.items() if any(call.startswith("deserialize") for call in calls))
+
+    def produced(self) -> Produced[Any, Any]:
+        return Produced.with_(self.key, self.value)
+
+
+def case(build: Callable[[Decodes, KStream[Any, Any]], Any]) -> Callable[[Decodes, KStream[Any, Any]], Any]:
+    return build
+
+
+class Nothing(Processor[Any, Any, Any, Any]):
+    def process(self, record: Any) -> None: ...
+
+
+def copied(d: Decodes, s: KStream[Any, Any]) -> Any:
+    s.to("out", d.produced())
+
+
+CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
+    "copying": ("", copied),
+    "count": ("", lambda d, s: s.group_by_key().count()),
+    "count and sink": ("", lambda d, s: (s.group_by_key().count(), s.to("out", d.produced()))),
+    "map_values": ("value", lambda d, s: s.map_values(lambda v: v).to("out", d.produced())),
+    "map_values with key": ("key value", lambda d, s: s.map_values(lambda k, v: v).to("out", d.produced())),
+    "flat_map_values": ("value", lambda d, s: s.flat_map_values(lambda v: [v]).to("out", d.produced())),
+    "reduce": ("value", lambda d, s: s.group_by_key().reduce(lambda a, v: v)),
+    "aggregate": ("key value", lambda d, s: s.group_by_key().aggregate(str, lambda k, v, a: v)),
+    "filter": ("key value", lambda d, s: s.filter(lambda k, v: True).to("out", d.produced())),
+    "peek": ("key value", lambda d, s: s.peek(lambda k, v: None)),
+    "select_key": ("key value", lambda d, s: s.select_key(lambda k, v: v).to("out", d.produced())),
+    "process": ("key value", lambda d, s: s.process(Nothing)),
+    "table": ("value", lambda d, s: s.to_table(Materialized.as_("rows"))),
+    "repartition": ("", lambda d, s: s.repartition()),
+    "topic chosen": ("key value", lambda d, s: s.to(lambda k, v, c: "out", d.produced())),
+    "partition chosen": (
+        "key value",
+        lambda d, s: s.to("out", d.produced().with_stream_partitioner(lambda t, k, v, n: 0)),
+    ),
+    "sink with another value serde": ("value", lambda d, s: s.to("out", Produced.with_(d.key, LOSSY))),
+    "sink with another key serde": ("key", lambda d, s: s.to("out", Produced.with_(LOSSY, d.value))),
+    "count under another key serde": ("key", lambda d, s: s.group_by_key(Grouped.with_(LOSSY, d.value)).count()),
+    "count below a peek": ("key value", lambda d, s: s.peek(lambda k, v: None).group_by_key().count()),
+    "a peek beside a sink": ("key value", lambda d, s: (s.to("out", d.produced()), s.peek(lambda k, v: None))),
+    "what follows a count": ("", lambda d, s: s.group_by_key().count().to_stream().map_values(lambda n: n)),
+    "who looks at keys behind a count": ("key", lambda d, s: s.group_by_key().count().to_stream().peek(print)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_what_is_looked_at_is_decoded(name: str) -> None:
+    expected, build = CASES[name]
+    d = Decodes()
+    build(d, d.stream)
+    assert d.decoded == expected
+
+
+def test_a_serde_that_is_not_lossless_is_always_used() -> None:
+    d = Decodes(LOSSY)
+    copied(d, d.stream)
+    assert d.decoded == "key value"
+
+
+def test_an_extractor_of_the_users_sees_decoded_records() -> None:
+    seen: list[Any] = []
+
+    def extract(record: Any, own: int, time: int, metadata: Any) -> int:
+        seen.append((record.key, record.value))
+        return own
+
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS.with_timestamp_extractor(extract)).to(
+        "out", Produced.with_(Serdes.string(), Serdes.string())
+    )
+    assert values(Bench(builder).feed("in", ("k", "v", 1))) == ["v"]
+    assert seen == [("k", "v")]
+
+
+def test_bytes_that_are_copied_need_not_be_text() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS).to("out", Produced.with_(Serdes.string(), Serdes.string()))
+    (sent,) = Bench(builder).feed("in", (b"\xff", b"\xfe", 1))
+    assert (sent.key, sent.value) == (b"\xff", b"\xfe")
+
+
+def test_a_merge_of_one_that_is_looked_at_and_one_that_is_not_decodes_both() -> None:
+    seen: list[Any] = []
+    builder = StreamsBuilder()
+    looked_at, other = builder.stream("in", STRINGS), builder.stream("other", STRINGS)
+    looked_at.peek(lambda k, v: seen.append((k, v)))
+    looked_at.merge(other).to("out", Produced.with_(Serdes.string(), Serdes.string()))
+    bench = Bench(builder)
+    assert values(bench.feed("in", ("k", "v", 1)) + bench.feed("other", ("k2", "w", 2))) == ["v", "w"]
+    assert seen == [("k", "v")]
+
+
+def test_a_merge_of_topics_with_different_serdes_decodes_and_writes_one_form() -> None:
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.long()))
+    texts = builder.stream("other", Consumed.with_(Serdes.string(), Serdes.bytes()))
+    numbers.map_values(lambda n: str(n).encode()).merge(texts).to(
+        "out", Produced.with_(Serdes.string(), Serdes.bytes())
+    )
+    bench = Bench(builder)
+    assert values(bench.feed("in", ("k", 7, 1)) + bench.feed("other", ("k", "w", 2))) == ["7", "w"]
+
+
+@pytest.mark.parametrize("joiner", [lambda left, right: f"{left}{right}", lambda key, left, right: f"{left}{right}"])
+def test_a_join_finds_its_table_whether_or_not_keys_are_decoded(joiner: Any) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("table", STRINGS)
+    out: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())
+    builder.stream("in", STRINGS).join(table, joiner, Joined.with_()).to("out", out)
+    bench = Bench(builder)
+    bench.feed("table", ("k", "right", 1))
+    assert values(bench.feed("in", ("k", "left", 2), ("none", "left", 2))) == ["leftright"]
+
+
+def test_a_join_with_a_table_under_another_key_serde_compares_bytes_of_that_serde() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("table", Consumed.with_(Serdes.json(), Serdes.string()))
+    stream = builder.stream("in", STRINGS)
+    out: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())
+    stream.join(table, lambda left, right: left + right, Joined.with_()).to("out", out)
+    bench = Bench(builder)
+    bench.feed("table", ('"k"', "right", 1))
+    assert values(bench.feed("in", ("k", "left", 2))) == ["leftright"]
+
+
+def test_cached_updates_reach_children_with_the_key_as_they_expect_it() -> None:
+    seen: list[Any] = []
+    builder = StreamsBuilder()
+    counts = builder.stream("in", STRINGS).group_by_key().count()
+    counts.to_stream().peek(lambda k, v: seen.append((k, v))).to("out", Produced.with_(Serdes.string(), Serdes.long()))
+    bench = Bench(builder)
+    bench.feed("in", ("é", "v", 1))
+    sent = [each for each in bench.commit() if each.topic == "out"]
+    assert seen == [("é", 1)]
+    assert [(each.key, number(each.value)) for each in sent] == [("é".encode(), 1)]
