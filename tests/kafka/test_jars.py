@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from penstock.common.errors import LocalBrokerError
@@ -39,7 +40,7 @@ class FakeIvy:
 def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIvy:
     fake = FakeIvy()
     monkeypatch.setattr(jars, "_run_ivy", fake)
-    monkeypatch.setattr(jars.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
     return fake
 
 
@@ -114,7 +115,7 @@ def test_a_jar_that_is_not_the_pinned_one_is_refused_by_name(ivy: FakeIvy, tmp_p
 
 
 def test_a_real_library_arrives_through_ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(jars.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
     found = jars.resolve(["net.sf.jopt-simple:jopt-simple:5.0.4"], "jopt-simple")
     assert [jar.name for jar in found] == ["jopt-simple-5.0.4.jar"]
     lines = (Path(jars.__file__).with_name("broker_jars.sha256")).read_text().splitlines()
@@ -123,7 +124,7 @@ def test_a_real_library_arrives_through_ivy(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_a_library_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(jars.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
     monkeypatch.setattr(jars, "_ATTEMPTS", 1)
     with pytest.raises(LocalBrokerError, match="no-such-library"):
         jars.resolve(["net.sf.jopt-simple:no-such-library:1.0"], "nothing")
