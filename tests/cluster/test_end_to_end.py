@@ -11,7 +11,9 @@ import ray
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.control import find_coordinator
-from penstock.common.errors import ApplicationStateError, UnknownStateStoreError
+from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from tests.cluster.conftest import WordCount, eventually
 
 MakeWordCount = Callable[[], WordCount]
@@ -60,6 +62,32 @@ def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount
         it.app().start()
     assert app.close()
     assert app.close()
+
+
+def test_a_repartition_topic_is_emptied_of_what_is_committed(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.send(LINES)
+    app = it.app(repartition_purge_interval_ms=300)
+    app.start()
+    app.wait_until_running()
+    partitions = [TopicPartition(f"{it.application_id}-counts-repartition", number) for number in range(2)]
+    consumer = it.clients.consumer()
+
+    def emptied() -> bool:
+        ends = consumer.fetch_end_offsets(partitions)
+        return it.complete() and consumer.fetch_beginning_offsets(partitions) == ends
+
+    eventually(emptied, "beginning is end")
+    consumer.close()
+    assert app.close()
+
+
+def test_an_internal_topic_of_the_wrong_size_is_refused_before_anything_starts(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.admin.create_topics([NewTopic(f"{it.application_id}-counts-changelog", 5)])
+    with pytest.raises(InternalTopicError, match="has 5 partitions, but the topology needs 2"):
+        it.app().start()
+    assert find_coordinator(it.application_id) is None
 
 
 def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_count: MakeWordCount) -> None:

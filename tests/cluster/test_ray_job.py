@@ -1,0 +1,117 @@
+"""``ray job submit``: an application as a job on a Ray that was started with ``ray start --head``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.test_command_line import ROOT, environment, penstock, write_program
+
+RAY = str(Path(sys.executable).with_name("ray"))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for it in sockets:
+        it.bind(("127.0.0.1", 0))
+    ports = [it.getsockname()[1] for it in sockets]
+    for it in sockets:
+        it.close()
+    return ports
+
+
+class Head:
+    """``ray start --head`` as a child of ours: ended by its process group, so no other Ray is touched."""
+
+    def __init__(self) -> None:
+        self.temp_dir = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets in it: their paths must stay short
+        gcs, dashboard, *agents = free_ports(6)
+        names = (
+            "dashboard-agent-listen-port",
+            "dashboard-agent-grpc-port",
+            "metrics-export-port",
+            "ray-client-server-port",
+        )
+        self.address, self.dashboard = f"127.0.0.1:{gcs}", f"http://127.0.0.1:{dashboard}"
+        command = [
+            RAY, "start", "--head", "--block", "--node-ip-address=127.0.0.1",
+            f"--port={gcs}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", "--num-cpus=2",
+            "--object-store-memory=100000000", f"--temp-dir={self.temp_dir}", "--disable-usage-stats",
+            *(f"--{name}={port}" for name, port in zip(names, agents, strict=True)),
+        ]  # fmt: skip
+        with Path(self.temp_dir, "start.log").open("w") as log:
+            self.process = subprocess.Popen(
+                command, env=environment(), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def job(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One ``ray job`` command."""
+        command = [RAY, "job", *arguments, "--address", self.dashboard]
+        return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240, check=False)
+
+    def status(self, job: str) -> str:
+        """What Ray says of a job."""
+        result = self.job("status", job)
+        return result.stdout + result.stderr
+
+    def end(self) -> None:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        shutil.rmtree(self.temp_dir, ignore_errors=True)
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    it = Head()
+    try:
+        eventually(lambda: it.job("list").returncode == 0, "the dashboard of ray start --head")
+        yield it
+    finally:
+        print(Path(it.temp_dir, "start.log").read_text())
+        it.end()
+
+
+@pytest.mark.slow
+def test_an_application_runs_as_a_job_and_drains_when_the_job_is_stopped(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path, head: Head
+) -> None:
+    it = WordCount(broker, topic_name("wc"), tmp_path / "state")
+    it.send(["a b a", "c a"])
+    (tmp_path / "work").mkdir()
+    write_program(tmp_path / "work", it)
+    runtime_env = {"env_vars": {"PYTHONPATH": str(ROOT), "RAY_JOB_STOP_WAIT_TIME_S": "60"}}
+    name = f"job-{it.application_id}"
+    submitted = head.job(
+        "submit", "--submission-id", name, "--no-wait", "--working-dir", str(tmp_path / "work"),
+        "--runtime-env-json", json.dumps(runtime_env),
+        "--", sys.executable, "-m", "penstock.cli.main", "run", "program:app",
+    )  # fmt: skip
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+
+    def logs() -> str:
+        return head.job("logs", name).stdout
+
+    try:
+        eventually(lambda: "4/4 tasks run" in logs(), "running", 180)
+    finally:
+        print(head.status(name), logs())
+    shown = penstock(tmp_path, "query", it.application_id, "counts", "a", RAY_ADDRESS=head.address)
+    assert shown.stdout == "3\n", shown.stderr
+    assert head.job("stop", name).returncode == 0
+    assert "all it processed is committed" in logs()
+    assert it.complete()
