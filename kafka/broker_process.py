@@ -17,6 +17,7 @@ from penstock.kafka.java import Java
 _FORMAT_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SERVER_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 _POLL_S = 0.05
+_SETTLE_S = 5.0
 
 
 def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: str) -> None:
@@ -56,10 +57,24 @@ def is_node(pid: int, files: NodeFiles) -> bool:
     A node is known by the file it was started with: that, unlike its start time, does not move when the clock is set.
     """
     try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and str(files.properties) in process.cmdline()
+        return str(files.properties) in _command_line(psutil.Process(pid))
     except psutil.Error:
         return False
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    """The command line; empty for a process that has ended and was not reaped yet.
+
+    It is also empty for an instant while a process is being started or is ending, longer on a busy machine: then this
+    waits for one or the other. Threads of the kernel have none at all, so the wait has an end.
+    """
+    deadline = time.monotonic() + _SETTLE_S
+    while process.status() != psutil.STATUS_ZOMBIE:
+        found = process.cmdline()
+        if found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.005)
+    return []
 
 
 def stop_node(pid: int, files: NodeFiles, *, gracefully: bool) -> None:
