@@ -60,8 +60,12 @@ class PenstockSide:
 
     def side(self) -> Side:
         """penstock in one stream actor, every setting that bears on speed at its default."""
-        # Ray runs actors at nice 15 unless told otherwise; a JVM started from a shell runs at 0.
-        return Side(NAME, self._command, {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"})
+        environment = {
+            "RAY_worker_niceness": "0",  # else actors run at nice 15, while a JVM started from a shell runs at 0
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "_TYPER_STANDARD_TRACEBACK": "1",  # the end of a plain traceback says what went wrong
+        }
+        return Side(NAME, self._command, environment)
 
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
