@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.kafka.committed import committed_offset
+from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -152,13 +152,9 @@ class ConfluentAdmin:
         asked = [Tpo(topic, number) for topic, count in self.topics().items() for number in range(count)]
         if not asked:
             return {}
-        with broker_errors(f"fetch the offsets of group {group!r}", self._address):
-            answers = self._reader_of(group).committed(asked, REQUEST_TIMEOUT_S)
-        return {
-            TopicPartition(answer.topic, answer.partition): committed_offset(answer)
-            for answer in answers
-            if answer.error is None and answer.offset >= 0
-        }
+        what = f"fetch the offsets of group {group!r}"
+        answers = self._coordinated(what, lambda: self._reader_of(group).committed(asked, REQUEST_TIMEOUT_S))
+        return committed_offsets(answers, self._address)
 
     def _reader_of(self, group: str) -> Consumer:
         # The admin client's own call ends the whole process by a segmentation fault when the group's coordinator has
@@ -177,8 +173,10 @@ class ConfluentAdmin:
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
         answer = self._coordinated(
             f"commit offsets of group {group!r}",
-            lambda: self._client.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
+            lambda: _only(
+                self._client.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
+                )
             ),
         )
         try:
@@ -192,14 +190,13 @@ class ConfluentAdmin:
                 ) from error
             raise as_streams_error(error, f"commit offsets of group {group!r}", self._address) from error
 
-    def _coordinated(self, what: str, ask: Callable[[], Mapping[Any, Future[T]]]) -> T:
-        """The one answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
+    def _coordinated(self, what: str, ask: Callable[[], T]) -> T:
+        """The answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
                 with broker_errors(what, self._address):
-                    [answer] = ask().values()
-                    return answer.result()
+                    return ask()
             except StreamsError as error:
                 cause = error.__cause__
                 finding = isinstance(cause, KafkaException) and _code(cause) in _FINDING_COORDINATOR
@@ -212,10 +209,15 @@ class ConfluentAdmin:
         try:
             described = self._coordinated(
                 f"describe group {group!r}",
-                lambda: self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S),
+                lambda: _only(self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)),
             )
             return len(described.members)
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
                 return 0
             raise
+
+
+def _only(answers: Mapping[Any, Future[T]]) -> T:
+    [answer] = answers.values()
+    return answer.result()

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
+from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import CommittedOffset
+from penstock.kafka.settings import as_streams_error
+
+
+def committed_offsets(answers: Iterable[Tpo], bootstrap_servers: str) -> dict[TopicPartition, CommittedOffset]:
+    """The answers for partitions that have a committed offset. Raises when the answer for one is an error."""
+    found = {}
+    for answer in answers:
+        if answer.error is not None:
+            what = f"fetch the committed offset of partition {answer.partition} of topic {answer.topic!r}"
+            raise as_streams_error(KafkaException(answer.error), what, bootstrap_servers)
+        if answer.offset >= 0:
+            found[TopicPartition(answer.topic, answer.partition)] = committed_offset(answer)
+    return found
 
 
 def committed_offset(answer: Tpo) -> CommittedOffset:

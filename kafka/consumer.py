@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.errors import MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import Headers, RecordBatch
-from penstock.kafka.committed import committed_offset
+from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
-from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, consumer_settings
+from penstock.kafka.settings import (
+    REQUEST_TIMEOUT_S,
+    as_streams_error,
+    broker_errors,
+    client_configuration,
+    consumer_settings,
+)
 
 # Unbound methods: mapping them over the messages makes each column without a Python frame per record.
 _topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
@@ -162,9 +168,8 @@ class ConfluentConsumer:
 
     def _offset_of(self, answer: Tpo) -> int:
         if answer.error is not None:
-            raise StreamsError(
-                f"cannot learn the offsets of partition {answer.partition} of topic {answer.topic!r}: {answer.error}"
-            )
+            what = f"learn the offsets of partition {answer.partition} of topic {answer.topic!r}"
+            raise as_streams_error(KafkaException(answer.error), what, self._address)
         return answer.offset
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
@@ -174,11 +179,7 @@ class ConfluentConsumer:
             return {}
         with broker_errors("fetch committed offsets", self._address):
             answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
-        return {
-            TopicPartition(a.topic, a.partition): committed_offset(a)
-            for a in answers
-            if a.error is None and a.offset >= 0
-        }
+        return committed_offsets(answers, self._address)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See the contract. librdkafka drops what it has fetched of them, so pause rarely."""

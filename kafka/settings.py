@@ -122,6 +122,13 @@ _UNREACHABLE = frozenset(
 )  # fmt: skip
 
 
+# What passes by itself: the cluster knows the answer, but not this broker yet.
+_SETTLING = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
+     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+)  # fmt: skip
+
+
 def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -> StreamsError:
     """The error of ours that says the same, with the address when nobody answers."""
     detail = error.args[0]
@@ -130,6 +137,10 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
             return BrokerUnreachableError(
                 f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
                 "start it, or mend bootstrap.servers"
+            )
+        if detail.code() in _SETTLING:
+            return BrokerUnreachableError(
+                f"cannot {what}: the cluster at {bootstrap_servers} is not ready ({detail.str()}): try again"
             )
         return StreamsError(f"cannot {what}: {detail.str()} ({detail.name()})")
     return StreamsError(f"cannot {what}: {detail}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.settings import consumer_settings, member_settings, producer_settings
+from penstock.kafka.committed import committed_offsets
+from penstock.kafka.settings import as_streams_error, consumer_settings, member_settings, producer_settings
 
 
 def clients(**entries: object) -> ConfluentClients:
@@ -55,3 +58,21 @@ def test_an_unreachable_broker_is_named_within_ten_seconds() -> None:
         with pytest.raises(BrokerUnreachableError, match=address):
             clients(bootstrap__servers=address).admin().topics()
         assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.LEADER_NOT_AVAILABLE]
+)
+def test_what_a_cluster_says_while_it_settles_may_be_tried_again(code: int) -> None:
+    error = as_streams_error(KafkaException(KafkaError(code)), "do this", "b:1")
+    assert isinstance(error, BrokerUnreachableError)
+    assert str(error).startswith("cannot do this: the cluster at b:1 is not ready")
+
+
+def test_an_error_of_one_partition_is_not_taken_for_no_offset() -> None:
+    class Answer:
+        topic, partition, offset, metadata = "t", 0, -1001, None
+        error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+    with pytest.raises(StreamsError, match="partition 0 of topic 't'"):
+        committed_offsets([cast("TopicPartition", Answer())], "b:1")
