@@ -15,7 +15,7 @@ class TimestampExtractor(Protocol):
     """
 
     def __call__(
-        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata, /
     ) -> int:
         """Event time in ms. ``record`` is decoded; its ``timestamp`` is the broker's, or 0 where that is negative.
 

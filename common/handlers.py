@@ -20,7 +20,7 @@ class HandlerResponse(Enum):
 class ExceptionHandler(Protocol):
     """Called in the task, once for each record that could not be decoded or whose operator raised. Must not block."""
 
-    def __call__(self, error: RecordError) -> HandlerResponse:
+    def __call__(self, error: RecordError, /) -> HandlerResponse:
         """Decide what happens to the record that ``error`` names."""
 
 

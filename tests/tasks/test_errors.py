@@ -47,6 +47,10 @@ def explode_to(result: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given: (explode(*given), result(*given))[1]
 
 
+def no_pair_for_bad(key: Any, value: Any) -> Any:
+    return None if value == "bad" else (key, value)
+
+
 class Fragile(Processor[Any, Any, Any, Any]):
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         self._context = context
@@ -68,7 +72,7 @@ OPERATORS: dict[str, tuple[str, Wire]] = {
     "map_values": ("KSTREAM-MAPVALUES-", lambda b, s: s.map_values(lambda v: explode(v))),
     "map_values with key": ("KSTREAM-MAPVALUES-", lambda b, s: s.map_values(lambda k, v: explode(k, v))),
     "map": ("KSTREAM-MAP-", lambda b, s: s.map(lambda k, v: (k, explode(v)))),
-    "map that returns no pair": ("KSTREAM-MAP-", lambda b, s: s.map(lambda k, v: None if v == "bad" else (k, v))),
+    "map that returns no pair": ("KSTREAM-MAP-", lambda b, s: s.map(no_pair_for_bad)),
     "select_key": ("KSTREAM-KEY-SELECT-", lambda b, s: s.select_key(lambda k, v: explode(v) and k)),
     "flat_map": ("KSTREAM-FLATMAP-", lambda b, s: s.flat_map(lambda k, v: [(k, explode(v))])),
     "flat_map that yields": ("KSTREAM-FLATMAP-", lambda b, s: s.flat_map(lambda k, v: ((k, explode(e)) for e in [v]))),
@@ -551,7 +555,7 @@ class TestSerdesThatDoNotFit:
     @pytest.mark.parametrize("caching", [True, False])
     def test_a_key_that_an_aggregate_cannot_write_names_operator_and_record(self, how: str, caching: bool) -> None:
         builder = StreamsBuilder()
-        stream = builder.stream("in", STRINGS)
+        stream: KStream[Any, Any] = builder.stream("in", STRINGS)
         grouped = stream.group_by_key(Grouped.with_(Serdes.long(), Serdes.string()))
         kept: Materialized[Any, Any] = Materialized.with_(Serdes.long(), Serdes.string())
         kept = kept if caching else kept.with_caching_disabled()

@@ -44,10 +44,6 @@ class Decodes:
         return Produced.with_(self.key, self.value)
 
 
-def case(build: Callable[[Decodes, KStream[Any, Any]], Any]) -> Callable[[Decodes, KStream[Any, Any]], Any]:
-    return build
-
-
 class Nothing(Processor[Any, Any, Any, Any]):
     def process(self, record: Any) -> None: ...
 
@@ -59,7 +55,7 @@ def copied(d: Decodes, s: KStream[Any, Any]) -> Any:
 CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "copying": ("", copied),
     "count": ("", lambda d, s: s.group_by_key().count()),
-    "count and sink": ("", lambda d, s: (s.group_by_key().count(), s.to("out", d.produced()))),
+    "count and sink": ("", lambda d, s: s.group_by_key().count() and copied(d, s)),
     "map_values": ("value", lambda d, s: s.map_values(lambda v: v).to("out", d.produced())),
     "map_values with key": ("key value", lambda d, s: s.map_values(lambda k, v: v).to("out", d.produced())),
     "flat_map_values": ("value", lambda d, s: s.flat_map_values(lambda v: [v]).to("out", d.produced())),
@@ -80,7 +76,7 @@ CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "sink with another key serde": ("key", lambda d, s: s.to("out", Produced.with_(LOSSY, d.value))),
     "count under another key serde": ("key", lambda d, s: s.group_by_key(Grouped.with_(LOSSY, d.value)).count()),
     "count below a peek": ("key value", lambda d, s: s.peek(lambda k, v: None).group_by_key().count()),
-    "a peek beside a sink": ("key value", lambda d, s: (s.to("out", d.produced()), s.peek(lambda k, v: None))),
+    "a peek beside a sink": ("key value", lambda d, s: s.peek(lambda k, v: None) and copied(d, s)),
     "what follows a count": ("", lambda d, s: s.group_by_key().count().to_stream().map_values(lambda n: n)),
     "who looks at keys behind a count": ("key", lambda d, s: s.group_by_key().count().to_stream().peek(print)),
 }

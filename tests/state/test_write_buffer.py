@@ -1,0 +1,209 @@
+"""The write buffer against a plain dict, whatever is put, read, flushed, committed or restarted in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.common.errors import SerializationError
+from penstock.common.records import Headers
+from penstock.common.serdes import Serdes
+from penstock.state import write_buffer
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.contracts import CommitBatch
+from penstock.state.memory import InMemoryTaskStores
+from penstock.state.write_buffer import WriteBuffer
+
+KEYS = st.sampled_from([b"", b"a", b"ab", b"abc", b"b", b"\x00", b"\xff", b"\xff\xff"])
+ENDS = st.none() | KEYS
+VALUES = st.none() | st.sampled_from(["", "x", "yy", "é"])
+TIMES = st.integers(min_value=0, max_value=2**40)
+
+Rows = dict[bytes, tuple[str, int]]
+
+
+class WriteBufferMachine(RuleBasedStateMachine):
+    """``latest`` and ``committed`` are what the buffer must show; ``logged`` and ``heard`` what it must have told."""
+
+    @initialize(kind=st.sampled_from(StoreKind), caching=st.booleans(), old_values=st.booleans())
+    def begin(self, kind: StoreKind, caching: bool, old_values: bool) -> None:
+        self.builder = StoreBuilder("store", kind, Serdes.bytes(), Serdes.string())
+        self.stores = InMemoryTaskStores([self.builder])
+        self.caching, self.old_values = caching, old_values
+        self.latest: Rows = {}
+        self.committed: Rows = {}
+        self.logged: dict[bytes, str | None] = {}
+        self.updated: dict[bytes, None] = {}
+        self.open()
+
+    def open(self) -> None:
+        self.buffer = WriteBuffer(self.builder, self.stores.store("store"), self.log, self.caching)
+        self.buffer.send_old_values = self.old_values
+        self.buffer.on_flush = self.on_flush if self.caching else None
+        self.batch: CommitBatch | None = None
+        self.steps: Iterator[None] | None = None
+        self.heard: list[bytes] = []
+
+    def log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self.logged[key] = None if value is None else value.decode()
+
+    def on_flush(self, key: bytes, new: str | None, old: str | None, timestamp: int, headers: Headers | None) -> None:
+        self.heard.append(key)
+        assert new == (self.latest[key][0] if key in self.latest else None)
+        expected = self.committed[key][0] if key in self.committed else None
+        assert old == (expected if self.old_values else None)
+        assert new is not None or expected is not None, "a tombstone for what never was"
+
+    def shown(self, timestamp: int) -> int:
+        return timestamp if self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE else -1
+
+    @precondition(lambda self: self.steps is None)
+    @rule(key=KEYS, value=VALUES, timestamp=TIMES)
+    def put(self, key: bytes, value: str | None, timestamp: int) -> None:
+        self.buffer.put(key, value, timestamp, None)
+        self.updated.pop(key, None)
+        self.updated[key] = None
+        if value is None:
+            self.latest.pop(key, None)
+        else:
+            self.latest[key] = (value, timestamp)
+        if not self.caching:
+            assert self.logged[key] == value
+
+    @rule(key=KEYS)
+    def get(self, key: bytes) -> None:
+        entry = self.buffer.get(key)
+        expected = self.latest.get(key)
+        assert (None if entry is None else entry[0]) == (None if expected is None else expected[0])
+        if entry is not None and expected is not None and self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE:
+            assert entry[1] == expected[1]
+
+    @rule(keys=st.lists(st.none() | KEYS, max_size=6))
+    def prefetch(self, keys: list[bytes | None]) -> None:
+        self.buffer.prefetch(keys)
+
+    @rule(from_key=ENDS, to_key=ENDS, reverse=st.booleans(), committed=st.booleans())
+    def scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool, committed: bool) -> None:
+        model = self.committed if committed else self.latest
+        inside = [k for k in model if (from_key is None or k >= from_key) and (to_key is None or k <= to_key)]
+        expected = [(key, model[key][0]) for key in sorted(inside, reverse=reverse)]
+        found = [(key, entry[0]) for key, entry in self.buffer.scan(from_key, to_key, reverse, committed)]
+        assert found == expected
+
+    @precondition(lambda self: self.steps is None)
+    @rule(size=st.sampled_from([0, 50, 10**6]))
+    def trim(self, size: int) -> None:
+        self.buffer.trim(size)
+
+    @precondition(lambda self: self.steps is None)
+    @rule()
+    def begin_flush(self) -> None:
+        self.heard = []
+        self.batch = self.stores.new_batch()
+        self.steps = self.buffer.flush(self.batch)
+
+    @precondition(lambda self: self.steps is not None)
+    @rule()
+    def step(self) -> None:
+        assert self.steps is not None
+        next(self.steps, None)
+
+    @precondition(lambda self: self.steps is not None)
+    @rule()
+    def commit(self) -> None:
+        assert self.steps is not None
+        assert self.batch is not None
+        for _ in self.steps:
+            pass
+        assert not self.buffer.dirty
+        self.stores.write(self.batch, {"store": 1})
+        self.buffer.committed_now()
+        self.steps = self.batch = None
+        if self.caching:
+            went = {key for key in self.updated if key not in self.latest and key not in self.committed}
+            assert self.heard == [key for key in self.updated if key not in went]
+            assert all(self.logged[key] == (self.latest[key][0] if key in self.latest else None) for key in self.heard)
+        self.committed = {key: (value, self.shown(time)) for key, (value, time) in self.latest.items()}
+        self.updated = {}
+
+    @rule()
+    def restart(self) -> None:
+        """The process dies: what was not committed is gone, be it flushed or not."""
+        self.latest = dict(self.committed)
+        self.updated = {}
+        self.open()
+
+    @invariant()
+    def bytes_wait_only_where_updates_do(self) -> None:
+        if hasattr(self, "buffer"):
+            assert (self.buffer.dirty_bytes() > 0) == bool(self.buffer.dirty)
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second entry the flush gives way."""
+    monkeypatch.setattr(write_buffer, "FLUSH_STEP_ENTRIES", 2)
+
+
+TestAgainstADict = WriteBufferMachine.TestCase
+TestAgainstADict.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def buffer_of(caching: bool, log: list[tuple[bytes, bytes | None, int]]) -> tuple[WriteBuffer, InMemoryTaskStores]:
+    builder = StoreBuilder("store", StoreKind.TIMESTAMPED_KEY_VALUE, Serdes.bytes(), Serdes.string())
+    stores = InMemoryTaskStores([builder])
+    record = lambda key, value, timestamp: log.append((key, value, timestamp))  # noqa: E731
+    return WriteBuffer(builder, stores.store("store"), record, caching), stores
+
+
+def test_a_second_flush_in_one_commit_goes_on_from_the_first() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    heard: list[tuple[str | None, str | None]] = []
+    buffer.send_old_values = True
+    buffer.on_flush = lambda key, new, old, timestamp, headers: heard.append((new, old))
+    batch = stores.new_batch()
+    for value in ("one", "two", None):
+        buffer.put(b"k", value, 1, None)
+        assert list(buffer.flush(batch)) == []
+    assert heard == [("one", None), ("two", "one"), (None, "two")]
+    stores.write(batch, {})
+    assert stores.store("store").get(b"k") is None
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_value_that_cannot_be_written_names_the_store(caching: bool) -> None:
+    buffer, stores = buffer_of(caching, [])
+    if not caching:
+        with pytest.raises(TypeError):
+            buffer.put(b"k", 7, 1, None)
+        assert buffer.get(b"k") is None
+        return
+    buffer.put(b"k", 7, 1, None)
+    with pytest.raises(SerializationError, match="store store: the value of key b'k'"):
+        list(buffer.flush(stores.new_batch()))
+
+
+def test_an_update_of_the_buffer_while_a_scan_is_under_way_is_not_seen_by_it() -> None:
+    buffer, _ = buffer_of(caching=True, log=[])
+    buffer.put(b"a", "1", 1, None)
+    buffer.put(b"b", "2", 1, None)
+    scan = buffer.scan(None, None)
+    assert next(scan)[0] == b"a"
+    buffer.put(b"b", "new", 2, None)
+    buffer.put(b"c", "3", 2, None)
+    assert [(key, entry[0]) for key, entry in scan] == [(b"b", "2")]
+
+
+def test_kafka_streams_accounting_counts_key_value_and_overhead() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"key", "value", 1, None)
+    first = buffer.dirty_bytes()
+    assert first == len(b"key") + len(b"value") + write_buffer.CACHE_ENTRY_OVERHEAD_BYTES
+    buffer.put(b"yek", "eulav", 1, None)
+    assert buffer.dirty_bytes() == 2 * first
+    list(buffer.flush(stores.new_batch()))
+    assert buffer.dirty_bytes() == 0
