@@ -38,7 +38,8 @@ Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
 IDLE_WAIT_S = 0.005
-"""How long a record may wait for a loop that has nothing to do; a command wakes it at once."""
+"""How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
+_FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
 _PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
 
@@ -80,6 +81,7 @@ class StreamLoop:
         self._commits = 0
         self._more = False
         self._next_punctuation_ms = 0
+        self._idle_wait_s = 0.0
         self._commit_interval_s = spec.config.commit_interval_ms / 1000
         self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
         self._consumer = clients.consumer()
@@ -170,7 +172,8 @@ class StreamLoop:
         if self._commit_is_due():
             self._jobs.append(self._committing())
             return 0.0
-        return 0.0 if busy else IDLE_WAIT_S
+        self._idle_wait_s = 0.0 if busy else min(max(self._idle_wait_s * 2, _FIRST_IDLE_WAIT_S), IDLE_WAIT_S)
+        return self._idle_wait_s
 
     # ---- records ----
 

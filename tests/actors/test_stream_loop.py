@@ -127,9 +127,10 @@ def test_wall_clock_punctuators_are_called_without_records(tmp_path: Path) -> No
     assert [record.value for record in rig.broker.records("out")] == [b"1000100"]
 
 
-def test_an_idle_loop_waits_for_commands_and_not_for_kafka(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    assert rig.running().step() == IDLE_WAIT_S
+def test_an_idle_loop_waits_for_commands_longer_and_longer_up_to_a_limit(tmp_path: Path) -> None:
+    loop = Rig(tmp_path).running()
+    waits = [loop.step() for _ in range(10)]
+    assert 0 < waits[0] < waits[-1] == IDLE_WAIT_S
 
 
 def test_a_task_with_two_inputs_goes_by_their_timestamps(tmp_path: Path) -> None:
