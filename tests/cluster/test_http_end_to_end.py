@@ -43,7 +43,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
         assert (answer["key"], answer["value"]) == (word, count)
         assert answer["timestamp"] >= 1000
     # The output is written before RocksDB is: a commit's last step.
-    committed = {"isolation": "committed", "limit": 100}
+    committed: dict[str, str | int] = {"isolation": "committed", "limit": 100}
     eventually(lambda: _entries(client, counts, committed) == dict(it.sent), "all counts committed")
 
     found: dict[str, int] = {}
