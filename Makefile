@@ -16,7 +16,7 @@ demo: environment jars  ## count the words of Python's own sources, live, on a r
 	@$(RUN) -m penstock.cli.demo
 
 demo-backfill: environment jars  ## the same, half of it by Spark over history
-	@$(RUN) -m examples.demo_backfill
+	@$(RUN) -m penstock.cli.demo --backfill
 
 test: environment jars  ## run all tests
 	@$(RUN) -m pytest

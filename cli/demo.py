@@ -1,6 +1,7 @@
 """``make demo``: the word count over Python's own sources, on a real Kafka and a Ray of its own, live and then proved.
 
 Everything stands in a fresh directory, so nothing that an earlier run left can be counted; nothing stays behind.
+``make demo-backfill`` is the same with ``--backfill``: half of the lines are history, which Spark counts first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import ray
@@ -22,8 +24,9 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.api.server import serve
+from penstock.cli.backfill import summary
 from penstock.cli.demo_check import StoreReader, verify
-from penstock.cli.demo_corpus import direct_counts, load
+from penstock.cli.demo_corpus import direct_counts, load, sources
 from penstock.cli.live_view import LiveView
 from penstock.cluster.control import ENDED
 from penstock.cluster.kafka_streams import KafkaStreams
@@ -34,6 +37,9 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker import LocalBroker
 
+Files = Sequence[tuple[str, str]]
+"""Paths with their text."""
+
 PARTITIONS = 4
 _FRAME_S = 0.5
 # Lag is what the last fetch saw. Records on their way through the repartition topic show up well within this time.
@@ -41,13 +47,13 @@ _QUIET_S = 2.0
 _STOP_S = 60.0
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run it. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
     console = Console()
     _catch_signals()
     try:
         with ExitStack() as stack:
-            return 0 if _demo(console, stack) else 1
+            return 0 if _demo(console, stack, by_spark="--backfill" in arguments) else 1
     except KeyboardInterrupt:
         console.print("\ninterrupted: everything that was started has ended")
         return 130
@@ -56,7 +62,7 @@ def main() -> int:
         return 1
 
 
-def _demo(console: Console, stack: ExitStack) -> bool:
+def _demo(console: Console, stack: ExitStack, by_spark: bool) -> bool:
     began = time.monotonic()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
     broker = stack.enter_context(LocalBroker(folder / "kafka", port=0))
@@ -64,11 +70,15 @@ def _demo(console: Console, stack: ExitStack) -> bool:
     clients = ConfluentClients(broker.bootstrap_servers, "penstock-demo")
     clients.admin().create_topics([NewTopic("lines", PARTITIONS), NewTopic("word-counts", PARTITIONS)])
 
+    files = list(sources())
+    if by_spark:
+        history, files = files[::2], files[1::2]
+        _count_history(console, clients, _application(broker.bootstrap_servers, folder / "state"), history)
     app = _start(stack, broker.bootstrap_servers, folder / "state")
     address = app.serve(serve)
     console.print(f"The word count runs on Ray and answers at {address}/docs after {time.monotonic() - began:.0f} s")
 
-    loading = stack.enter_context(_Loading(clients))
+    loading = stack.enter_context(_Loading(clients, files))
     _watch(console, app, loading)
     console.print("\nComparing every count with a direct one...")
     from examples.word_count import identifiers
@@ -79,16 +89,12 @@ def _demo(console: Console, stack: ExitStack) -> bool:
     return equal
 
 
-def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
+def _application(bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
     """The example's own topology, beside whatever else runs on this machine."""
     os.environ["PENSTOCK_BOOTSTRAP_SERVERS"] = bootstrap_servers
     from examples.word_count import app as example
 
-    # A Ray of its own, never one that runs here already: it ends with the demo.
-    stack.callback(ray.shutdown)
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    _catch_signals()  # again: Ray has put its own handler in the place of ours
-    app = KafkaStreams(
+    return KafkaStreams(
         example.topology,
         {
             "application.id": example.application_id,
@@ -97,6 +103,26 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
             "application.server": "127.0.0.1:0",
         },
     )
+
+
+def _count_history(console: Console, clients: ConfluentClients, app: KafkaStreams, files: Files) -> None:
+    """Write ``files`` and let Spark count them, as ``penstock backfill`` does."""
+    from penstock.pipeline.backfill import backfill
+
+    with closing(clients.producer()) as producer, console.status("") as shown:
+        sent = load(producer, "lines", lambda lines: shown.update(f"{lines:,} lines written"), lambda: False, files)
+        console.print(f"{sent:,} lines are history; Spark counts them")
+        report = backfill(app.topology, app.config, tell=shown.update)
+    console.print(summary(report))
+
+
+def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
+    """Start the application on a Ray of its own."""
+    # A Ray of its own, never one that runs here already: it ends with the demo.
+    stack.callback(ray.shutdown)
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    _catch_signals()  # again: Ray has put its own handler in the place of ours
+    app = _application(bootstrap_servers, state_dir)
     stack.callback(app.close, _STOP_S)
     app.start()
     return app
@@ -105,8 +131,9 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
 class _Loading:
     """Writes the lines in a thread, so that the view shows records while they come."""
 
-    def __init__(self, clients: ConfluentClients) -> None:
+    def __init__(self, clients: ConfluentClients, files: Files) -> None:
         self._clients = clients
+        self._files = files
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(1, "demo-loading")
         self._done: Future[int]
@@ -128,7 +155,7 @@ class _Loading:
     def _load(self) -> int:
         producer = self._clients.producer()
         try:
-            return load(producer, "lines", self._sent, self._stopped.is_set)
+            return load(producer, "lines", self._sent, self._stopped.is_set, self._files)
         finally:
             producer.close()
 
@@ -182,4 +209,4 @@ def _catch_signals() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sysconfig
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from penstock.kafka.contracts import RecordProducer
@@ -32,13 +32,20 @@ def direct_counts(identifiers: Callable[[str], list[str]]) -> Counter[str]:
     return counts
 
 
-def load(producer: RecordProducer, topic: str, sent: Callable[[int], None], stopped: Callable[[], bool]) -> int:
+def load(
+    producer: RecordProducer,
+    topic: str,
+    sent: Callable[[int], None],
+    stopped: Callable[[], bool],
+    files: Iterable[tuple[str, str]] | None = None,
+) -> int:
     """Write every line to ``topic`` under its file's name, and return how many there are, once the broker has them all.
 
-    ``sent`` is told now and then how many lines there are so far; when ``stopped`` is true it ends early.
+    ``sent`` is told now and then how many lines there are so far; when ``stopped`` is true it ends early. ``files``:
+    those of :func:`sources` to write, all by default.
     """
     lines = 0
-    for name, text in sources():
+    for name, text in sources() if files is None else files:
         key = name.encode()
         now_ms = time.time_ns() // 1_000_000
         for line in text.splitlines():

@@ -44,6 +44,8 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
             .appName(f"penstock backfill {application_id}")
             .config("spark.jars", ",".join(map(str, jars)))
             .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
+            # The traceback of a user function is the cause of a task's error: the simplified form leaves causes out.
+            .config("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
             .config("spark.ui.enabled", "false")
             # The large shuffles say themselves how many partitions they have.
             .config("spark.sql.shuffle.partitions", "2")

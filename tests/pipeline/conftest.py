@@ -14,9 +14,11 @@ from penstock.pipeline.session import spark_session
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """Spark on two threads."""
-    with spark_session("local[2]", "tests") as session:
-        yield session
+    """Spark on two threads, in a Java that starts fast rather than runs fast."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        with spark_session("local[2]", "tests") as session:
+            yield session
 
 
 @pytest.fixture

@@ -62,13 +62,15 @@ def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -
     assert report.changelog_rows == {f"{word_count.application_id}-counts-changelog": len(word_count.sent)}
     assert word_count.complete()
     word_count.send(SECOND)
-    app = word_count.app()
+    app = word_count.app(consumer_session_timeout_ms=10_000)
     app.start()
     app.wait_until_running()
     eventually(word_count.complete, "all counts written", 120)
     assert dict(app.store("counts").all()) == dict(word_count.sent)
     assert app.close()
     # And the other way round: history goes on where the application stopped.
+    members = word_count.admin.group_members
+    eventually(lambda: not members(word_count.application_id), "the coordinator's seat is free")
     word_count.send(FIRST)
     assert run(word_count).read == {word_count.lines: len(FIRST)}
     assert word_count.complete()
