@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from penstock.kafka.local_broker import LocalBroker
+
+
+def pytest_configure() -> None:
+    """A session that is told to end (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

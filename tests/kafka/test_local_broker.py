@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.broker_config import NodeAddress
+from penstock.kafka.broker_config import NodeAddress, NodeFiles
+from penstock.kafka.broker_process import is_node
 from penstock.kafka.local_broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
 
 
@@ -132,6 +133,16 @@ def test_a_process_that_inherited_the_id_of_a_dead_node_is_left_alone(make_broke
             assert stranger.poll() is None
         finally:
             stranger.kill()
+
+
+def test_a_node_is_known_from_its_first_instant_to_its_last(tmp_path: Path) -> None:
+    files = NodeFiles(tmp_path)
+    for _ in range(50):
+        with subprocess.Popen(["sh", "-c", "sleep 600; :", files.properties]) as node:
+            assert is_node(node.pid, files)
+            assert not is_node(node.pid, NodeFiles(tmp_path / "another"))
+            node.kill()
+        assert not is_node(node.pid, files)
 
 
 def test_a_kafka_that_cannot_start_says_why_and_leaves_no_process(make_broker: Callable[..., LocalBroker]) -> None:
