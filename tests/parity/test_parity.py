@@ -1,8 +1,8 @@
 """What penstock makes of a case is what Kafka Streams 4.3.1 made of it, in every field, byte for byte.
 
-``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from 2,150
-random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined twice,
-stores without caching, processors whose punctuators are due together, headers, nulls, equal and falling timestamps.
+``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from
+2,150 random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined
+twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps.
 """
 
 from __future__ import annotations
