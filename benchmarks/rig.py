@@ -59,13 +59,14 @@ class Rig:
             run = run_side(side, workload, self.records, application_id, output, self._admin, hook=hook)
             consumer = self._clients.consumer()
             try:
-                found = differences(workload, self._expect(workload), read_output(output, self._admin, consumer))
+                found = differences(workload, self.expected(workload), read_output(output, self._admin, consumer))
             finally:
                 consumer.close()
         self._admin.delete_topics([name for name in self._admin.topics() if name.startswith(application_id)])
         return run, [f"{side.name}: {difference}" for difference in found]
 
-    def _expect(self, workload: str) -> Output:
+    def expected(self, workload: str) -> Output:
+        """What ``workload`` must write for the input; computed once."""
         if workload not in self._expected:
             self._expected[workload] = expected_output(workload, payments(self.records, self.keys), users(self.keys))
         return self._expected[workload]
