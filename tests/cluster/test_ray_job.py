@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 import shutil
 import signal
 import socket
@@ -44,22 +46,49 @@ class Head:
             "metrics-export-port",
             "ray-client-server-port",
         )
-        self.address, self.dashboard = f"127.0.0.1:{gcs}", f"http://127.0.0.1:{dashboard}"
+        # `ray start` asks for a token, the other commands only send one when told to: this cluster has its own.
+        self.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.dashboard = f"http://127.0.0.1:{dashboard}"
         command = [
-            RAY, "start", "--head", "--block", "--node-ip-address=127.0.0.1",
-            f"--port={gcs}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", "--num-cpus=2",
+            RAY, "start", "--head", "--block", f"--port={gcs}",
+            "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", "--num-cpus=2",
             "--object-store-memory=100000000", f"--temp-dir={self.temp_dir}", "--disable-usage-stats",
             *(f"--{name}={port}" for name, port in zip(names, agents, strict=True)),
         ]  # fmt: skip
-        with Path(self.temp_dir, "start.log").open("w") as log:
+        self._log = Path(self.temp_dir, "start.log")
+        with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                command, env=environment(), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                env=environment(**self.environment),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
-    def job(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    @property
+    def log(self) -> str:
+        """What ``ray start`` wrote."""
+        return self._log.read_text()
+
+    @property
+    def address(self) -> str:
+        """For RAY_ADDRESS: Ray chooses the host itself."""
+        found = re.search(r"--address='([^']+)'", self.log)
+        assert found is not None, self.log
+        return found[1]
+
+    def answers(self) -> bool:
+        """Whether jobs can be submitted."""
+        result = self.job("list")
+        if result.returncode:
+            print(result.stderr.strip().splitlines()[-1:])
+        return result.returncode == 0
+
+    def job(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One ``ray job`` command."""
-        command = [RAY, "job", *arguments, "--address", self.dashboard]
-        return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240, check=False)
+        command = [RAY, "job", verb, "--address", self.dashboard, *arguments]
+        env = environment(**self.environment)
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
 
     def status(self, job: str) -> str:
         """What Ray says of a job."""
@@ -79,10 +108,11 @@ class Head:
 def head() -> Iterator[Head]:
     it = Head()
     try:
-        eventually(lambda: it.job("list").returncode == 0, "the dashboard of ray start --head")
+        eventually(lambda: "Ray runtime started" in it.log, "ray start --head")
+        eventually(it.answers, "its dashboard")
         yield it
     finally:
-        print(Path(it.temp_dir, "start.log").read_text())
+        print(it.log)
         it.end()
 
 
@@ -110,7 +140,8 @@ def test_an_application_runs_as_a_job_and_drains_when_the_job_is_stopped(
         eventually(lambda: "4/4 tasks run" in logs(), "running", 180)
     finally:
         print(head.status(name), logs())
-    shown = penstock(tmp_path, "query", it.application_id, "counts", "a", RAY_ADDRESS=head.address)
+    there = {"RAY_ADDRESS": head.address, **head.environment}
+    shown = penstock(tmp_path, "query", it.application_id, "counts", "a", **there)
     assert shown.stdout == "3\n", shown.stderr
     assert head.job("stop", name).returncode == 0
     assert "all it processed is committed" in logs()
