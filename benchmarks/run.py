@@ -75,8 +75,9 @@ def main(
         raise typer.BadParameter(f"unknown workloads {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     try:
         jdk = find_jdk() if java else None
+        measured = Results(surroundings(jdk.version if jdk else None))
         with rig(records, keys, console) as made:
-            measured = _measure(made, jdk, chosen, repeat, idle_seconds if http else None)
+            _measure(made, jdk, chosen, repeat, idle_seconds if http else None, measured)
     except BenchmarkError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
@@ -105,7 +106,6 @@ def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, 
     if idle_seconds is not None:
         measured.http, measured.http_runs, wrong = http_lookups.measure(made, repeat, idle_seconds)
         measured.wrong += wrong
-    return measured
 
 
 def _run(made: Rig, side: Side, workload: str, measured: Results) -> None:
