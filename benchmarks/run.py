@@ -93,9 +93,10 @@ def main(
         console.print(f"written to {markdown}")
 
 
-def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, idle_seconds: float | None) -> Results:
-    facts = {"records": f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"}
-    measured = Results({**surroundings(jdk.version if jdk else None), **facts})
+def _measure(
+    made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, idle_seconds: float | None, measured: Results
+) -> None:
+    measured.where["records"] = f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"
     sides = [PenstockSide(made.records, made.bootstrap_servers, made.work / "penstock-state").side()]
     if jdk is not None:
         sides.insert(0, build(jdk, made.work / "java", made.records, made.bootstrap_servers).side())
