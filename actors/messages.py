@@ -1,4 +1,7 @@
-"""Everything that travels between actors, as values. ``docs/PROTOCOL.md`` tells who sends what to whom and what fences it."""
+"""Everything that travels between actors, as values.
+
+``docs/PROTOCOL.md`` tells who sends what to whom, and what fences it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from penstock.topology.graph import Topology
 
 @dataclass(frozen=True)
 class ApplicationSpec:
-    """What an actor must know to be part of an application. Shipped by cloudpickle, so user functions travel with it."""
+    """What an actor must know to be part of an application. Cloudpickle ships it, so user functions travel with it."""
 
     topology: Topology
     config: StreamsConfig
@@ -56,7 +59,7 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ActorStatus:
-    """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended, if it did."""
+    """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended."""
 
     actor_id: str
     node_id: str
@@ -69,7 +72,7 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """Offsets that an actor asks the coordinator to commit (at-least-once). Refused unless ``epoch`` is the actor's current one."""
+    """Offsets that an actor asks the coordinator to commit. Refused unless ``epoch`` is the actor's current one."""
 
     actor_id: str
     epoch: int
@@ -78,7 +81,7 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class CommitAnswer:
-    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: what was to be committed is another's now."""
+    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: the partitions are another's now."""
 
     accepted: bool
     reason: str = ""
@@ -120,7 +123,7 @@ class QueryFailure(Enum):
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """The answer to one :class:`StoreQuery`: rows of (key bytes, value object, timestamp or None), or a count, or why not."""
+    """The answer to one :class:`StoreQuery`: rows of (key bytes, value, timestamp or None), or a count, or why not."""
 
     rows: tuple[tuple[bytes, Any, int | None], ...] = ()
     count: int = 0

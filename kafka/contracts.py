@@ -20,8 +20,10 @@ class RecordConsumer(Protocol):
     """Reads assigned partitions; belongs to no group. One thread."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions from these offsets (or BEGINNING, END). Partitions that stay keep their position
-        and what is fetched already: their value here is ignored."""
+        """Read exactly these partitions from these offsets (or BEGINNING, END).
+
+        Partitions that stay keep their position and what is fetched already: their value here is ignored.
+        """
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """At most ``max_records`` records, one batch per run of one partition, in the order they came; waits at most
@@ -81,7 +83,7 @@ class RecordProducer(Protocol):
 
 
 class Admin(Protocol):
-    """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError, with the address, within 10 s."""
+    """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError within 10 s."""
 
     def topics(self) -> dict[str, int]:
         """Every topic with its number of partitions."""
@@ -112,8 +114,11 @@ class GroupMember(Protocol):
     """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
 
     def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
-        """Join with a static id and the range assignor. ``on_assigned`` is called from ``poll`` with the whole assignment
-        each time it changes, and with the empty set when it is lost."""
+        """Join with a static id and the range assignor.
+
+        ``on_assigned`` is called from ``poll`` with the whole assignment each time it changes, and with the empty set
+        when it is lost.
+        """
 
     def poll(self, timeout_s: float) -> None:
         """Keep the seat: call at least every few seconds."""
@@ -125,4 +130,4 @@ class GroupMember(Protocol):
         """What a transactional commit must carry to be fenced by the group's generation."""
 
     def close(self) -> None:
-        """Leave the poll loop. A static member keeps its seat until the session times out, or its next incarnation takes it."""
+        """Leave the poll loop. The seat stays until the session times out, or the next incarnation takes it."""
