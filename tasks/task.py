@@ -116,7 +116,7 @@ class Task:
     ) -> None:
         """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
         batch = self._stores.new_batch()
-        self._buffers[store].clean.clear()  # what a query has read meanwhile
+        self._buffers[store].clean.clear()  # rows that were read before are read anew
         timestamped = self._buffers[store].timestamped
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if key is None:

@@ -62,8 +62,12 @@ class WriteBufferMachine(RuleBasedStateMachine):
         return timestamp if self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE else -1
 
     @precondition(lambda self: self.steps is None)
-    @rule(key=KEYS, value=VALUES, timestamp=TIMES)
-    def put(self, key: bytes, value: str | None, timestamp: int) -> None:
+    @rule(updates=st.lists(st.tuples(KEYS, VALUES, TIMES), min_size=1, max_size=10))
+    def put(self, updates: list[tuple[bytes, str | None, int]]) -> None:
+        for update in updates:
+            self.put_one(*update)
+
+    def put_one(self, key: bytes, value: str | None, timestamp: int) -> None:
         self.buffer.put(key, value, timestamp, None)
         self.updated.pop(key, None)
         self.updated[key] = None
@@ -99,7 +103,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
     def trim(self, size: int) -> None:
         self.buffer.trim(size)
 
-    @precondition(lambda self: self.steps is None)
+    @precondition(lambda self: self.steps is None and self.updated)
     @rule()
     def begin_flush(self) -> None:
         self.heard = []
@@ -122,6 +126,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
         assert not self.buffer.dirty
         self.stores.write(self.batch, {"store": 1})
         self.buffer.committed_now()
+        assert not self.buffer._flushed, "what is committed is still held"
         self.steps = self.batch = None
         if self.caching:
             went = {key for key in self.updated if key not in self.latest and key not in self.committed}
@@ -130,9 +135,12 @@ class WriteBufferMachine(RuleBasedStateMachine):
         self.committed = {key: (value, self.shown(time)) for key, (value, time) in self.latest.items()}
         self.updated = {}
 
-    @rule()
-    def restart(self) -> None:
-        """The process dies: what was not committed is gone, be it flushed or not."""
+    @precondition(lambda self: self.updated)
+    @rule(dies=st.integers(min_value=0, max_value=3))
+    def restart(self, dies: int) -> None:
+        """The process dies, now and then: what was not committed is gone, be it flushed or not."""
+        if dies:
+            return
         self.latest = dict(self.committed)
         self.updated = {}
         self.open()

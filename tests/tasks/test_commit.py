@@ -58,6 +58,11 @@ class TestCaching:
         bench.feed("in", ("a", "", 1), ("b", "", 2), ("c", "", 3), ("a", "", 4))
         assert [each.key for each in bench.commit() if each.topic == "out"] == [b"b", b"c", b"a"]
 
+    def test_a_table_too_is_flushed_in_the_order_of_its_last_updates(self) -> None:
+        bench = Bench(table())
+        bench.feed("in", ("a", "1", 1), ("b", "2", 2), ("c", "3", 3), ("a", "4", 4))
+        assert [each.key for each in bench.commit() if each.topic == "out"] == [b"b", b"c", b"a"]
+
     def test_changelog_and_downstream_alternate_key_by_key(self) -> None:
         bench = Bench(counting())
         bench.feed("in", ("a", "", 1), ("b", "", 2))
@@ -300,7 +305,7 @@ class TestRestore:
 
     def test_what_was_read_before_a_restore_is_read_anew(self) -> None:
         bench = Bench(counting(), start=False)
-        assert queries.look_up(bench.task, "counts", b"a", committed=False) is None
+        assert bench.task.buffer("counts").get(b"a") is None
         bench.task.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)
         assert queries.look_up(bench.task, "counts", b"a", committed=False) == (b"a", 3, 5)
 
