@@ -41,7 +41,8 @@ def connect(start_local: bool = True) -> None:
         address = os.environ.get("RAY_ADDRESS")
         where = f"at RAY_ADDRESS={address}" if address else "on this machine"
         raise ApplicationStateError(
-            f"no Ray cluster answers {where}: start one with 'ray start --head', or mend RAY_ADDRESS ({error})"
+            f"cannot connect to a Ray cluster {where}: {error}. Start one with 'ray start --head', or say which one by "
+            "RAY_ADDRESS"
         ) from None
 
 

@@ -103,6 +103,11 @@ class WordCount:
         consumer.close()
         return found
 
+    def committed(self) -> int:
+        """How many of the lines the group has committed."""
+        offsets = self.admin.committed(self.application_id)
+        return sum(committed.offset for tp, committed in offsets.items() if tp.topic == self.lines)
+
     def complete(self) -> bool:
         """Whether the output says exactly what was sent."""
         return self.written() == dict(self.sent)

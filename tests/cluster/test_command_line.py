@@ -155,8 +155,7 @@ def test_ctrl_c_drains_a_program_that_calls_run(word_count: Callable[[], WordCou
 
 def assert_drained(it: WordCount) -> None:
     assert it.complete()
-    committed = it.admin.committed(it.application_id)
-    assert sum(offset.offset for tp, offset in committed.items() if tp.topic == it.lines) == 2
+    assert it.committed() == 2
 
 
 def test_stop_ends_an_application_of_another_process(word_count: Callable[[], WordCount], tmp_path: Path) -> None:

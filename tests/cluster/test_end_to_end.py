@@ -97,8 +97,8 @@ def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_cou
     app.start()
     app.wait_until_running()
     eventually(it.complete, "all counts written")
-    eventually(lambda: all(actor.commits for actor in app.status().actors), "every actor has committed")
-    victim = app.status().actors[0]
+    eventually(lambda: it.committed() == len(LINES), "all lines committed")
+    victim = next(actor for actor in app.status().actors if actor.tasks)
     os.kill(victim.pid, signal.SIGKILL)
     it.send(LINES)
     eventually(lambda: victim.actor_id not in app.status().placement.values(), "the dead actor has no tasks")
