@@ -1,18 +1,24 @@
-"""``penstock broker start|stop|status``: a real Kafka on this machine, for development."""
+"""``penstock broker start|stop|status``: a real Kafka on this machine, for development.
+
+What the broker needs stands in the extra ``local`` and is imported inside the commands: the rest of ``penstock`` runs
+without it, on a Ray worker for one.
+"""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import platformdirs
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from penstock.kafka.jars import KAFKA_VERSION
-from penstock.kafka.local_broker import DEFAULT_PORT, BrokerStatus, LocalBroker
+from penstock.common.errors import ConfigError
+from penstock.kafka.broker_config import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from penstock.kafka.local_broker import BrokerStatus, LocalBroker
 
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="Where clients connect; three nodes take the next two too.")]
 Directory = Annotated[
@@ -36,10 +42,12 @@ def start(
 ) -> None:
     """Start it, fetching Kafka's jars the first time, and return when it answers. It goes on until it is stopped."""
     began = time.monotonic()
-    status = LocalBroker(_directory(directory, port), port, nodes).start()
+    status = _broker(directory, port, nodes).start()
     console = Console()
     for note in status.notes:
         console.print(note, style="yellow", soft_wrap=True)
+    from penstock.kafka.jars import KAFKA_VERSION
+
     console.print(
         f"Kafka {KAFKA_VERSION} answers at {status.bootstrap_servers} after {time.monotonic() - began:.1f} s; "
         f"its files are in {status.directory}",
@@ -50,17 +58,18 @@ def start(
 @broker_app.command()
 def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
     """Stop it and keep its data. No error when it does not run."""
-    folder = _directory(directory, port)
-    stopped = folder.exists() and LocalBroker(folder).stop()
+    broker = _broker(directory, port)
+    stopped = broker.directory.exists() and broker.stop()
     Console().print(
-        f"Stopped; its data stays in {folder}" if stopped else f"No broker runs in {folder}", soft_wrap=True
+        f"Stopped; its data stays in {broker.directory}" if stopped else f"No broker runs in {broker.directory}",
+        soft_wrap=True,
     )
 
 
 @broker_app.command()
 def status(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
     """Show its nodes. Exit code 0 when all of them run, else 1."""
-    found = LocalBroker(_directory(directory, port)).status()
+    found = _broker(directory, port).status()
     if not found.nodes:
         Console().print(f"No broker has been started in {found.directory}", soft_wrap=True)
     else:
@@ -79,5 +88,11 @@ def _table(found: BrokerStatus) -> Table:
     return table
 
 
-def _directory(given: Path | None, port: int) -> Path:
-    return given or platformdirs.user_data_path("penstock") / f"broker-{port}"
+def _broker(directory: Path | None, port: int, nodes: int = 1) -> LocalBroker:
+    try:
+        import platformdirs
+
+        from penstock.kafka.local_broker import LocalBroker
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock[local]'") from error
+    return LocalBroker(directory or platformdirs.user_data_path("penstock") / f"broker-{port}", port, nodes)

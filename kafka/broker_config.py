@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
 
 
 @dataclass(frozen=True)
