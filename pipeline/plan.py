@@ -77,7 +77,7 @@ def plan_backfill(
     refuse_if_running(config, admin)
     reader = _Reader(topology, config, topics, admin, consumer)
     _refuse_unprocessed(topics, reader)
-    stages = tuple(reader.stage(sub) for sub in _in_order(topology, config))
+    stages = tuple(reader.stage(sub) for sub in _in_order(topology))
     return BackfillPlan(
         stages,
         reader.counts,
@@ -96,7 +96,7 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
         )
 
 
-def _in_order(topology: Topology, config: StreamsConfig) -> Iterable[Subtopology]:
+def _in_order(topology: Topology) -> Iterable[Subtopology]:
     subtopologies = {sub.id: sub for sub in topology.subtopologies if sub.sources}
     writers: dict[str, set[int]] = {}
     for sub in subtopologies.values():

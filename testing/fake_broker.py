@@ -1,6 +1,6 @@
 """A Kafka broker in memory: topics, logs, groups and offsets, as far as :mod:`penstock.kafka.contracts` asks for them.
 
-It keeps no time of its own: a member of a group stays until it leaves by :meth:`FakeBroker.expire_member`.
+It keeps no time of its own: a static member that closes or dies keeps its seat, whose session never times out.
 """
 
 from __future__ import annotations
@@ -183,14 +183,6 @@ class FakeBroker:
             joined.incarnations[instance] = joined.incarnations.get(instance, 0) + 1
             self.changed.notify_all()
             return joined.incarnations[instance]
-
-    def expire_member(self, group: str, instance: str) -> None:
-        """The session of the seat ``instance`` times out."""
-        with self.changed:
-            left = self.group(group)
-            if left.subscriptions.pop(instance, None) is not None:
-                left.generation += 1
-                self.changed.notify_all()
 
     def range_assignment(self, group: str, instance: str) -> frozenset[TopicPartition]:
         """What the range assignor gives to ``instance``."""

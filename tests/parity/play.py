@@ -28,7 +28,7 @@ def play(case: dict[str, Any]) -> dict[str, Any]:
         "default.key.serde": SERDES["string"],
         "default.value.serde": SERDES["string"],
     }
-    with TopologyTestDriver(built.topology, config, case.get("wall_ms", 0)) as driver:
+    with TopologyTestDriver(built.topology, config) as driver:
         for record in case["input"]:
             _pipe(driver, built, record)
         return {
