@@ -22,12 +22,15 @@ class KeyValueStore(Protocol[KI, V]):
 
     Keys may not be None; a None value deletes. Ranges are ordered by the *serialised* key, both ends included, so
     signed numbers sort wrongly across zero. Iterators see the store as it was when they were made.
+
+    Until the commit a store holds the objects themselves. So what it gives must not be changed, nor what was put into
+    it: put a new object instead (docs/PROGRAMS.md).
     """
 
     name: str
 
     def get(self, key: KI) -> V | None:
-        """The value of ``key``, None when absent."""
+        """The value of ``key``, None when absent. Not a copy: do not change it, ``put`` a new one."""
 
     def put(self, key: KI, value: V | None) -> None:
         """Set, or with None delete."""

@@ -60,7 +60,8 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, V]:
         """Values combined by ``reducer(aggregate, value)``, beginning with the first value. Mirrors ``reduce``.
 
-        A result of None deletes the aggregate.
+        A result of None deletes the aggregate. The reducer returns a new object or one of the two as it is: neither may
+        be changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
         """
         checked_callable(reducer, "reduce: reducer")
         return self._aggregated(
@@ -78,7 +79,13 @@ class KGroupedStream(Generic[K, V]):
         """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
         A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
-        configuration's. Mirrors ``aggregate``.
+        configuration's. The store holds the aggregate itself until the commit, so the aggregator must return a new
+        object and not change the one it is given, and ``initializer`` must make a fresh (or an immutable) one at each
+        call (docs/PROGRAMS.md). Mirrors ``aggregate``.
+
+        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> orders = StreamsBuilder().stream("orders").group_by_key()
+        >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], Materialized.as_("baskets"))
         """
         checked_callable(initializer, "aggregate: initializer")
         checked_callable(aggregator, "aggregate: aggregator")

@@ -26,7 +26,8 @@ VR = TypeVar("VR")
 class KTable(Generic[K, V]):
     """The latest value of each key. Mirrors ``KTable``; made by ``StreamsBuilder.table``, ``to_table`` and aggregates.
 
-    Updates are applied in the order of processing, whatever their timestamps. A null value deletes.
+    Updates are applied in the order of processing, whatever their timestamps. A null value deletes. Functions see the
+    objects that the table's store holds: they must not change them (docs/PROGRAMS.md).
     """
 
     def __init__(self, place: Place, table: TableDefinition, queryable_store_name: str | None) -> None:
