@@ -260,7 +260,9 @@ class KStream(Generic[K, V]):
 
         Only the stream triggers; what the table holds is what it held when the record was processed, so records of both
         are taken in the order of their timestamps. The joiner must not change the table's value: it is the store's own.
-        A null key or value is dropped and counted. The topics of both must have equally many partitions. Mirrors ``join(KTable, …)``.
+        A null key or value is dropped and counted. The topics of both must have equally many partitions.
+
+        Mirrors ``join(KTable, …)``.
         """
         return self._joined(table, joiner, joined, left=False)
 
