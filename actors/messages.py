@@ -56,6 +56,11 @@ class TaskStatus:
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
 
+    @property
+    def lag(self) -> int:
+        """Of all its source partitions together."""
+        return sum(self.lags.values())
+
 
 @dataclass(frozen=True)
 class ActorStatus:
@@ -163,6 +168,11 @@ class ApplicationStatus:
     """Task to actor id, for every task the group has given to this cluster."""
     http_address: str | None = None
     error: str | None = None
+
+    @property
+    def tasks(self) -> tuple[TaskStatus, ...]:
+        """What all actors report; a task that moves may be missing."""
+        return tuple(task for actor in self.actors for task in actor.tasks)
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,13 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "application_id": status.application_id,
         "state": status.state.value,
         "epoch": status.epoch,
-        "lag": sum(_lag(task) for _, task in reported.values()),
+        "lag": sum(task.lag for _, task in reported.values()),
         "placement": {str(task_id): actor_id for task_id, actor_id in sorted(status.placement.items())},
         "tasks": sorted(tasks, key=lambda task: TaskId.parse(task["task_id"])),
         "actors": [_actor(actor) for actor in status.actors],
         "http_address": status.http_address,
         "error": status.error,
     }
-
-
-def _lag(task: TaskStatus) -> int:
-    return sum(task.lags.values())
 
 
 def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
@@ -39,7 +35,7 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
         "restore_remaining": task.restore_remaining,
-        "lag": _lag(task),
+        "lag": task.lag,
         "partitions": [
             {
                 "topic": partition.topic,

@@ -175,7 +175,7 @@ def _watch(console: Console, app: KafkaStreams, loading: _Loading) -> None:
             live.update(view.render(status, now, _note(loading.lines, complete)), refresh=True)
             if status.state in ENDED:
                 raise StreamsError(f"the application ended: {status.error or status.state.value}")
-            processed = sum(task.records_processed for actor in status.actors for task in actor.tasks)
+            processed = sum(task.records_processed for task in status.tasks)
             if not (complete and processed == before and _caught_up(status)):
                 quiet_since = None
             elif quiet_since is None:
@@ -191,9 +191,8 @@ def _note(lines: int, complete: bool) -> str:
 
 
 def _caught_up(status: ApplicationStatus) -> bool:
-    tasks = [task for actor in status.actors for task in actor.tasks]
-    everywhere = len(tasks) == len(status.placement) > 0 and status.state is ApplicationState.RUNNING
-    return everywhere and all(task.lags and not any(task.lags.values()) for task in tasks)
+    everywhere = len(status.tasks) == len(status.placement) > 0 and status.state is ApplicationState.RUNNING
+    return everywhere and all(task.lags and task.lag == 0 for task in status.tasks)
 
 
 def _catch_signals() -> None:

@@ -31,7 +31,7 @@ class LiveView:
 
     def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
         """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""
-        tasks = {task.task_id: task for actor in status.actors for task in actor.tasks}
+        tasks = {task.task_id: task for task in status.tasks}
         rates = self._rates({task_id: task.records_processed for task_id, task in tasks.items()}, now_s)
         lines: list[RenderableType] = [_headline(status)]
         if note:
@@ -65,7 +65,7 @@ def _headline(status: ApplicationStatus) -> Text:
 def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates: Mapping[TaskId, float]) -> Table:
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     processed = sum(task.records_processed for task in tasks.values())
-    lag = sum(_lag(task) for task in tasks.values())
+    lag = sum(task.lag for task in tasks.values())
     table.add_column("task", "all")
     table.add_column("actor")
     table.add_column("state")
@@ -84,14 +84,10 @@ def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates:
             _state(task),
             f"{task.records_processed:,}",
             f"{rates.get(task_id, 0.0):,.0f}",
-            f"{_lag(task):,}",
+            f"{task.lag:,}",
             f"{task.dropped_records:,}",
         )
     return table
-
-
-def _lag(task: TaskStatus) -> int:
-    return sum(task.lags.values())
 
 
 def _state(task: TaskStatus) -> Text:

@@ -151,12 +151,11 @@ class _Lines:
         """What to print now, or None."""
         if status.state is self._state and now_s - self._at < _LINE_EACH_S:
             return None
-        tasks = [task for actor in status.actors for task in actor.tasks]
-        processed = sum(task.records_processed for task in tasks)
+        processed = sum(task.records_processed for task in status.tasks)
         rate = max(0, processed - self._processed) / (now_s - self._at) if self._at else 0.0
         self._state, self._at, self._processed = status.state, now_s, processed
-        running = sum(task.state is TaskState.RUNNING for task in tasks)
-        lag = sum(lag for task in tasks for lag in task.lags.values())
+        running = sum(task.state is TaskState.RUNNING for task in status.tasks)
+        lag = sum(task.lag for task in status.tasks)
         where = f"  {status.http_address}" if status.http_address else ""
         return (
             f"{status.application_id}  {status.state.value}  {running}/{len(status.placement)} tasks run  "
