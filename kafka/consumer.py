@@ -25,6 +25,7 @@ from penstock.kafka.settings import (
 # Unbound methods: mapping them over the messages makes each column without a Python frame per record.
 _topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
 _key, _value, _timestamp, _headers = Message.key, Message.value, Message.timestamp, Message.headers
+_NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
 class ConfluentConsumer:
@@ -93,8 +94,10 @@ class ConfluentConsumer:
         headers: list[Headers | None] | None = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
         if not any(headers):  # type: ignore[arg-type]  # a list here
             headers = None
-        if tp in self._positions:
+        # The end may have come in the same go and been looked at first: it only counts if no record follows it.
+        if offsets[-1] >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = offsets[-1] + 1
+            self._drained_at.pop(tp, None)
         return RecordBatch(
             tp,
             list(map(_key, messages)),
