@@ -181,8 +181,11 @@ class StreamLoop:
         size = max(hosted.batch_size for hosted in self._running)
         batches = self._consumer.poll(size, 0)
         for batch in batches:
-            self._current = self._owner[batch.partition]
-            self._current.task.add(batch)
+            self._current = hosted = self._owner[batch.partition]
+            hosted.task.add(batch)
+            if hosted.synchronised:
+                # Before these records run out and the task would go by what was known before they came.
+                self._tell_end(hosted, batch.partition)
         self._current = None
         return bool(batches)
 
@@ -204,11 +207,13 @@ class StreamLoop:
         return busy
 
     def _tell_ends(self, hosted: HostedTask) -> None:
-        consumer, task = self._consumer, hosted.task
         for tp in hosted.sources:
-            if not task.buffered(tp):
-                end = consumer.end_offset(tp)
-                task.set_caught_up(tp, None if end is None else consumer.position(tp) >= end)
+            if not hosted.task.buffered(tp):
+                self._tell_end(hosted, tp)
+
+    def _tell_end(self, hosted: HostedTask, tp: TopicPartition) -> None:
+        end = self._consumer.end_offset(tp)
+        hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
 
     def _throttle(self, hosted: HostedTask) -> bool:
         """Stop reading what only piles up because another source of the task is behind; whether reading goes on."""

@@ -149,6 +149,23 @@ def test_a_task_with_two_inputs_goes_by_their_timestamps(tmp_path: Path) -> None
     assert loop_output == [b"l1r1", b"l2r2"]
 
 
+def test_a_record_waits_for_all_that_the_broker_has_of_another_input_that_was_read_to_its_end_before(
+    tmp_path: Path,
+) -> None:
+    builder = ps.StreamsBuilder()
+    table = builder.table("table", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.join(table, lambda left, right: f"{left}{right}").to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    store = next(iter(rig.spec.topology.store_builders))
+    rig.clients.admin().create_topics([NewTopic("table", 1), NewTopic(f"{APPLICATION}-{store}-changelog", 1)])
+    loop = rig.running()
+    rig.write("table", *(("a", f"r{number}", number) for number in range(1, 5000)))
+    rig.write("in", ("a", "l", 10_000))
+    settle(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"lr4999"]
+
+
 def test_a_partition_that_waits_for_another_is_paused_and_goes_on_later(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     table = builder.table("table", ps.Consumed.with_(STRING, STRING))
