@@ -6,11 +6,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock.api.encoding import to_json
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cluster.read_side import ReadSide, StoreEntry
@@ -131,6 +131,5 @@ def _line(entry: StoreEntry) -> str:
 
 
 def _text(value: Any) -> str:
-    return (
-        value if isinstance(value, str) else orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-    )
+    """Text as it is, anything else as the HTTP API shows it."""
+    return value if isinstance(value, str) else to_json(value).decode()

@@ -1,0 +1,39 @@
+"""``import penstock as ps`` gives exactly the names that are listed, each explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import get_origin
+
+import pytest
+
+import penstock as ps
+from tests.architecture.sources import ROOT
+
+
+def test_the_list_is_in_order_and_names_each_once() -> None:
+    assert sorted(set(ps.__all__)) == sorted(ps.__all__)
+
+
+@pytest.mark.parametrize("name", ps.__all__)
+def test_every_public_name_is_there_and_explained(name: str) -> None:
+    found = getattr(ps, name)
+    if get_origin(found) is not None:
+        return  # an alias of a type has a docstring for readers alone, below it
+    assert (found.__doc__ or "").strip(), f"{name} has no docstring"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'KStrem'"):
+        _ = ps.KStrem  # type: ignore[attr-defined]  # the point of the test
+
+
+def test_a_topology_needs_no_ray() -> None:
+    """A Spark executor, and a test of a topology, import neither Ray nor a Kafka client."""
+    program = (
+        "import sys, penstock as ps; ps.StreamsBuilder(); ps.TopologyTestDriver;"
+        "print(sorted({'ray', 'confluent_kafka', 'pyspark', 'fastapi'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr

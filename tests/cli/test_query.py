@@ -1,0 +1,65 @@
+"""What ``penstock query`` prints, over a read side in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.cli import applications
+from penstock.common.errors import ConfigError
+from penstock.common.serdes import Serde
+from tests.api.fake import FakeReadSide, FakeStore
+
+
+@pytest.fixture
+def side() -> FakeReadSide:
+    read_side = FakeReadSide()
+    for word, count in (("a", 1), ("b", 2), ("c", 3)):
+        read_side.fakes["counts"].put(word, count)
+    return read_side
+
+
+def query(
+    side: FakeReadSide, store: str, key: str | None = None, first: str | None = None, last: str | None = None
+) -> bool:
+    return asyncio.run(applications._query(side, store, key, first, last))
+
+
+def test_a_key_is_read_by_the_serde_and_its_value_printed(
+    side: FakeReadSide, capsys: pytest.CaptureFixture[str]
+) -> None:
+    side.fakes["by-number"].put(7, "seven")
+    assert query(side, "counts", "b")
+    assert query(side, "by-number", "7")
+    assert capsys.readouterr().out == "2\nseven\n"
+
+
+def test_an_absent_key_prints_nothing(side: FakeReadSide, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not query(side, "counts", "z")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_range_is_printed_whole_over_all_pages(
+    side: FakeReadSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applications, "_PAGE", 2)
+    assert query(side, "counts")
+    assert query(side, "counts", first="b", last="b")
+    assert capsys.readouterr().out == "a\t1\nb\t2\nc\t3\nb\t2\n"
+
+
+def test_values_are_printed_as_the_http_api_shows_them(side: FakeReadSide, capsys: pytest.CaptureFixture[str]) -> None:
+    side.fakes["counts"].put("bytes", b"\x00\xff")
+    side.fakes["counts"].put("mapping", {1: [True, None]})
+    assert query(side, "counts", "bytes")
+    assert query(side, "counts", "mapping")
+    assert capsys.readouterr().out == '"AP8="\n{"1":[true,null]}\n'
+
+
+def test_a_key_that_cannot_be_read_names_the_serde(side: FakeReadSide) -> None:
+    with pytest.raises(ConfigError, match="integer cannot read 'seven'"):
+        query(side, "by-number", "seven")
+    side.fakes["pairs"] = FakeStore(Serde("pair", lambda pair: bytes(pair), tuple))
+    with pytest.raises(ConfigError, match="pair cannot read text"):
+        query(side, "pairs", "(1, 2)")
