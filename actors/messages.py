@@ -77,11 +77,15 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """Offsets that an actor asks the coordinator to commit. Refused unless ``epoch`` is the actor's current one."""
+    """Offsets that an actor asks the coordinator to commit. Refused unless ``epoch`` is the actor's current one.
+
+    ``number`` counts the actor's commits: a request that is repeated keeps it, and must not undo a later one.
+    """
 
     actor_id: str
     epoch: int
     offsets: Mapping[TopicPartition, tuple[int, str]]
+    number: int = 0
 
 
 @dataclass(frozen=True)

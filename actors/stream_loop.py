@@ -78,6 +78,7 @@ class StreamLoop:
         self._owner: dict[TopicPartition, HostedTask] = {}
         self._current: HostedTask | None = None
         self._epoch = 0
+        self._asked = 0
         self._commits = 0
         self._more = False
         self._next_punctuation_ms = 0
@@ -272,7 +273,8 @@ class StreamLoop:
             self._drop(hosted)
 
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
-        asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets))
+        self._asked += 1
+        asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets, self._asked))
         asked.add_done_callback(lambda _: self._mailbox.wake())
         return asked
 

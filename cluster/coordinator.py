@@ -82,7 +82,8 @@ class _Phase(Enum):
 class _Actor:
     """``issued`` was sent last, under ``epoch``; ``held`` is what the actor may still work on; ``confirmed`` is the
     last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
-    ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take again."""
+    ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take again.
+    ``last_commit`` is the number of the last commit that was accepted."""
 
     phase: _Phase
     epoch: int = 0
@@ -92,6 +93,7 @@ class _Actor:
     running: frozenset[TaskId] = frozenset()
     unsure: bool = False
     refused: bool = False
+    last_commit: int = 0
 
     @property
     def settled(self) -> bool:
@@ -218,13 +220,20 @@ class Coordinator:
         self._fail(event.error)
 
     def _commit_requested(self, event: CommitRequested) -> None:
-        reason = self._objection(event.request)
-        if reason is None:
-            self._out.append(AcceptCommit(event.request))
+        request = event.request
+        actor = self._actors.get(request.actor_id)
+        if actor is not None and request.number < actor.last_commit:
+            # Nobody waits for this answer: the actor repeated the request, had that accepted, and went on.
+            self._out.append(RefuseCommit(request, "a later commit of the actor has overtaken it"))
             return
-        self._out.append(RefuseCommit(event.request, reason))
-        if event.request.actor_id in self._actors:
-            self._actors[event.request.actor_id].refused = True
+        reason = self._objection(request)
+        if reason is not None:
+            self._out.append(RefuseCommit(request, reason))
+        else:
+            self._out.append(AcceptCommit(request))
+        if actor is not None:
+            actor.refused = actor.refused or reason is not None
+            actor.last_commit = request.number
 
     def _stop_requested(self, _: StopRequested) -> None:
         if self.state in _LIVE:

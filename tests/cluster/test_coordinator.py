@@ -205,6 +205,19 @@ def test_commits_for_partitions_that_the_group_took_away_are_refused(play: Play)
     assert "not assigned to this cluster" in answer.reason
 
 
+def test_a_repeated_commit_that_a_later_one_has_overtaken_is_not_made_any_more(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    epoch = play.machine._actors["stream/1"].epoch
+    older, later = (CommitRequest("stream/1", epoch, offsets(task), number) for number in (1, 2))
+    for request in (older, older, later, later):
+        assert play(CommitRequested(request)) == [AcceptCommit(request)]
+    (answer,) = play(CommitRequested(older))
+    assert isinstance(answer, RefuseCommit)
+    assert "overtaken" in answer.reason
+    assert play.machine.state is ApplicationState.RUNNING
+
+
 def test_an_actor_that_was_refused_a_commit_is_told_its_tasks_again_because_it_dropped_some(play: Play) -> None:
     given = play.running()
     epoch = play.machine._actors["stream/1"].epoch
