@@ -1,4 +1,4 @@
-"""One commit of several tasks, in the order that a crash between any two steps cannot harm (DESIGN §5)."""
+"""One commit of several tasks, in the order that a crash between any two steps cannot harm (docs/ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
