@@ -48,7 +48,9 @@ class HostedTask:
         self.missing = missing
         self.sources = tuple(resets)
         self.source_changelogs = source_changelogs
-        self.changelogs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
+        logs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
+        # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
+        self.changelogs = {store: tp for store, tp in logs.items() if tp not in missing}
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
         self.committed: dict[TopicPartition, CommittedOffset] = {}
@@ -101,7 +103,9 @@ class HostedTask:
         """Whether anything happened since the last commit."""
         if self.state is not TaskState.RUNNING:
             return False
-        return self.touched or self.task.commit_requested or self.task.offsets() != self.committed
+        if self.touched or self.task.commit_requested:
+            return True
+        return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
     def has_committed(
         self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int]

@@ -67,6 +67,18 @@ def test_nothing_is_committed_when_nothing_happened(tmp_path: Path) -> None:
     ]
 
 
+def test_a_committed_offset_of_zero_is_not_committed_again_and_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(0)})
+    loop = rig.running()
+    rig.commit(loop)
+    assert rig.coordinator.requests == []
+    for _ in range(2):
+        rig.write("in", ("a", "x", 1))
+        rig.commit(loop)
+    assert [request.number for request in rig.coordinator.requests] == [1, 2]
+
+
 def test_dropped_records_are_committed_too(tmp_path: Path) -> None:
     rig = Rig(tmp_path, default_timestamp_extractor=ps.LogAndSkipOnInvalidTimestamp())
     rig.write("in", ("a", "x", -1))
@@ -300,6 +312,24 @@ def test_topics_that_are_merged_may_differ_in_their_partitions(tmp_path: Path) -
     rig.write("in", (None, "wide", 1), partition=1)
     rig.running()
     assert [record.value for record in rig.broker.records("out")] == [b"wide"]
+
+
+def test_a_table_restored_from_a_narrow_source_topic_is_empty_in_tasks_beyond_it(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    consumed = ps.Consumed.with_(STRING, STRING)
+    table = builder.table("narrow", consumed, ps.Materialized.as_("table"))
+    merged = table.to_stream().merge(builder.stream("in", consumed))
+    merged.to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build({"topology.optimization": "all"}), partitions=2)
+    assert rig.spec.topology.store_builders["table"].source_topic == "narrow"
+    rig.clients.admin().create_topics([NewTopic("narrow", 1)])
+    rig.write("in", ("k", "wide", 1), partition=1)
+    rig.write("narrow", ("k", "narrow", 1), partition=0)
+    loop = rig.running()
+    rig.commit(loop)
+    assert sorted(record.value or b"" for record in rig.broker.records("out")) == [b"narrow", b"wide"]
+    rig.stop(loop)
+    assert query(rig.running(), key_query("k", store="table"))[0].rows == ((b"k", "narrow", 1),)
 
 
 def test_a_broker_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
