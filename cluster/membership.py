@@ -48,8 +48,8 @@ class Membership:
         """Commit as a member. The future raises StreamsError when the group refuses or the seat is given up."""
         done: Future[None] = Future()
         self._commits.put((offsets, done))
-        if not self._thread.is_alive():
-            self._refuse_waiting()
+        if self._closing.is_set():
+            self._refuse_waiting()  # the thread may have looked for the last time
         return done
 
     def close(self) -> None:
@@ -67,6 +67,10 @@ class Membership:
             except StreamsError as error:
                 self._log.warning("joining the group again", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
+            except Exception as error:  # nobody sees a thread die, and without a seat nothing is ever committed
+                self._log.error("the membership ends", exc_info=error)
+                self._on_failed(StreamsError(f"internal error in the group's member: {error!r}"))
+                break
         self._closing.set()
         self._refuse_waiting()
 

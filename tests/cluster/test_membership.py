@@ -20,7 +20,7 @@ HERE = TopicPartition("lines", 0)
 class FakeMember:
     """Polls give what the test has put into ``script``: an assignment, or an error to raise."""
 
-    def __init__(self, script: queue.Queue[frozenset[TopicPartition] | StreamsError]) -> None:
+    def __init__(self, script: queue.Queue[frozenset[TopicPartition] | Exception]) -> None:
         self._script = script
         self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
         self.refusal: StreamsError | None = None
@@ -34,7 +34,7 @@ class FakeMember:
             happens = self._script.get(timeout=timeout_s or 0.001)
         except queue.Empty:
             return
-        if isinstance(happens, StreamsError):
+        if isinstance(happens, Exception):
             raise happens
         self._on_assigned(happens)
 
@@ -52,7 +52,7 @@ class FakeMember:
 
 class Seat:
     def __init__(self) -> None:
-        self.script: queue.Queue[frozenset[TopicPartition] | StreamsError] = queue.Queue()
+        self.script: queue.Queue[frozenset[TopicPartition] | Exception] = queue.Queue()
         self.members: list[FakeMember] = []
         self.assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
         self.failed: queue.Queue[StreamsError] = queue.Queue()
@@ -112,3 +112,12 @@ def test_a_seat_taken_by_another_ends_it_and_what_waits_is_refused() -> None:
         for commit in (waiting, seat.membership.commit({})):
             with pytest.raises(StreamsError, match="given up its seat"):
                 commit.result(10)
+
+
+def test_an_error_that_nobody_foresaw_is_told_instead_of_leaving_commits_waiting() -> None:
+    with taken() as seat:
+        waiting = seat.membership.commit({})
+        seat.script.put(ValueError("unforeseen"))
+        assert "unforeseen" in str(seat.failed.get(timeout=10))
+        with pytest.raises(StreamsError, match="given up its seat"):
+            waiting.result(10)
