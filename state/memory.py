@@ -10,6 +10,8 @@ from penstock.common.errors import StateStoreError, UnknownStateStoreError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore
 
+_MOVED_KEYS_KEPT = 4096
+
 
 class InMemoryStore:
     """One store's rows. The order of keys is only worked out when someone scans."""
@@ -62,6 +64,9 @@ class InMemoryStore:
                 if key not in rows:
                     moved.add(key)
                 rows[key] = row
+        if len(moved) > 2 * len(rows) + _MOVED_KEYS_KEPT:
+            # Keys that are gone for good would pile up in a store that nobody scans: everything is sorted anew.
+            self._sorted, self._came_or_went = [], set(rows)
 
     def clear(self) -> None:
         """Delete every row."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
 from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.contracts import TaskStores
+from penstock.state.memory import InMemoryStore
 from penstock.state.stores import open_task_stores
 
 STORES = ("a", "b")
@@ -123,6 +124,19 @@ def test_a_scan_sees_the_store_as_it_was_when_it_was_made(stores: TaskStores) ->
         write(stores, {name: {b"2": None, b"3": b"new", b"4": b"new"}})
         assert list(begun) == [(b"2", b"old"), (b"3", b"old")]
         assert list(untouched) == [(b"1", b"old"), (b"2", b"old"), (b"3", b"old")]
+
+
+def test_keys_that_came_and_went_take_no_memory_even_if_nobody_scans() -> None:
+    store = InMemoryStore("a")
+    store.apply({b"stays": b"1"})
+    assert [key for key, _ in store.scan(None, None)] == [b"stays"]
+    for number in range(20_000):
+        key = b"%d" % number
+        store.apply({key: b"1"})
+        store.apply({key: None})
+    assert len(store._came_or_went) < 10_000
+    store.apply({b"comes": b"2"})
+    assert [key for key, _ in store.scan(None, None)] == [b"comes", b"stays"]
 
 
 def test_offsets_are_unknown_at_first_and_kept_per_store(stores: TaskStores) -> None:
