@@ -163,6 +163,8 @@ class StateQueries:
             self._lanes.pop(name, None)
             return None
         except RayTaskError as error:
+            if isinstance(error.cause, ApplicationStateError):
+                return None  # the actor's loop has ended: its tasks go elsewhere, or the application ends
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {error.cause or error}") from error
 
     async def _store(self, name: str) -> StoreMetadata:

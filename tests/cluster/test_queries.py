@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ray import cloudpickle
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -71,6 +71,7 @@ class FakeActor:
         self.calls: list[Sequence[StoreQuery]] = []
         self.failure: QueryFailure | None = None
         self.dead = False
+        self.ended = False
 
     @property
     def query(self) -> Method:
@@ -79,6 +80,9 @@ class FakeActor:
     def _query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         if self.dead:
             raise ActorDiedError
+        if self.ended:
+            cause = ApplicationStateError("actor has ended: it was stopped")
+            raise RayTaskError("query", "", cause).as_instanceof_cause()
         self.calls.append(queries)
         return [self._answer(query) for query in queries]
 
@@ -183,6 +187,21 @@ def test_a_task_that_is_nowhere_or_restores_is_not_ready(coordinator: FakeCoordi
     coordinator.placement.clear()
     with pytest.raises(TaskNotReadyError, match="moves between actors"):
         ask(lambda queries: queries.get("counts", "x"))
+
+
+def test_an_actor_whose_work_has_ended_means_asking_again_later_or_elsewhere(coordinator: FakeCoordinator) -> None:
+    coordinator.actors["a"].ended = coordinator.actors["b"].ended = True
+    with pytest.raises(TaskNotReadyError, match="moves between actors"):
+        ask(lambda queries: queries.get("counts", "x"))
+
+    async def move(queries: StateQueries) -> None:
+        with pytest.raises(TaskNotReadyError):
+            await queries.get("counts", WORDS[3])
+        coordinator.actors["c"] = FakeActor(*coordinator.tasks)
+        coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
+        assert (await queries.get("counts", WORDS[3])) is not None
+
+    ask(move)
 
 
 def test_a_store_that_cannot_be_read_says_why(coordinator: FakeCoordinator) -> None:
