@@ -41,6 +41,7 @@ IDLE_WAIT_S = 0.005
 """How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
+_UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache (KIP-892 has the same bound)
 _PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
 
 
@@ -251,9 +252,9 @@ class StreamLoop:
             return False
         if self._clock.monotonic_s() >= self._next_commit_s:
             return True
-        cache = self._spec.config.statestore_cache_max_bytes
+        most = self._spec.config.statestore_cache_max_bytes or _UNCACHED_BYTES
         return any(hosted.task.commit_requested for hosted in self._running) or (
-            cache > 0 and sum(hosted.task.cache_bytes() for hosted in self._running) > cache
+            sum(hosted.task.cache_bytes() for hosted in self._running) > most
         )
 
     def _committing(self) -> Steps[None]:
@@ -322,6 +323,9 @@ class StreamLoop:
         self._restoration.forget(hosted)
         if hosted in self._running:
             self._running.remove(hosted)
+            # A client may remember that a partition is paused, and the task may come back.
+            if paused := self._paused.intersection(hosted.sources):
+                self._consumer.resume(paused)
             self._reassign()
         hosted.close()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import penstock as ps
 from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery, TaskState
 from penstock.actors.stream_loop import IDLE_WAIT_S
@@ -89,6 +91,17 @@ def test_dropped_records_are_committed_too(tmp_path: Path) -> None:
 
 def test_a_cache_that_is_full_brings_the_commit_forward(tmp_path: Path) -> None:
     rig = Rig(tmp_path, statestore_cache_max_bytes=1000)
+    loop = rig.running()
+    rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(50)))
+    settle(loop)
+    assert rig.committed() is not None
+
+
+def test_without_a_cache_what_waits_for_a_commit_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.actors.stream_loop._UNCACHED_BYTES", 1000)
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
     loop = rig.running()
     rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(50)))
     settle(loop)
@@ -198,6 +211,26 @@ def test_a_partition_that_waits_for_another_is_paused_and_goes_on_later(tmp_path
     rig.clock.now_ms += 60_001
     settle(loop)
     assert [record.value for record in rig.broker.records("out")] == [b"%d-r" % number for number in range(5000)]
+
+
+def test_a_paused_partition_is_resumed_before_its_task_leaves_so_that_it_is_read_when_it_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ps.StreamsBuilder()
+    table = builder.table("table", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.join(table, lambda left, right: f"{left}{right}").to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build(), max_task_idle_ms=60_000, buffered_records_per_partition=10)
+    store = next(iter(rig.spec.topology.store_builders))
+    rig.clients.admin().create_topics([NewTopic("table", 1), NewTopic(f"{APPLICATION}-{store}-changelog", 1)])
+    loop = rig.running()
+    rig.write("in", *(("a", f"{number}-", 100) for number in range(500)))
+    settle(loop)
+    resumed: list[TopicPartition] = []
+    monkeypatch.setattr(loop._consumer, "resume", resumed.extend)
+    loop.assign(2, [])
+    settle(loop)
+    assert resumed == [TopicPartition("in", 0)]
 
 
 # ---- starting ----
