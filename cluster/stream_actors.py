@@ -70,10 +70,15 @@ class StreamActorHandle:
         ref = asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future())
         while True:
             done, _ = await asyncio.wait({ref}, timeout=_PATIENCE_S)
-            if done:
+            if not done:
+                self._log.warning("the actor waits for a free CPU in the Ray cluster: add nodes, or end what has them")
+                continue
+            try:
                 await self._answer(ref)
                 return
-            self._log.warning("the actor waits for a free CPU in the Ray cluster: add nodes, or end what holds CPUs")
+            except ActorUnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+                ref = asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future())
 
     async def assign(self, epoch: int, tasks: Iterable[TaskId]) -> None:
         """Give the actor its tasks; returns when all others are released."""
