@@ -110,16 +110,23 @@ def start_coordinator(spec: ApplicationSpec) -> Any:
         max_task_retries=-1,
         enable_task_events=False,
     )
-    coordinator = remote.remote(application_id, pickled)
+    try:
+        coordinator = remote.remote(application_id, pickled)
+    except ValueError as error:
+        raise ApplicationStateError(
+            f"application {application_id!r} is being started by someone else at this moment: {error}"
+        ) from error
     try:
         # A driver that ends before a detached actor exists takes it along.
         ray.get(coordinator.ready.remote(), timeout=_START_S)
     except RayActorError as error:
+        ray.kill(coordinator)
         raise ApplicationStateError(
             f"the coordinator of application {application_id!r} cannot start in the Ray cluster; penstock and "
             f"its dependencies must be installed there: {_last_line(error)}"
         ) from error
     except GetTimeoutError:
+        ray.kill(coordinator)
         raise ApplicationStateError(
             f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
         ) from None

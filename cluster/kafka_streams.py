@@ -11,7 +11,7 @@ from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.graph import Topology
 from penstock.topology.internal_topics import plan_topics
@@ -124,6 +124,11 @@ class KafkaStreams:
         Raises UnknownStateStoreError naming the stores there are.
         """
         self._started()
+        if name not in (known := self.topology.store_builders):
+            raise UnknownStateStoreError(
+                f"application {self.application_id!r} has no state store {name!r}; its stores: "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
         if name not in self._views:
             self._views[name] = ReadOnlyKeyValueStore(self.application_id, name)
         return self._views[name]
@@ -134,14 +139,16 @@ class KafkaStreams:
         False when it took longer than ``timeout_s``: the actors were then ended without a commit, and what they did
         since the last one is done again at the next start.
         """
-        if self._coordinator is None or (self._last is not None and self._last.state in control.ENDED):
-            if self._coordinator is not None:
-                control.end_actors(self.application_id)
+        if self._coordinator is None:
+            return True
+        for view in self._views.values():
+            view.close()
+        self._views.clear()
+        if self._last is not None and self._last.state in control.ENDED:
+            control.end_actors(self.application_id)
             return True
         status = control.stop_application(self.application_id, timeout_s)
         self._last = status or ApplicationStatus(self.application_id, ApplicationState.NOT_RUNNING, 0, (), {})
-        for view in self._views.values():
-            view.close()
         return status is not None
 
     def _started(self) -> None:
