@@ -7,6 +7,7 @@ nice 15 unless ``RAY_worker_niceness=0`` is in the environment of every node: be
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Iterable, Sequence
@@ -37,6 +38,7 @@ _COMMIT_CALL_S = 30.0
 _COMMIT_AGAIN_S = 0.2
 # The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
+_COLLECT_AFTER_OBJECTS = 50_000
 
 
 class StreamActor:
@@ -60,6 +62,11 @@ class StreamActor:
     def _connect(self, coordinator: Any, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        # Records make no cycles, but each is some tracked objects: without this the collector would go through all of
+        # Ray's modules again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
         def committer(request: CommitRequest) -> Future[CommitAnswer]:
             return asyncio.run_coroutine_threadsafe(self._commit(coordinator, request), events)

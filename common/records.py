@@ -72,7 +72,7 @@ class RecordBatch:
     keys: list[bytes | None]
     values: list[bytes | None]
     timestamps: list[int]
-    offsets: list[int]
+    offsets: Sequence[int]
     headers: list[Headers | None] | None = field(default=None)
 
     def __len__(self) -> int:

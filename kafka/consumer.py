@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -40,6 +40,7 @@ class ConfluentConsumer:
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
+        self._topics: set[str] = set()
         self._closed = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -55,6 +56,8 @@ class ConfluentConsumer:
             del self._positions[tp]
             self._drained_at.pop(tp, None)
         self._positions.update(new)
+        # A partition that was given away may still come out, so what was assigned before counts as well.
+        self._topics.update(tp.topic for tp in positions)
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """See the contract. ``consume(n, timeout)`` would wait to fill n: drain first, then wait for one."""
@@ -74,14 +77,14 @@ class ConfluentConsumer:
 
     def _batches(self, messages: list[Message]) -> list[RecordBatch]:
         partitions = list(map(_partition, messages))
-        topics = list(map(_topic, messages))
+        topics = list(map(_topic, messages)) if len(self._topics) > 1 else None
         total = len(messages)
-        if partitions.count(partitions[0]) == total and topics.count(topics[0]) == total:
+        if partitions.count(partitions[0]) == total and (topics is None or topics.count(topics[0]) == total):
             return [self._batch(messages)]
         batches = []
         start = 0
         for at in range(1, total):
-            if partitions[at] != partitions[start] or topics[at] != topics[start]:
+            if partitions[at] != partitions[start] or (topics is not None and topics[at] != topics[start]):
                 batches.append(self._batch(messages[start:at]))
                 start = at
         batches.append(self._batch(messages[start:]))
@@ -90,10 +93,13 @@ class ConfluentConsumer:
     def _batch(self, messages: list[Message]) -> RecordBatch:
         first = messages[0]
         tp = TopicPartition(first.topic(), first.partition())  # type: ignore[arg-type]  # None only without a topic
-        offsets: list[int] = list(map(_offset, messages))  # type: ignore[arg-type]  # None only in events
-        headers: list[Headers | None] | None = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
-        if not any(headers):  # type: ignore[arg-type]  # a list here
-            headers = None
+        begin, end = first.offset(), messages[-1].offset()
+        offsets: Sequence[int] = range(begin, end + 1)  # type: ignore[arg-type, operator]  # None only in events
+        if len(offsets) != len(messages):  # compacted, or with markers between
+            offsets = list(map(_offset, messages))  # type: ignore[arg-type]  # None only in events
+        headers: list[Headers | None] | None = None
+        if any(map(_headers, messages)):
+            headers = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
         # The end may have come in the same go and been looked at first: it only counts if no record follows it.
         if offsets[-1] >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = offsets[-1] + 1

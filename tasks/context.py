@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import length_hint
 from typing import Any
 
@@ -53,11 +53,11 @@ class TaskContext:
         self.dropped_records = 0
         self.commit_requested = False
         self.partition: TopicPartition | None = None
-        self._offsets: list[int] = []
+        self._offsets: Sequence[int] = []
         self._position: Any = None
         self._end = 0
 
-    def enter(self, partition: TopicPartition, offsets: list[int], end: int, position: Any) -> None:
+    def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, position: Any) -> None:
         """A run of records begins.
 
         ``position`` is a list iterator that the run advances with each record: how far it has come tells the current

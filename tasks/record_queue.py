@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Decoded:
     keys: list[Any]
     values: list[Any]
     timestamps: list[int]
-    offsets: list[int]
+    offsets: Sequence[int]
     headers: list[Headers | None] | None
     last_offset: int
     error: RecordError | None = None
@@ -121,7 +121,8 @@ class RecordQueue:
         return Decoded(keys, values, batch.timestamps, batch.offsets, batch.headers, batch.offsets[-1])
 
     def _one_by_one(self, batch: RecordBatch) -> Decoded:
-        result = Decoded([], [], [], [], None if batch.headers is None else [], batch.offsets[-1])
+        offsets: list[int] = []
+        result = Decoded([], [], [], offsets, None if batch.headers is None else [], batch.offsets[-1])
         # An extractor is told of every record before its own, those that still wait included.
         time = max([self.partition_time, *(max(waiting.timestamps) for waiting in self._batches)])
         for index in range(len(batch)):
@@ -140,7 +141,7 @@ class RecordQueue:
             result.keys.append(key)
             result.values.append(value)
             result.timestamps.append(timestamp)
-            result.offsets.append(batch.offsets[index])
+            offsets.append(batch.offsets[index])
             if batch.headers is not None and result.headers is not None:
                 result.headers.append(batch.headers[index])
         return result

@@ -234,7 +234,7 @@ class Task:
         queue.advance(end)
 
     def _punctuate_stream_time(
-        self, queue: RecordQueue, offsets: list[int], end: int, values: Iterator[object]
+        self, queue: RecordQueue, offsets: Sequence[int], end: int, values: Iterator[object]
     ) -> None:
         punctuations = self._punctuations[PunctuationType.STREAM_TIME]
         if self._context.stream_time >= punctuations.next_ms:

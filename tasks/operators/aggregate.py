@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.state.write_buffer import Entry
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
@@ -21,8 +20,8 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    dirty, load, put, at_once = buffer.dirty, buffer.load, buffer.put, not buffer.caching
-    take: Callable[[bytes, None], Entry | None] = dirty.pop
+    dirty, load, put, tick, at_once = buffer.dirty, buffer.load, buffer.put, buffer.tick, not buffer.caching
+    dirty_get = dirty.get
     failed, name = context.failed, wiring.name
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -31,8 +30,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
             return
         try:
             row = key if key_bytes is None else key_bytes(key)
-            # Taken out and put back, because a flush goes by the order of the last updates.
-            old, old_timestamp, _ = take(row, None) or load(row)
+            old, old_timestamp, _, _ = dirty_get(row) or load(row)
             if old is None:
                 new = 1
             else:
@@ -40,7 +38,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
             if not at_once:
-                dirty[row] = (new, timestamp, context.headers)
+                dirty[row] = (new, timestamp, context.headers, tick())
                 return
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
@@ -99,7 +97,7 @@ def _fold(
             return
         try:
             row = key if key_bytes is None else key_bytes(key)
-            old, old_timestamp, _ = dirty_get(row) or load(row)
+            old, old_timestamp, _, _ = dirty_get(row) or load(row)
             newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
             new = fold(key, value, old)
             if at_once and send_old_values and old is None:
