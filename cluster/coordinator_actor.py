@@ -134,6 +134,8 @@ class CoordinatorActor:
 
     async def stop(self) -> ApplicationStatus:
         """Drain, commit and end every stream actor; returns when that is done (or when the application had ended)."""
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
         if self._machine is not None:
             self._feed(events.StopRequested())
         elif self._state not in _ENDED:
