@@ -58,7 +58,7 @@ def test_markers_behind_the_last_record_are_passed_when_the_end_comes_with_the_r
 ) -> None:
     client.high = 3
     client.ready = [record(0), record(1), end(3)]
-    assert [batch.offsets for batch in consumer.poll(10, 0)] == [[0, 1]]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0, 1]]
     assert consumer.position(TP) == consumer.end_offset(TP) == 3
 
 
@@ -76,3 +76,9 @@ def test_an_end_that_more_records_follow_is_not_the_end_any_more(client: Client,
     assert (consumer.position(TP), consumer.end_offset(TP)) == (2, 6)
     consumer.poll(10, 0)
     assert (consumer.position(TP), consumer.end_offset(TP)) == (6, 6)
+
+
+def test_offsets_with_gaps_stay_what_they_are(client: Client, consumer: ConfluentConsumer) -> None:
+    client.ready = [record(0), record(2), record(3)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0, 2, 3]]
+    assert consumer.position(TP) == 4
