@@ -41,7 +41,7 @@ IDLE_WAIT_S = 0.005
 """How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
-_UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache (KIP-892 has the same bound)
+_UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache
 _PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
 
 
