@@ -220,8 +220,8 @@ class WriteBuffer:
                 yield changed, changes[changed]
 
     def approximate_num_entries(self) -> int:
-        """Committed rows plus keys that wait to be committed: each key that is in both counts twice."""
-        return self.committed.approximate_num_entries() + len(self.dirty)
+        """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""
+        return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
 
 
 def _update_number(update: tuple[bytes, Entry]) -> int:

@@ -203,6 +203,12 @@ class TestQueriesDuringACommit:
         bench.task.complete_commit({})
         yield "after"
 
+    def test_the_number_of_entries_never_drops(self) -> None:
+        bench = Bench(counting())
+        bench.feed("in", *((key, "", 1) for key in self.keys()))
+        for step in self.steps(bench):
+            assert queries.approximate_num_entries(bench.task, "counts") == len(self.keys()), step
+
     def test_the_latest_is_seen_at_every_step(self, bench: Bench) -> None:
         steps = []
         for step in self.steps(bench):
