@@ -26,6 +26,7 @@ from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 
 APPLICATION = "app"
+CHANGELOG = f"{APPLICATION}-counts-changelog"
 STRING = ps.Serdes.string()
 LONG = ps.Serdes.long()
 
@@ -189,3 +190,12 @@ def states(loop: StreamLoop) -> dict[TaskId, TaskState]:
 
 def keys(answers: Iterable[StoreAnswer]) -> list[bytes]:
     return [row[0] for answer in answers for row in answer.rows]
+
+
+def pass_through(offset_reset: str | None = None) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    consumed = ps.Consumed.with_(STRING, STRING)
+    if offset_reset == "latest":
+        consumed = consumed.with_offset_reset_policy("latest")
+    builder.stream("in", consumed).map_values(str.upper).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
