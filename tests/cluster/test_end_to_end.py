@@ -32,7 +32,8 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     assert store.get("nobody") is None
     assert dict(store.all()) == dict(it.sent)
     assert [key for key, _ in store.range("b", "f")] == sorted(w for w in it.sent if "b" <= w <= "f")
-    assert store.approximate_num_entries() == len(it.sent)
+    # A key that is committed and was updated since counts twice.
+    assert len(it.sent) <= store.approximate_num_entries() <= 2 * len(it.sent)
     with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
         app.store("count").get("the")
     status = app.status()

@@ -57,7 +57,9 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert found == dict(it.sent)
     assert list(found) == sorted(found)
 
-    assert client.get(f"{counts}/approximate-count").json() == {"approximate_count": len(it.sent)}
+    # A key that is committed and was updated since counts twice.
+    approximate = client.get(f"{counts}/approximate-count").json()["approximate_count"]
+    assert len(it.sent) <= approximate <= 2 * len(it.sent)
     status = ApplicationBody.model_validate(client.get(application).json())
     assert (status.state, status.http_address) == ("RUNNING", str(client.base_url).rstrip("/"))
     assert [task.task_id for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
