@@ -26,7 +26,7 @@ _CONSUMER: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
 }
 _PRODUCER: Mapping[str, Any] = {
-    "linger.ms": 100,  # as Kafka Streams sets it: fewer, larger requests, and less of the broker's time
+    "linger.ms": 20,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": 1_000_000,
     "topic.metadata.propagation.max.ms": 10_000,  # after so long a topic that is not there is an error
