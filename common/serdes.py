@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, SupportsIndex, TypeVar
 
+import msgspec
 import orjson
 
 from penstock.common.errors import SerializationError
@@ -86,7 +87,7 @@ _BOOLEAN: Serde[bool] = _fixed("boolean", ">?", _bool_of_text)
 _UUID: Serde[_uuid.UUID] = Serde(
     "uuid", lambda value: str(value).encode(), lambda data: _uuid.UUID(data.decode()), _uuid.UUID
 )
-_JSON: Serde[Any] = Serde("json", orjson.dumps, orjson.loads, orjson.loads)
+_JSON: Serde[Any] = Serde("json", orjson.dumps, msgspec.json.Decoder().decode, orjson.loads)
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -149,7 +150,7 @@ class Serdes:
 
     @staticmethod
     def json() -> Serde[Any]:
-        """Any JSON value, as compact UTF-8 (orjson)."""
+        """Any JSON value, as compact UTF-8. Objects are dictionaries; integers have any size when they are read."""
         return _JSON
 
     @staticmethod

@@ -60,9 +60,9 @@ class ConfluentClients:
 
     def producer(self) -> RecordProducer:
         """See the protocol."""
-        from penstock.kafka.producer import ConfluentProducer
+        from penstock.kafka.producer import open_producer
 
-        return ConfluentProducer(self.bootstrap_servers, self.producer_overrides)
+        return open_producer(self.bootstrap_servers, self.producer_overrides)
 
     def admin(self) -> Admin:
         """See the protocol."""

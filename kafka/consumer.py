@@ -1,19 +1,20 @@
-"""The consumer on librdkafka: assigned partitions only, records turned into columns as cheaply as Python allows."""
+"""The consumer on librdkafka: assigned partitions only, and how far each has been read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.errors import MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
-from penstock.common.records import Headers, RecordBatch
+from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
+from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -22,9 +23,6 @@ from penstock.kafka.settings import (
     consumer_settings,
 )
 
-# Unbound methods: mapping them over the messages makes each column without a Python frame per record.
-_topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
-_key, _value, _timestamp, _headers = Message.key, Message.value, Message.timestamp, Message.headers
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
@@ -36,11 +34,11 @@ class ConfluentConsumer:
         self._log = logger("penstock.kafka.consumer")
         with client_configuration("consumer."):
             self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
+        self._fetcher = open_fetcher(self._client)
         self._positions: dict[TopicPartition, int] = {}
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
-        self._topics: set[str] = set()
         self._closed = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -56,83 +54,38 @@ class ConfluentConsumer:
             del self._positions[tp]
             self._drained_at.pop(tp, None)
         self._positions.update(new)
-        # A partition that was given away may still come out, so what was assigned before counts as well.
-        self._topics.update(tp.topic for tp in positions)
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """See the contract. ``consume(n, timeout)`` would wait to fill n: drain first, then wait for one."""
-        messages = self._client.consume(max_records, 0)
-        if not messages:
-            if timeout_s <= 0:
-                return []
-            messages = self._client.consume(1, timeout_s)
-            if not messages:
-                return []
-        if any(map(_error, messages)):
-            messages = self._without_events(messages)
-            if not messages:
-                return []
-        # What was fetched of a partition may still come out just after it was given away.
-        return [batch for batch in self._batches(messages) if batch.partition in self._positions]
-
-    def _batches(self, messages: list[Message]) -> list[RecordBatch]:
-        partitions = list(map(_partition, messages))
-        topics = list(map(_topic, messages)) if len(self._topics) > 1 else None
-        total = len(messages)
-        if partitions.count(partitions[0]) == total and (topics is None or topics.count(topics[0]) == total):
-            return [self._batch(messages)]
-        batches = []
-        start = 0
-        for at in range(1, total):
-            if partitions[at] != partitions[start] or (topics is not None and topics[at] != topics[start]):
-                batches.append(self._batch(messages[start:at]))
-                start = at
-        batches.append(self._batch(messages[start:]))
-        return batches
-
-    def _batch(self, messages: list[Message]) -> RecordBatch:
-        first = messages[0]
-        tp = TopicPartition(first.topic(), first.partition())  # type: ignore[arg-type]  # None only without a topic
-        begin, end = first.offset(), messages[-1].offset()
-        offsets: Sequence[int] = range(begin, end + 1)  # type: ignore[arg-type, operator]  # None only in events
-        if len(offsets) != len(messages):  # compacted, or with markers between
-            offsets = list(map(_offset, messages))  # type: ignore[arg-type]  # None only in events
-        headers: list[Headers | None] | None = None
-        if any(map(_headers, messages)):
-            headers = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
-        # The end may have come in the same go and been looked at first: it only counts if no record follows it.
-        if offsets[-1] >= self._positions.get(tp, _NOWHERE):
-            self._positions[tp] = offsets[-1] + 1
-            self._drained_at.pop(tp, None)
-        return RecordBatch(
-            tp,
-            list(map(_key, messages)),
-            list(map(_value, messages)),
-            [at for _, at in map(_timestamp, messages)],
-            offsets,
-            headers,
-        )
-
-    def _without_events(self, messages: list[Message]) -> list[Message]:
-        records = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                records.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._at_end(message)
+        """See the contract. Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
+        batches, events = self._fetcher.fetch(max_records, 0)
+        if not batches and not events and timeout_s > 0:
+            batches, events = self._fetcher.fetch(1, timeout_s)
+        for event in events:
+            if event.error.code() == KafkaError._PARTITION_EOF:
+                self._at_end(event)
             else:
-                self._refused(message, error)
-        return records
+                self._refused(event)
+        for batch in batches:
+            self._read(batch)
+        # What was fetched of a partition may still come out just after it was given away.
+        return [batch for batch in batches if batch.partition in self._positions]
 
-    def _at_end(self, message: Message) -> None:
-        tp = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]  # the event has both
+    def _read(self, batch: RecordBatch) -> None:
+        # The end may have come in the same go and been looked at first: it only counts if no record follows it.
+        last, tp = batch.offsets[-1], batch.partition
+        if last >= self._positions.get(tp, _NOWHERE):
+            self._positions[tp] = last + 1
+            self._drained_at.pop(tp, None)
+
+    def _at_end(self, event: Event) -> None:
+        tp = TopicPartition(event.topic or "", event.partition)
         if tp in self._positions:
-            self._positions[tp] = message.offset()  # type: ignore[assignment]  # the event has it
+            self._positions[tp] = event.offset
             self._drained_at[tp] = self._watermark(tp)
 
-    def _refused(self, message: Message, error: KafkaError) -> None:
-        where = f"partition {message.partition()} of topic {message.topic()!r}"
+    def _refused(self, event: Event) -> None:
+        error = event.error
+        where = f"partition {event.partition} of topic {event.topic!r}"
         text = f"cannot read {where}: {error.str()} ({error.name()})"
         if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
             raise MissingTopicError(f"{text}: was the topic deleted? Create it again, or mend the topology")
@@ -202,4 +155,5 @@ class ConfluentConsumer:
         """See the contract."""
         if not self._closed:
             self._closed = True
+            self._fetcher.close()
             self._client.close()

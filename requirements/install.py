@@ -1,8 +1,8 @@
 """Sets up ``.venv``: the packages of ``lock.txt`` with their hashes, and penstock itself, editable. Run by make.
 
-Needs only Python's standard library. A stamp inside of the environment names the lock it was made from: when it fits,
-nothing is done; when it does not, or an earlier run was interrupted, the environment is made anew. Of two runs at once
-the second waits for the first.
+Needs only Python's standard library. Stamps inside of the environment name what it was made from, and what the compiled
+part of penstock was: what does not fit, or was interrupted, is made anew. Of two runs at once the second waits for the
+first.
 """
 
 from __future__ import annotations
@@ -21,25 +21,33 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "lock.txt"
 ENVIRONMENT = ROOT / ".venv"
-STAMP = ENVIRONMENT / ".made-from"
+PACKAGES_STAMP = ENVIRONMENT / ".made-from"
+COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
+COMPILED = (ROOT / "hatch_build.py", *sorted((ROOT / "kafka").glob("librdkafka.px[dy]")))
 
 
 def main() -> None:
     with _one_at_a_time():
-        wanted = _fingerprint()
-        if STAMP.exists() and STAMP.read_text() == wanted:
-            return
-        print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
-        _run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-        # The pip that comes with Python shows no bar while it installs, which takes longest; the pinned one does.
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_pip:
-            only_pip.write(_requirement("pip"))
-            only_pip.flush()
-            _pip("--quiet", "--require-hashes", "--no-deps", "--requirement", only_pip.name)
-        # The lock is complete, so there is nothing to resolve.
-        _pip("--require-hashes", "--no-deps", "--requirement", str(LOCK))
-        _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
-        STAMP.write_text(wanted)
+        packages, compiled = _packages_fingerprint(), _compiled_fingerprint()
+        if not _fits(PACKAGES_STAMP, packages):
+            print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
+            _make_environment()
+            PACKAGES_STAMP.write_text(packages)
+        if not _fits(COMPILED_STAMP, compiled):
+            _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+            COMPILED_STAMP.write_text(compiled)
+
+
+def _make_environment() -> None:
+    """The packages of the lock; without penstock."""
+    _run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
+    # The pip that comes with Python shows no bar while it installs, which takes longest; the pinned one does.
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_pip:
+        only_pip.write(_requirement("pip"))
+        only_pip.flush()
+        _pip("--quiet", "--require-hashes", "--no-deps", "--requirement", only_pip.name)
+    # The lock is complete, so there is nothing to resolve.
+    _pip("--require-hashes", "--no-deps", "--requirement", str(LOCK))
 
 
 @contextlib.contextmanager
@@ -49,7 +57,15 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _fingerprint() -> str:
+def _fits(stamp: Path, wanted: str) -> bool:
+    return stamp.exists() and stamp.read_text() == wanted
+
+
+def _compiled_fingerprint() -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in COMPILED)).hexdigest()
+
+
+def _packages_fingerprint() -> str:
     """Of all that decides what the environment holds: lock, project, Python and the place itself."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     built_from = [settings["build-system"], settings["project"], settings["tool"]["hatch"], sys.version, str(ROOT)]

@@ -161,7 +161,7 @@ def _wiring(
         children={child.name: edges[child.name] for child in children[node.name]} if node.name in children else {},
         stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
         collector=collector,
-        raw_key=node.name in forms.raw_keys,
+        undecoded_key=forms.raw_keys.get(node.name),
         raw_value=node.name in forms.raw_values,
     )
 

@@ -6,8 +6,10 @@ bytes only under a lossless serde, and only if all sinks and stores they reach u
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from penstock.common.extractors import FailOnInvalidTimestamp
@@ -15,10 +17,13 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.operators import (
+    Branch,
     DropNullKeys,
+    Filter,
     FlatMapValues,
     MapValues,
     PassThrough,
+    Peek,
     StoreGetter,
     StreamCount,
     StreamReduce,
@@ -28,15 +33,17 @@ from penstock.topology.operators import (
     TableToStream,
 )
 
+_ASK_FOR_NAMES = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
+
 Children = Mapping[str, Sequence[Node]]
 
 
 @dataclass(frozen=True)
 class Forms:
-    """Names of the nodes whose incoming keys, or values, are bytes."""
+    """Names of the nodes whose incoming keys, or values, are bytes, each with the serde that would decode them."""
 
-    raw_keys: frozenset[str]
-    raw_values: frozenset[str]
+    raw_keys: Mapping[str, Serde[Any]]
+    raw_values: Mapping[str, Serde[Any]]
 
 
 def find_forms(nodes: Sequence[Node], children: Children, stores: Mapping[str, AnyStoreBuilder]) -> Forms:
@@ -70,11 +77,36 @@ def key_passes(node: Node) -> bool:
     match node.operator:
         case DropNullKeys() | PassThrough() | StreamCount() | StreamReduce() | TableToStream() | TableSource():
             return True
+        case Filter():
+            return ignores_key(node.operator.predicate)
+        case Peek():
+            return ignores_key(node.operator.action)
+        case Branch():
+            return all(map(ignores_key, node.operator.predicates))
         case MapValues() | FlatMapValues() | TableMapValues():
-            return not node.operator.with_key
+            return not node.operator.with_key or ignores_key(node.operator.mapper)
         case StreamTableJoin():
             return not node.operator.with_key and isinstance(node.operator.table, StoreGetter)
     return False
+
+
+def ignores_key(function: Callable[..., object]) -> bool:
+    """Whether ``function``, called with a key first, cannot see it: its code never loads that parameter.
+
+    Only said of a plain function whose first parameter no inner function captures, and in which nothing could ask
+    for variables by name.
+    """
+    if not isinstance(function, FunctionType):
+        return False
+    code = function.__code__
+    if not code.co_argcount or code.co_varnames[0] in code.co_cellvars or _ASK_FOR_NAMES.intersection(code.co_names):
+        return False
+    return not any(
+        instruction.opname.startswith(("LOAD_FAST", "STORE_FAST", "DELETE_FAST"))
+        and code.co_varnames[0]
+        in (instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,))
+        for instruction in dis.get_instructions(code)
+    )
 
 
 def value_passes(node: Node) -> bool:
@@ -94,14 +126,14 @@ def _raw(
     passes: Callable[[Node], bool],
     serde_of: Callable[[SourceNode], Serde[Any] | None],
     agrees: Callable[[Serde[Any], Node], bool],
-) -> frozenset[str]:
-    raw: set[str] = set()
+) -> dict[str, Serde[Any]]:
+    raw: dict[str, Serde[Any]] = {}
     for part in parts:
         sources = [node for node in part if isinstance(node, SourceNode)]
         serde = serde_of(sources[0]) if sources else None
         if serde and serde.lossless and all(passes(node) and agrees(serde, node) for node in part):
-            raw.update(node.name for node in part)
-    return frozenset(raw)
+            raw.update((node.name, serde) for node in part)
+    return raw
 
 
 def _parts(nodes: Sequence[Node], children: Children, cut: Callable[[Node], bool]) -> list[list[Node]]:

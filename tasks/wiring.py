@@ -36,9 +36,10 @@ class Store:
 
 @dataclass(frozen=True)
 class Wiring:
-    """All that the closure of node ``name`` is made from. ``raw_key`` and ``raw_value``: it receives bytes.
+    """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one.
+    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    it receives as bytes, None when it receives them decoded; ``raw_value``: it receives values as bytes.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Wiring:
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
     collector: RecordCollector
-    raw_key: bool
+    undecoded_key: Serde[Any] | None
     raw_value: bool
 
     @property
@@ -58,6 +59,26 @@ class Wiring:
     def forward_change(self) -> TableEdge:
         """The same for a node whose children take table edges."""
         return fan_out_changes(list(self.children.values()))
+
+    @property
+    def raw_key(self) -> bool:
+        """Whether it receives keys as bytes."""
+        return self.undecoded_key is not None
+
+    @property
+    def failed(self) -> Callable[[Exception, str, Any], None]:
+        """:meth:`TaskContext.failed`, told the key as users know it."""
+        failed, told = self.context.failed, self.told
+        return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, told(key))
+
+    def told(self, key: Any) -> Any:
+        """``key`` as users know it, for an error; bytes that cannot be decoded stay bytes."""
+        if key is None or self.undecoded_key is None:
+            return key
+        try:
+            return self.undecoded_key.deserialize(key)
+        except Exception:  # what is told is another error, and the key only says where
+            return key
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
         """How a key becomes a key of ``store``; None when it is bytes already."""

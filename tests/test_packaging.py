@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import venv
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -43,8 +45,10 @@ def scratch_python(tmp_path: Path) -> Path:
     return environment / "bin" / "python"
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
@@ -88,6 +92,20 @@ def test_the_editable_install_shows_penstock_and_not_the_folders(scratch_python:
     assert imported_from == str(ROOT / "penstock" / "__init__.py")
     bare = f"import importlib.util; print([n for n in {PACKAGES} if importlib.util.find_spec(n)])"
     assert run(scratch_python, "-c", bare, cwd=tmp_path) == "[]"
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_lacks_the_binding_and_nothing_else(built: Path, tmp_path: Path) -> None:
+    build = (sys.executable, "-m", "hatchling", "build", "-d", tmp_path, "-t", "wheel")
+    run(*build, cwd=ROOT, CC=str(tmp_path / "no-compiler"))
+    (wheel,), (compiled,) = tmp_path.glob("*.whl"), built.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    binding = {name for name in modules(compiled) if fnmatch(name, "penstock/kafka/librdkafka.*.so")}
+    assert modules(wheel) == modules(compiled) - binding
+
+
+def modules(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("penstock/")}
 
 
 def install(python: Path, *what: str | Path, cwd: Path) -> None:

@@ -12,7 +12,7 @@ from penstock.topology.operators import FilterGetter, MapValuesGetter, StoreGett
 def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamTableJoin`. Only stream records trigger; the table's value is the one at this moment."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
-    failed, joiner, with_key, left = context.failed, spec.joiner, spec.with_key, spec.left
+    failed, joiner, with_key, left = wiring.failed, spec.joiner, spec.with_key, spec.left
     look_up = value_getter(spec.table, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:

@@ -23,7 +23,7 @@ from penstock.topology.operators import (
 
 def filter_(spec: Filter, wiring: Wiring) -> StreamEdge:
     """See :class:`Filter`."""
-    forward, failed, name = wiring.forward, wiring.context.failed, wiring.name
+    forward, failed, name = wiring.forward, wiring.failed, wiring.name
     predicate, negate = spec.predicate, spec.negate
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -62,7 +62,7 @@ def drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
 
 def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
     """See :class:`MapValues`."""
-    forward, failed, name, mapper = wiring.forward, wiring.context.failed, wiring.name, spec.mapper
+    forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -85,7 +85,7 @@ def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
 
 def map_(spec: Map, wiring: Wiring) -> StreamEdge:
     """See :class:`Map`."""
-    forward, failed, name, mapper = wiring.forward, wiring.context.failed, wiring.name, spec.mapper
+    forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -100,7 +100,7 @@ def map_(spec: Map, wiring: Wiring) -> StreamEdge:
 
 def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
     """See :class:`SelectKey`."""
-    forward, failed, name, mapper = wiring.forward, wiring.context.failed, wiring.name, spec.mapper
+    forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -115,7 +115,7 @@ def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
 
 def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
     """See :class:`FlatMap`. A generator is run to its end before the first of its pairs goes on."""
-    forward, failed, name, mapper = wiring.forward, wiring.context.failed, wiring.name, spec.mapper
+    forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -133,7 +133,7 @@ def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
     """See :class:`FlatMapValues`."""
     forward, failed, name, mapper, with_key = (
         wiring.forward,
-        wiring.context.failed,
+        wiring.failed,
         wiring.name,
         spec.mapper,
         spec.with_key,
@@ -153,7 +153,7 @@ def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
 
 def peek(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
     """See :class:`Peek` and :class:`ForEach`, which has no children."""
-    forward, failed, name, action = wiring.forward, wiring.context.failed, wiring.name, spec.action
+    forward, failed, name, action = wiring.forward, wiring.failed, wiring.name, spec.action
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -173,7 +173,7 @@ def pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
 
 def branch(spec: Branch, wiring: Wiring) -> StreamEdge:
     """See :class:`Branch`."""
-    failed, name = wiring.context.failed, wiring.name
+    failed, name = wiring.failed, wiring.name
     missing = [child for child in spec.children if child not in wiring.children]
     if missing:
         raise TopologyError(f"branch {name} has no child named {missing[0]}")

@@ -29,7 +29,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
     get, put, at_once = buffer.get, buffer.put, not buffer.caching
-    failed, name, with_old = context.failed, wiring.name, at_once and spec.send_old_values
+    failed, name, with_old = wiring.failed, wiring.name, at_once and spec.send_old_values
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
@@ -81,7 +81,7 @@ def _transformed(
 
     ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
     """
-    failed, name = wiring.context.failed, wiring.name
+    failed, name = wiring.failed, wiring.name
     emit = wiring.forward_change if store_name is None else _materialize(store_name, send_old_values, wiring)
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -110,7 +110,7 @@ def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge
             entry = get(row) if at_once and send_old_values else None
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            context.failed(error, wiring.name, key)
+            wiring.failed(error, wiring.name, key)
             return
         if at_once:
             update(key, new, None if entry is None else entry[0], timestamp)

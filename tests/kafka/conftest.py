@@ -1,4 +1,4 @@
-"""The two forms of every Kafka client: on the fake broker, and on a real one."""
+"""Every form of each Kafka client: on the fake broker, and on a real one by confluent-kafka and by our own binding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.common.config import StreamsConfig
+from penstock.kafka.binding import binding
 from penstock.kafka.clients import ConfluentClients, KafkaClients
 from penstock.kafka.contracts import NewTopic
 from penstock.testing.fake_clients import FakeClients
@@ -29,11 +30,28 @@ class Rig:
         return name
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", "confluent", "compiled"])
 def rig(request: pytest.FixtureRequest) -> Rig:
     group = f"g-{uuid.uuid4().hex[:10]}"
     if request.param == "fake":
         return Rig(FakeClients(group), group)
+    return real_rig(request, group)
+
+
+@pytest.fixture(params=["confluent", "compiled"])
+def real(request: pytest.FixtureRequest) -> Rig:
+    """Without the fake broker, for what only librdkafka knows."""
+    return real_rig(request, f"g-{uuid.uuid4().hex[:10]}")
+
+
+def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
+    """On a real broker, by the form that the fixture's parameter names."""
+    if request.param == "confluent":
+        monkeypatch = request.getfixturevalue("monkeypatch")
+        for module in ("fetcher", "producer"):
+            monkeypatch.setattr(f"penstock.kafka.{module}.binding", lambda: None)
+    elif binding() is None:
+        pytest.skip("penstock's binding to librdkafka was not built here")
     config = StreamsConfig.of(
         {
             "application.id": group,

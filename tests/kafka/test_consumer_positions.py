@@ -8,6 +8,7 @@ from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
+from penstock.kafka.fetcher import MessageFetcher
 
 TP = TopicPartition("t", 0)
 
@@ -49,6 +50,7 @@ def consumer(client: Client) -> ConfluentConsumer:
     made = ConfluentConsumer("127.0.0.1:1", "group", {})
     made.close()
     made._client = client  # type: ignore[assignment]  # all of it that is used here
+    made._fetcher = MessageFetcher(made._client)
     made.assign({TP: 0})
     return made
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from penstock.common.errors import ProcessingError
 from penstock.common.serdes import Serde, Serdes
+from penstock.tasks.forms import ignores_key
 from penstock.topology.kstream import KStream
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced
@@ -57,12 +60,21 @@ CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "count": ("", lambda d, s: s.group_by_key().count()),
     "count and sink": ("", lambda d, s: s.group_by_key().count() and copied(d, s)),
     "map_values": ("value", lambda d, s: s.map_values(lambda v: v).to("out", d.produced())),
-    "map_values with key": ("key value", lambda d, s: s.map_values(lambda k, v: v).to("out", d.produced())),
+    "map_values with key": ("key value", lambda d, s: s.map_values(lambda k, v: k + v).to("out", d.produced())),
     "flat_map_values": ("value", lambda d, s: s.flat_map_values(lambda v: [v]).to("out", d.produced())),
     "reduce": ("value", lambda d, s: s.group_by_key().reduce(lambda a, v: v)),
     "aggregate": ("key value", lambda d, s: s.group_by_key().aggregate(str, lambda k, v, a: v)),
-    "filter": ("key value", lambda d, s: s.filter(lambda k, v: True).to("out", d.produced())),
-    "peek": ("key value", lambda d, s: s.peek(lambda k, v: None)),
+    "filter by key": ("key value", lambda d, s: s.filter(lambda k, v: k != "x").to("out", d.produced())),
+    "filter by value": ("value", lambda d, s: s.filter(lambda k, v: v != "x").to("out", d.produced())),
+    "filter_not by value": ("value", lambda d, s: s.filter_not(lambda k, v: v == "x").to("out", d.produced())),
+    "map_values that ignores its key": ("value", lambda d, s: s.map_values(lambda k, v: v).to("out", d.produced())),
+    "peek": ("key value", lambda d, s: s.peek(print)),
+    "peek at values": ("value", lambda d, s: s.peek(lambda k, v: None)),
+    "branches by key and by value": (
+        "key value",
+        lambda d, s: s.split().branch(lambda k, v: bool(v)).branch(lambda k, v: bool(k)).no_default_branch(),
+    ),
+    "branches by value": ("value", lambda d, s: s.split().branch(lambda k, v: bool(v)).no_default_branch()),
     "select_key": ("key value", lambda d, s: s.select_key(lambda k, v: v).to("out", d.produced())),
     "process": ("key value", lambda d, s: s.process(Nothing)),
     "table": ("value", lambda d, s: s.to_table(Materialized.as_("rows"))),
@@ -75,8 +87,8 @@ CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "sink with another value serde": ("value", lambda d, s: s.to("out", Produced.with_(d.key, LOSSY))),
     "sink with another key serde": ("key", lambda d, s: s.to("out", Produced.with_(LOSSY, d.value))),
     "count under another key serde": ("key", lambda d, s: s.group_by_key(Grouped.with_(LOSSY, d.value)).count()),
-    "count below a peek": ("key value", lambda d, s: s.peek(lambda k, v: None).group_by_key().count()),
-    "a peek beside a sink": ("key value", lambda d, s: s.peek(lambda k, v: None) and copied(d, s)),
+    "count below a peek": ("key value", lambda d, s: s.peek(print).group_by_key().count()),
+    "a peek beside a sink": ("key value", lambda d, s: s.peek(print) and copied(d, s)),
     "what follows a count": ("", lambda d, s: s.group_by_key().count().to_stream().map_values(lambda n: n)),
     "who looks at keys behind a count": ("key", lambda d, s: s.group_by_key().count().to_stream().peek(print)),
 }
@@ -88,6 +100,55 @@ def test_only_what_is_looked_at_is_decoded(name: str) -> None:
     d = Decodes()
     build(d, d.stream)
     assert d.decoded == expected
+
+
+def captures_key(key: str, value: str) -> Callable[[], str]:
+    return lambda: key
+
+
+def asks_by_name(key: str, value: str) -> Any:
+    return locals()["key"]
+
+
+def replaces_key(key: str, value: str) -> str:
+    key = value + "!"
+    return key * 2
+
+
+def any_arguments(*arguments: str) -> str:
+    return arguments[0]
+
+
+class Looks:
+    def method(self, key: str, value: str) -> str:
+        return value
+
+    def __call__(self, key: str, value: str) -> str:
+        return value
+
+
+@pytest.mark.parametrize(
+    "function",
+    [captures_key, asks_by_name, replaces_key, any_arguments, Looks().method, Looks(), partial(max, "k"), print],
+    ids=lambda function: getattr(function, "__name__", type(function).__name__),
+)
+def test_a_function_that_might_see_its_key_gets_it_decoded(function: Callable[..., object]) -> None:
+    assert not ignores_key(function)
+
+
+def test_a_function_that_never_loads_its_key_ignores_it() -> None:
+    assert ignores_key(lambda key, value: value)
+    assert ignores_key(lambda key, value: [value for _ in range(3)])
+    assert not ignores_key(lambda key, value: [key for _ in range(3)])
+
+
+@pytest.mark.parametrize(("key", "told"), [("k", "k"), (b"\xff", b"\xff"), (None, None)])
+def test_an_error_tells_the_key_as_users_know_it_although_the_function_ignores_it(key: Any, told: Any) -> None:
+    d = Decodes()
+    d.stream.filter(lambda key, value: 1 // 0 > 0).to("out", d.produced())
+    with pytest.raises(ProcessingError) as raised:
+        d.feed((key, "v", 1))
+    assert raised.value.key == told
 
 
 def test_a_serde_that_is_not_lossless_is_always_used() -> None:

@@ -1,0 +1,102 @@
+"""Fetching: what librdkafka has ready of the assigned partitions, as columns.
+
+In two forms that do the same: penstock's own binding (``librdkafka.pyx``), and this one in Python where it was not
+built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaError, Message
+
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.kafka.binding import binding
+
+# Unbound methods: mapping them over the messages makes each column without a Python frame per record.
+_topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
+_key, _value, _timestamp, _headers = Message.key, Message.value, Message.timestamp, Message.headers
+
+
+class Event(NamedTuple):
+    """What comes out of a partition beside records: its end for now, or that it cannot be read."""
+
+    topic: str | None
+    partition: int
+    offset: int
+    error: KafkaError
+
+
+class Fetcher(Protocol):
+    """Takes over a consumer's ``poll``; all its other calls stay in use."""
+
+    def fetch(self, max_records: int, timeout_s: float) -> tuple[list[RecordBatch], list[Event]]:
+        """At most ``max_records`` records and events; one batch per run of one partition, in the order they came.
+
+        Waits at most ``timeout_s`` for *all* of them, not for the first.
+        """
+
+    def close(self) -> None:
+        """Let go of the consumer, before it is closed itself. Idempotent."""
+
+
+def open_fetcher(consumer: Consumer) -> Fetcher:
+    """The faster form that there is."""
+    native = binding()
+    return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
+
+
+class MessageFetcher:
+    """:class:`Fetcher` on confluent-kafka's messages, turned into columns as cheaply as Python allows."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consume = consumer.consume
+
+    def fetch(self, max_records: int, timeout_s: float) -> tuple[list[RecordBatch], list[Event]]:
+        """See the protocol."""
+        messages = self._consume(max_records, timeout_s)
+        events = []
+        if any(map(_error, messages)):
+            events = [_event(message, error) for message in messages if (error := message.error()) is not None]
+            messages = [message for message in messages if message.error() is None]
+        return _batches(messages) if messages else [], events
+
+    def close(self) -> None:
+        """See the protocol."""
+
+
+def _event(message: Message, error: KafkaError) -> Event:
+    # None only in records.
+    return Event(message.topic(), message.partition(), message.offset(), error)  # type: ignore[arg-type]
+
+
+def _batches(messages: list[Message]) -> list[RecordBatch]:
+    partitions, topics = list(map(_partition, messages)), list(map(_topic, messages))
+    total = len(messages)
+    if partitions.count(partitions[0]) == total and topics.count(topics[0]) == total:
+        return [_batch(messages)]
+    changes = [at for at in range(1, total) if partitions[at] != partitions[at - 1] or topics[at] != topics[at - 1]]
+    return [_batch(messages[begin:end]) for begin, end in pairwise([0, *changes, total])]
+
+
+def _batch(messages: list[Message]) -> RecordBatch:
+    first = messages[0]
+    tp = TopicPartition(first.topic(), first.partition())  # type: ignore[arg-type]  # None only without a topic
+    begin, end = first.offset(), messages[-1].offset()
+    offsets: Sequence[int] = range(begin, end + 1)  # type: ignore[arg-type, operator]  # None only in events
+    if len(offsets) != len(messages):  # compacted, or with markers between
+        offsets = list(map(_offset, messages))  # type: ignore[arg-type]  # None only in events
+    headers: list[Headers | None] | None = None
+    if any(map(_headers, messages)):
+        headers = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
+    return RecordBatch(
+        tp,
+        list(map(_key, messages)),
+        list(map(_value, messages)),
+        [at for _, at in map(_timestamp, messages)],
+        offsets,
+        headers,
+    )

@@ -1,0 +1,104 @@
+# cython: language_level=3
+"""What the binding uses of librdkafka's public header, unchanged since 1.6. `docs/decisions/0010` says how it is found."""
+
+from libc.stdint cimport int32_t, int64_t
+
+ctypedef void rd_kafka_t
+ctypedef void rd_kafka_conf_t
+ctypedef void rd_kafka_topic_t
+ctypedef void rd_kafka_queue_t
+ctypedef void rd_kafka_error_t
+ctypedef void rd_kafka_headers_t
+
+ctypedef struct rd_kafka_message_t:
+    int err
+    rd_kafka_topic_t *rkt
+    int32_t partition
+    void *payload  # the text of the error, when there is one
+    size_t len
+    void *key
+    size_t key_len
+    int64_t offset
+    void *_private
+
+ctypedef struct Bytes:
+    const char *at
+    size_t size
+
+ctypedef union Argument:
+    rd_kafka_topic_t *topic
+    int flags
+    int32_t partition
+    int64_t timestamp
+    Bytes bytes
+    rd_kafka_headers_t *headers
+    char room[64]
+
+ctypedef struct rd_kafka_vu_t:
+    int type
+    Argument value
+
+ctypedef struct rd_kafka_metadata_topic_t:
+    char *topic
+    int partition_count
+    void *partitions
+    int err
+
+ctypedef struct rd_kafka_metadata_t:
+    int broker_count
+    void *brokers
+    int topic_count
+    rd_kafka_metadata_topic_t *topics
+    int32_t broker
+    char *broker_name
+
+ctypedef void (*on_delivery_t)(rd_kafka_t *, const rd_kafka_message_t *, void *) noexcept nogil
+
+cdef extern nogil:
+    rd_kafka_conf_t *rd_kafka_conf_new()
+    int rd_kafka_conf_set(rd_kafka_conf_t *, const char *, const char *, char *, size_t)
+    void rd_kafka_conf_destroy(rd_kafka_conf_t *)
+    void rd_kafka_conf_set_dr_msg_cb(rd_kafka_conf_t *, on_delivery_t)
+    void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *)
+    rd_kafka_t *rd_kafka_new(int, rd_kafka_conf_t *, char *, size_t)
+    void rd_kafka_destroy(rd_kafka_t *)
+    int rd_kafka_poll(rd_kafka_t *, int)
+    int rd_kafka_flush(rd_kafka_t *, int)
+    int rd_kafka_purge(rd_kafka_t *, int)
+    int rd_kafka_metadata(rd_kafka_t *, int, rd_kafka_topic_t *, const rd_kafka_metadata_t **, int)
+    void rd_kafka_metadata_destroy(const rd_kafka_metadata_t *)
+    rd_kafka_topic_t *rd_kafka_topic_new(rd_kafka_t *, const char *, void *)
+    void rd_kafka_topic_destroy(rd_kafka_topic_t *)
+    const char *rd_kafka_topic_name(const rd_kafka_topic_t *)
+    int rd_kafka_last_error()
+    rd_kafka_error_t *rd_kafka_produceva(rd_kafka_t *, const rd_kafka_vu_t *, size_t)
+    int rd_kafka_error_code(const rd_kafka_error_t *)
+    void rd_kafka_error_destroy(rd_kafka_error_t *)
+    rd_kafka_headers_t *rd_kafka_headers_new(size_t)
+    int rd_kafka_header_add(rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t)
+    int rd_kafka_header_get_all(const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)
+    void rd_kafka_headers_destroy(rd_kafka_headers_t *)
+    rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *)
+    void rd_kafka_queue_destroy(rd_kafka_queue_t *)
+    ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t)
+    int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *, int *)
+    int rd_kafka_message_headers(const rd_kafka_message_t *, rd_kafka_headers_t **)
+    void rd_kafka_message_destroy(rd_kafka_message_t *)
+
+cdef enum:
+    PRODUCER = 0
+    QUEUED_AND_IN_FLIGHT = 3  # what a purge throws away
+    QUEUE_FULL = -184
+    UNKNOWN_TOPIC = 3
+
+cdef enum:  # kinds of argument of rd_kafka_produceva
+    TOPIC = 2
+    PARTITION = 3
+    VALUE = 4
+    KEY = 5
+    FLAGS = 7
+    TIMESTAMP = 8
+    HEADERS = 10
+
+cdef enum:  # flags of a message
+    COPY = 2

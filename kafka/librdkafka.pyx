@@ -1,0 +1,337 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""penstock's own binding of the two calls that every record goes through: send, and fetch into columns.
+
+confluent-kafka makes an object, some attribute calls and a Python frame of each record; this makes columns and nothing
+else. It talks to the very librdkafka that confluent-kafka has brought and loaded (``binding.py`` sees to that), and is
+optional: where penstock was installed without a C compiler, ``producer.py`` and ``fetcher.py`` do the same in Python.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, strdup
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.kafka.fetcher import Event
+from penstock.kafka.refusals import not_bytes
+
+cdef enum:
+    FULL_QUEUE_WAIT_MS = 10
+    ERROR_ROOM = 512
+
+
+# ---- the producer ----
+
+cdef struct Failure:
+    int code
+    char *topic
+    int32_t partition
+    char *key
+    ssize_t key_size
+
+
+cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) noexcept nogil:
+    cdef Failure *failure = <Failure *> opaque
+    # The first failure is the cause; what follows are its consequences.
+    if message.err == 0 or failure.code != 0:
+        return
+    failure.code = message.err
+    failure.topic = strdup(rd_kafka_topic_name(message.rkt))
+    failure.partition = message.partition
+    failure.key_size = -1
+    if message.key != NULL:
+        failure.key = <char *> malloc(message.key_len + 1)
+        failure.key_size = message.key_len
+        memcpy(failure.key, message.key, message.key_len)
+
+
+cdef class Topic:
+    """librdkafka's handle of a topic."""
+
+    cdef rd_kafka_topic_t *handle
+
+
+cdef class Sender:
+    """An idempotent producer. ``refused`` makes the exception for a record that the broker, or librdkafka, refuses."""
+
+    cdef rd_kafka_t *_client
+    cdef rd_kafka_vu_t _arguments[7]
+    cdef dict _topics
+    cdef object _refused
+    cdef Failure _failure
+
+    def __init__(self, settings, refused):
+        cdef char error[ERROR_ROOM]
+        cdef rd_kafka_conf_t *configuration = rd_kafka_conf_new()
+        for name, value in settings.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            code = rd_kafka_conf_set(configuration, name.encode(), text.encode(), error, ERROR_ROOM)
+            if code != 0:
+                rd_kafka_conf_destroy(configuration)
+                raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode()))
+        rd_kafka_conf_set(configuration, b"delivery.report.only.error", b"true", error, ERROR_ROOM)
+        rd_kafka_conf_set_dr_msg_cb(configuration, _on_failed_delivery)
+        rd_kafka_conf_set_opaque(configuration, &self._failure)
+        self._client = rd_kafka_new(PRODUCER, configuration, error, ERROR_ROOM)
+        if self._client == NULL:
+            rd_kafka_conf_destroy(configuration)
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode()))
+        self._topics = {}
+        self._refused = refused
+        for index, kind in enumerate((TOPIC, PARTITION, FLAGS, KEY, VALUE, TIMESTAMP, HEADERS)):
+            self._arguments[index].type = kind
+        self._arguments[2].value.flags = COPY
+
+    def __dealloc__(self):
+        self._end(0)
+        free(self._failure.topic)
+        free(self._failure.key)
+
+    def send(self, str topic not None, key, value, int64_t timestamp, headers=None, int32_t partition=-1):
+        """See ``RecordProducer.send``. librdkafka reads time 0 as "now", so such a record goes out with 1 ms."""
+        cdef rd_kafka_vu_t *arguments = self._arguments
+        cdef rd_kafka_error_t *error
+        cdef int code
+        cdef object found = self._topics.get(topic)
+        arguments[0].value.topic = (<Topic> (self._topic(topic) if found is None else found)).handle
+        arguments[1].value.partition = partition
+        arguments[3].value.bytes = _bytes(key, topic, "key")
+        arguments[4].value.bytes = _bytes(value, topic, "value")
+        arguments[5].value.timestamp = timestamp if timestamp != 0 else 1
+        while True:
+            arguments[6].value.headers = _headers_of(headers, topic) if headers else NULL
+            # On success librdkafka owns the headers.
+            error = rd_kafka_produceva(self._client, arguments, 7 if headers else 6)
+            if error == NULL:
+                return
+            code = rd_kafka_error_code(error)
+            rd_kafka_error_destroy(error)
+            if arguments[6].value.headers != NULL:
+                rd_kafka_headers_destroy(arguments[6].value.headers)
+            if code != QUEUE_FULL:
+                raise self._refused(code, topic, partition, key)
+            self._poll(FULL_QUEUE_WAIT_MS)
+
+    def poll(self):
+        """See ``RecordProducer.poll``."""
+        self._poll(0)
+
+    def flush(self, double timeout_s):
+        """See ``RecordProducer.flush``."""
+        cdef int code, timeout_ms = <int> (timeout_s * 1000)
+        self._check_open()
+        with nogil:
+            code = rd_kafka_flush(self._client, timeout_ms)
+        self._raise_failure()
+        return code == 0
+
+    def count_partitions(self, str topic not None, double timeout_s):
+        """How many partitions ``topic`` has; 0 when the broker does not know it. Raises KafkaException."""
+        cdef const rd_kafka_metadata_t *metadata = NULL
+        cdef int code, count, timeout_ms = <int> (timeout_s * 1000)
+        cdef rd_kafka_topic_t *handle = self._topic(topic).handle
+        with nogil:
+            code = rd_kafka_metadata(self._client, 0, handle, &metadata, timeout_ms)
+        if code == 0:
+            code, count = metadata.topics[0].err, metadata.topics[0].partition_count
+            rd_kafka_metadata_destroy(metadata)
+        if code == UNKNOWN_TOPIC:
+            return 0
+        if code != 0:
+            raise KafkaException(KafkaError(code))
+        return count
+
+    def close(self):
+        """See ``RecordProducer.close``."""
+        self._end(1000)
+
+    cdef Topic _topic(self, str name):
+        self._check_open()
+        cdef Topic topic = self._topics.get(name)
+        if topic is None:
+            topic = Topic()
+            topic.handle = rd_kafka_topic_new(self._client, name.encode(), NULL)
+            if topic.handle == NULL:
+                raise self._refused(rd_kafka_last_error(), name, -1, None)
+            self._topics[name] = topic
+        return topic
+
+    cdef int _poll(self, int timeout_ms) except -1:
+        self._check_open()
+        with nogil:
+            rd_kafka_poll(self._client, timeout_ms)
+        self._raise_failure()
+        return 0
+
+    cdef int _check_open(self) except -1:
+        if self._client == NULL:
+            raise RuntimeError("the producer is closed")
+        return 0
+
+    cdef int _raise_failure(self) except -1:
+        cdef Failure *failure = &self._failure
+        if failure.code != 0:
+            key = None if failure.key_size < 0 else PyBytes_FromStringAndSize(failure.key, failure.key_size)
+            raise self._refused(failure.code, failure.topic.decode(), failure.partition, key)
+        return 0
+
+    cdef void _end(self, int timeout_ms):
+        cdef rd_kafka_t *client = self._client
+        cdef Topic topic
+        if client == NULL:
+            return
+        self._client = NULL
+        for topic in self._topics.values():
+            rd_kafka_topic_destroy(topic.handle)
+        self._topics.clear()  # a send to a closed producer looks for its topic, and finds it closed
+        with nogil:
+            rd_kafka_purge(client, QUEUED_AND_IN_FLIGHT)
+            rd_kafka_flush(client, timeout_ms)
+            rd_kafka_destroy(client)
+
+
+cdef inline Bytes _bytes(object given, str topic, str part) except *:
+    cdef Bytes found
+    if given is None:
+        found.at, found.size = NULL, 0
+    elif isinstance(given, bytes):
+        found.at, found.size = PyBytes_AS_STRING(given), PyBytes_GET_SIZE(given)
+    else:
+        raise not_bytes(part, given, topic)
+    return found
+
+
+cdef rd_kafka_headers_t *_headers_of(object pairs, str topic) except NULL:
+    cdef rd_kafka_headers_t *headers = rd_kafka_headers_new(len(pairs))
+    cdef bytes name
+    cdef Bytes value
+    try:
+        for key, given in pairs:
+            name, value = key.encode(), _bytes(given, topic, "header")
+            rd_kafka_header_add(headers, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), value.at, value.size)
+    except BaseException:
+        rd_kafka_headers_destroy(headers)
+        raise
+    return headers
+
+
+# ---- the consumer ----
+
+cdef class Fetcher:
+    """See ``fetcher.Fetcher``."""
+
+    cdef rd_kafka_queue_t *_queue
+    cdef rd_kafka_message_t **_messages
+    cdef size_t _room
+    cdef object _consumer  # lives as long as its queue is used
+
+    def __init__(self, consumer):
+        cdef rd_kafka_t *client
+        if not isinstance(consumer, Consumer):
+            raise TypeError(f"a confluent_kafka.Consumer is needed, not {type(consumer).__name__}")
+        # What every client object of confluent-kafka begins with; `binding.py` has checked the version.
+        client = (<rd_kafka_t **> (<char *> <PyObject *> consumer + sizeof(PyObject)))[0]
+        if client == NULL:
+            raise RuntimeError("the consumer is closed")
+        self._consumer = consumer
+        self._queue = rd_kafka_queue_get_consumer(client)
+
+    def __dealloc__(self):
+        self.close()
+        free(self._messages)
+
+    def fetch(self, size_t max_records, double timeout_s):
+        """See ``fetcher.Fetcher.fetch``."""
+        cdef ssize_t count, index
+        cdef rd_kafka_message_t **grown
+        cdef int timeout_ms = <int> (timeout_s * 1000)
+        if self._queue == NULL:
+            raise RuntimeError("the consumer is closed")
+        if max_records > self._room:
+            grown = <rd_kafka_message_t **> realloc(self._messages, max_records * sizeof(void *))
+            if grown == NULL:
+                raise MemoryError()
+            self._messages, self._room = grown, max_records
+        with nogil:
+            count = rd_kafka_consume_batch_queue(self._queue, timeout_ms, self._messages, max_records)
+        if count < 0:
+            raise KafkaException(KafkaError(rd_kafka_last_error()))
+        try:
+            return _columns(self._messages, count)
+        finally:
+            with nogil:
+                for index in range(count):
+                    rd_kafka_message_destroy(self._messages[index])
+
+    def close(self):
+        """See ``fetcher.Fetcher.close``."""
+        if self._queue != NULL:
+            rd_kafka_queue_destroy(self._queue)
+            self._queue = NULL
+
+
+cdef tuple _columns(rd_kafka_message_t **messages, ssize_t count):
+    cdef list batches = [], events = []
+    cdef rd_kafka_message_t *message
+    cdef ssize_t index, begin = 0
+    for index in range(count):
+        message = messages[index]
+        if message.err != 0:
+            _close_run(batches, messages, begin, index)
+            begin = index + 1
+            events.append(_event(message))
+        elif index > begin and (
+            message.rkt != messages[begin].rkt or message.partition != messages[begin].partition
+        ):
+            _close_run(batches, messages, begin, index)
+            begin = index
+    _close_run(batches, messages, begin, count)
+    return batches, events
+
+
+cdef object _event(rd_kafka_message_t *message):
+    topic = None if message.rkt == NULL else rd_kafka_topic_name(message.rkt).decode()
+    text = "" if message.payload == NULL else (<char *> message.payload)[: message.len].decode(errors="replace")
+    return Event(topic, message.partition, message.offset, KafkaError(message.err, text))
+
+
+cdef int _close_run(list batches, rd_kafka_message_t **messages, ssize_t begin, ssize_t end) except -1:
+    """Append the records of one partition as a batch, unless there are none."""
+    cdef list keys = [], values = [], timestamps = []
+    cdef object offsets, headers = None
+    cdef rd_kafka_message_t *message
+    cdef rd_kafka_headers_t *found
+    cdef ssize_t index
+    cdef int kind
+    if begin == end:
+        return 0
+    for index in range(begin, end):
+        message = messages[index]
+        keys.append(None if message.key == NULL else PyBytes_FromStringAndSize(<char *> message.key, message.key_len))
+        values.append(None if message.payload == NULL else PyBytes_FromStringAndSize(<char *> message.payload, message.len))
+        timestamps.append(rd_kafka_message_timestamp(message, &kind))
+        if rd_kafka_message_headers(message, &found) == 0:
+            if headers is None:
+                headers = [None] * (end - begin)
+            headers[index - begin] = _header_pairs(found)
+    message = messages[begin]
+    offsets = range(message.offset, messages[end - 1].offset + 1)
+    if messages[end - 1].offset + 1 - message.offset != end - begin:  # compacted, or with markers between
+        offsets = [messages[index].offset for index in range(begin, end)]
+    where = TopicPartition(rd_kafka_topic_name(message.rkt).decode(), message.partition)
+    batches.append(RecordBatch(where, keys, values, timestamps, offsets, headers))
+    return 0
+
+
+cdef list _header_pairs(rd_kafka_headers_t *headers):
+    cdef list pairs = []
+    cdef const char *name
+    cdef const void *value
+    cdef size_t size
+    while rd_kafka_header_get_all(headers, len(pairs), &name, &value, &size) == 0:
+        pairs.append((name.decode(), None if value == NULL else PyBytes_FromStringAndSize(<const char *> value, size)))
+    return pairs

@@ -1,0 +1,35 @@
+"""The producer on penstock's own binding. Import it only where ``binding()`` has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+from penstock.common.errors import ProductionError
+from penstock.kafka.librdkafka import Sender
+from penstock.kafka.refusals import known, refusal
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, producer_settings
+
+
+class NativeProducer(Sender):
+    """:class:`~penstock.kafka.contracts.RecordProducer`; ``send``, ``poll``, ``flush`` and ``close`` are compiled."""
+
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, str | float]) -> None:
+        with client_configuration("producer."):
+            super().__init__(producer_settings(bootstrap_servers, overrides), _refused)
+        self._address = bootstrap_servers
+        self._partitions: dict[str, int] = {}
+
+    def partitions(self, topic: str) -> int:
+        """See the contract. Asked once per topic."""
+        count = self._partitions.get(topic)
+        if count is None:
+            with broker_errors(f"ask for topic {topic!r}", self._address):
+                found = self.count_partitions(topic, REQUEST_TIMEOUT_S)
+            count = self._partitions[topic] = known(topic, found)
+        return count
+
+
+def _refused(code: int, topic: str, partition: int, key: bytes | None) -> ProductionError:
+    return refusal(KafkaError(code), topic, partition, key)

@@ -1,0 +1,39 @@
+"""What to say when a record cannot be written."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+from penstock.common.errors import MissingTopicError, ProductionError
+
+
+def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
+    """The error for a record that librdkafka or the broker refused for good."""
+    text = f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
+    hint = _HINTS.get(error.code(), "") if isinstance(error, KafkaError) else ""
+    return ProductionError(
+        f"the record cannot be written to topic {topic!r}: {text}{hint}", topic=topic, partition=partition, key=key
+    )
+
+
+def not_bytes(part: str, given: object, topic: str) -> TypeError:
+    """For a key or value (``part``) that is neither bytes nor None."""
+    return TypeError(
+        f"the {part} for topic {topic!r} is of type {type(given).__name__}: mend its serializer, it must return bytes"
+    )
+
+
+def known(topic: str, partitions: int) -> int:
+    """``partitions``, unless there are none: the topic does not exist."""
+    if partitions == 0:
+        raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
+    return partitions
+
+
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",
+    KafkaError._UNKNOWN_TOPIC: ": create the topic",
+    KafkaError._UNKNOWN_PARTITION: ": the partitioner chose a partition that the topic does not have",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: ": allow this client to write to it",
+}

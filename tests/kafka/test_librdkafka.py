@@ -1,0 +1,171 @@
+"""What only librdkafka knows, in both forms that penstock has of it; and which form is chosen."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer
+
+from penstock.common.errors import ConfigError, ProductionError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.binding import CONFLUENT_KAFKA, binding
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import RecordProducer
+from penstock.kafka.fetcher import MessageFetcher, open_fetcher
+from penstock.kafka.producer import ConfluentProducer, open_producer
+from tests.architecture.sources import ROOT
+from tests.kafka.conftest import Rig
+
+Eventually = Callable[[Callable[[], bool], str], None]
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def fresh_binding() -> Iterator[None]:
+    binding.cache_clear()
+    yield
+    binding.cache_clear()
+
+
+def producer_with(rig: Rig, **overrides: object) -> RecordProducer:
+    """``queue_buffering_max_messages`` means ``producer.queue.buffering.max.messages``."""
+    assert isinstance(rig.clients, ConfluentClients)
+    named = {name.replace("_", "."): value for name, value in overrides.items()}
+    return replace(rig.clients, producer_overrides=named).producer()
+
+
+def read_all(rig: Rig, topic: str, count: int, eventually: Eventually) -> list[bytes | None]:
+    consumer = rig.clients.consumer()
+    found: list[bytes | None] = []
+
+    def all_here() -> bool:
+        for batch in consumer.poll(10_000, 0.2):
+            found.extend(batch.values)
+        return len(found) >= count
+
+    consumer.assign({TopicPartition(topic, 0): 0})
+    try:
+        eventually(all_here, f"{count} records")
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_full_queue_is_waited_for_and_nothing_is_lost_or_moved(real: Rig, eventually: Eventually) -> None:
+    topic = real.topic()
+    producer = producer_with(real, queue_buffering_max_messages=100)
+    values = [b"%d" % number for number in range(5_000)]
+    for value in values:
+        producer.send(topic, b"k", value, 1, [("h", value)])
+    assert producer.flush(20)
+    producer.close()
+    assert read_all(real, topic, len(values), eventually) == values
+
+
+def test_headers_may_repeat_and_be_null(real: Rig, eventually: Eventually) -> None:
+    topic = real.topic()
+    headers = [("a", b"1"), ("a", None), ("ü", b""), ("b", b"\x00\xff")]
+    producer = real.clients.producer()
+    producer.send(topic, b"k", b"v", 1)
+    producer.send(topic, b"k", b"v", 1, headers)
+    assert producer.flush(20)
+    producer.close()
+    consumer = real.clients.consumer()
+    consumer.assign({TopicPartition(topic, 0): 0})
+    found: list[object] = []
+
+    def both() -> bool:
+        for batch in consumer.poll(10, 0.2):
+            found.extend(batch.headers or [None] * len(batch))
+        return len(found) == 2
+
+    eventually(both, "two records")
+    consumer.close()
+    assert found == [None, headers]
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_what_is_not_bytes_is_refused_with_the_topic_and_the_type(real: Rig, part: str) -> None:
+    producer = real.clients.producer()
+    columns = {"key": b"k", "value": b"v", part: "text"}
+    with pytest.raises(TypeError, match=rf"the {part} for topic 'numbers' is of type str: mend its serializer"):
+        producer.send("numbers", timestamp=1, **columns)  # type: ignore[arg-type]  # that is the point
+    producer.close()
+
+
+def test_a_partition_that_does_not_exist_is_named_at_the_latest_by_flush(real: Rig) -> None:
+    topic = real.topic(partitions=1)
+    producer = real.clients.producer()
+
+    def write() -> None:
+        producer.send(topic, b"k", b"v", 1, None, 7)
+        producer.flush(20)
+
+    with pytest.raises(ProductionError, match=rf"{topic}.*the partitioner chose a partition") as raised:
+        write()
+    assert (raised.value.topic, raised.value.partition, raised.value.key) == (topic, 7, b"k")
+    producer.close()
+
+
+def test_closing_twice_is_allowed_and_gives_up_what_is_queued(real: Rig) -> None:
+    producer = producer_with(real, bootstrap_servers=NOWHERE)
+    producer.send("t", b"k", b"v", 1)
+    producer.close()
+    producer.close()
+
+
+def test_a_wrong_setting_is_named(real: Rig) -> None:
+    with pytest.raises(ConfigError, match=r"prefix 'producer\.' is wrong.*no.such.thing"):
+        producer_with(real, no_such_thing=1).close()
+    with pytest.raises(ConfigError, match=r"prefix 'producer\.' is wrong"):
+        producer_with(real, compression_type="by hand").close()
+
+
+def test_a_wrong_combination_of_settings_is_named(real: Rig) -> None:
+    with pytest.raises(ConfigError, match=r"prefix 'producer\.' is wrong"):
+        producer_with(real, max_in_flight_requests_per_connection=50).close()
+
+
+# ---- which form is chosen ----
+
+
+def test_the_binding_knows_the_version_that_is_pinned() -> None:
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert f"confluent-kafka=={CONFLUENT_KAFKA}" in pinned
+
+
+def test_another_version_of_confluent_kafka_is_left_alone(
+    fresh_binding: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("penstock.kafka.binding.version", lambda _: "9.9.9")
+    consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g"})
+    try:
+        assert isinstance(open_fetcher(consumer), MessageFetcher)
+        producer = open_producer(NOWHERE, {})
+        assert isinstance(producer, ConfluentProducer)
+        producer.close()
+    finally:
+        consumer.close()
+    said = capsys.readouterr()
+    assert "confluent-kafka is 9.9.9; the binding knows" in said.out + said.err
+
+
+def test_without_a_compiler_the_reason_is_said(
+    fresh_binding: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("penstock.kafka.binding.import_module", missing)
+    assert binding() is None
+    said = capsys.readouterr()
+    assert "install penstock again where there is a C compiler" in said.out + said.err
+
+
+def test_callbacks_of_python_are_left_to_confluent_kafka() -> None:
+    producer = open_producer(NOWHERE, {"error_cb": print})
+    assert isinstance(producer, ConfluentProducer)
+    producer.close()
