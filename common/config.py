@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator
 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
@@ -28,9 +28,8 @@ def optimizations(value: object) -> frozenset[str]:
 
     Raises ValueError for an unknown one.
     """
-    if isinstance(value, frozenset):
-        return value
-    names = {name.strip() for name in str(value).split(",")} - {"none", ""}
+    given = value if isinstance(value, frozenset) else str(value).split(",")
+    names = {str(name).strip() for name in given} - {"none", ""}
     if "all" in names:
         return OPTIMIZATIONS
     if unknown := names - OPTIMIZATIONS:
@@ -50,8 +49,8 @@ class StreamsConfig(BaseModel):
     )
     commit_interval_ms: int = Field(default=30_000, alias="commit.interval.ms", ge=1)
     state_dir: Path = Field(default=Path(tempfile.gettempdir()) / "penstock", alias="state.dir")
-    default_key_serde: Serde[Any] | None = Field(default=None, alias="default.key.serde")
-    default_value_serde: Serde[Any] | None = Field(default=None, alias="default.value.serde")
+    default_key_serde: InstanceOf[Serde[Any]] | None = Field(default=None, alias="default.key.serde")
+    default_value_serde: InstanceOf[Serde[Any]] | None = Field(default=None, alias="default.value.serde")
     default_timestamp_extractor: Any = Field(
         default_factory=FailOnInvalidTimestamp, alias="default.timestamp.extractor"
     )
@@ -76,7 +75,7 @@ class StreamsConfig(BaseModel):
     def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
         """Check ``entries``. Raises ConfigError naming the key, what is wrong with it, and the nearest known key."""
         known = {field.alias for field in cls.model_fields.values() if field.alias}
-        clients = {key: value for key, value in entries.items() if key.startswith(PREFIXES)}
+        clients = {key: value for key, value in entries.items() if str(key).startswith(PREFIXES)}
         own = {key: value for key, value in entries.items() if key not in clients}
         for key in own:
             if key not in known:
@@ -90,11 +89,23 @@ class StreamsConfig(BaseModel):
             key = str(first["loc"][0])
             if first["type"] == "missing":
                 raise ConfigError(f"configuration key {key!r} is required") from None
-            raise ConfigError(f"configuration key {key!r}: {first['msg']} (got {own.get(key)!r})") from None
+            raise ConfigError(
+                f"configuration key {key!r}: {first['msg'].removeprefix('Value error, ')} (got {own.get(key)!r})"
+            ) from None
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """The entries below ``prefix`` (such as ``consumer.``), without it."""
         return {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}
+
+    @field_validator("default_timestamp_extractor", "deserialization_exception_handler", "processing_exception_handler")
+    @classmethod
+    def _called_per_record(cls, value: object) -> object:
+        # Kafka Streams takes classes here: without a word now, the first bad record would end the application.
+        if isinstance(value, type):
+            raise ValueError(f"an object is expected, not its class: write {value.__name__}()")
+        if not callable(value):
+            raise ValueError("something to call is expected")
+        return value
 
     @field_validator("topology_optimization", mode="before")
     @classmethod

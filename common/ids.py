@@ -28,7 +28,10 @@ class TaskId(NamedTuple):
     def parse(cls, text: str) -> TaskId:
         """Read what ``str`` writes. Raises ValueError for anything else."""
         subtopology, _, partition = text.partition("_")
-        return cls(int(subtopology), int(partition))
+        found = cls(int(subtopology), int(partition))
+        if str(found) != text or min(found) < 0:  # int() also reads signs, blanks and 1_000
+            raise ValueError(f"not a task id, such as 0_1: {text!r}")
+        return found
 
 
 class CommittedOffset(NamedTuple):

@@ -68,6 +68,37 @@ def _bool_of_text(text: str) -> bool:
     return text == "true"
 
 
+def _serialize_boolean(value: bool) -> bytes:
+    # struct would write the truth of any object: b"\x01" for "false".
+    if not isinstance(value, bool):
+        raise SerializationError(f"boolean: True or False expected, not {value!r}")
+    return b"\x01" if value else b"\x00"
+
+
+def _deserialize_boolean(data: bytes) -> bool:
+    if data not in (b"\x00", b"\x01"):
+        raise SerializationError(f"boolean: one byte expected, 0 or 1, {data.hex(' ') or 'none'} received")
+    return data == b"\x01"
+
+
+def _serialize_uuid(value: _uuid.UUID) -> bytes:
+    if not isinstance(value, _uuid.UUID):
+        raise SerializationError(f"uuid: a UUID expected, not {value!r}")
+    return str(value).encode()
+
+
+def _deserialize_uuid(data: bytes) -> _uuid.UUID:
+    text = data.decode()
+    try:
+        value = _uuid.UUID(text)
+    except ValueError:
+        value = None
+    # Python also reads braces, urn:uuid: and hyphens in any place; Kafka's serde has one form.
+    if value is None or str(value) != text.lower():
+        raise SerializationError(f"uuid: the 36 characters of a UUID expected, {text!r} received")
+    return value
+
+
 def _serialize_void(value: None) -> bytes:
     raise SerializationError(f"void: only null can be written, not {value!r}")
 
@@ -77,17 +108,16 @@ def _deserialize_void(data: bytes) -> None:
 
 
 _STRING: Serde[str] = Serde("string", str.encode, bytes.decode, str, lossless=True)
-_BYTES: Serde[bytes] = Serde("bytes", _same, _same, str.encode, lossless=True)
+_BYTES: Serde[bytes] = Serde("bytes", bytes.__bytes__, _same, str.encode, lossless=True)
 _SHORT: Serde[int] = _fixed("short", ">h", int)
 _INTEGER: Serde[int] = _fixed("integer", ">i", int)
 _LONG: Serde[int] = _fixed("long", ">q", int)
 _FLOAT: Serde[float] = _fixed("float", ">f", float)
 _DOUBLE: Serde[float] = _fixed("double", ">d", float)
-_BOOLEAN: Serde[bool] = _fixed("boolean", ">?", _bool_of_text)
-_UUID: Serde[_uuid.UUID] = Serde(
-    "uuid", lambda value: str(value).encode(), lambda data: _uuid.UUID(data.decode()), _uuid.UUID
-)
-_JSON: Serde[Any] = Serde("json", orjson.dumps, msgspec.json.Decoder().decode, orjson.loads)
+_BOOLEAN: Serde[bool] = Serde("boolean", _serialize_boolean, _deserialize_boolean, _bool_of_text)
+_UUID: Serde[_uuid.UUID] = Serde("uuid", _serialize_uuid, _deserialize_uuid, _uuid.UUID)
+_read_json = msgspec.json.Decoder().decode
+_JSON: Serde[Any] = Serde("json", orjson.dumps, _read_json, _read_json)
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -150,7 +180,11 @@ class Serdes:
 
     @staticmethod
     def json() -> Serde[Any]:
-        """Any JSON value, as compact UTF-8. Objects are dictionaries; integers have any size when they are read."""
+        """Any JSON value, as compact UTF-8. Objects are dictionaries.
+
+        Integers have any size when they are read, but 64 bits when they are written: others are refused. NaN and the
+        infinities, which JSON does not have, are written as null, and refused when they are read.
+        """
         return _JSON
 
     @staticmethod

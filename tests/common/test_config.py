@@ -1,0 +1,280 @@
+"""Which keys the configuration has, what each may hold, and what it says when it is wrong."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import cloudpickle
+
+from penstock.common.config import OPTIMIZATIONS, PREFIXES, StreamsConfig
+from penstock.common.errors import ConfigError, RecordError
+from penstock.common.extractors import FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp
+from penstock.common.handlers import HandlerResponse, LogAndContinue, LogAndFail
+from penstock.common.serdes import Serdes
+
+CALLED_PER_RECORD = [
+    "default.timestamp.extractor",
+    "deserialization.exception.handler",
+    "processing.exception.handler",
+]
+
+pickler: Any = cloudpickle  # Ray's has no types
+
+
+def config(entries: dict[str, Any] | None = None) -> StreamsConfig:
+    return StreamsConfig.of({"application.id": "app", **(entries or {})})
+
+
+def value_of(key: str, checked: StreamsConfig) -> object:
+    return getattr(checked, key.replace(".", "_"))
+
+
+def refusal(key: str, value: object) -> str:
+    with pytest.raises(ConfigError) as refused:
+        config({key: value})
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("processing.guarantee", "at_least_once"),
+        ("commit.interval.ms", 30_000),
+        ("default.key.serde", None),
+        ("default.value.serde", None),
+        ("statestore.cache.max.bytes", 10 * 1024 * 1024),
+        ("max.task.idle.ms", 0),
+        ("buffered.records.per.partition", 1000),
+        ("replication.factor", -1),
+        ("repartition.purge.interval.ms", 30_000),
+        ("topology.optimization", frozenset()),
+    ],
+)
+def test_the_default_is_that_of_kafka_streams(key: str, default: object) -> None:
+    assert value_of(key, config()) == default
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("default.timestamp.extractor", FailOnInvalidTimestamp),
+        ("deserialization.exception.handler", LogAndFail),
+        ("processing.exception.handler", LogAndFail),
+    ],
+)
+def test_a_bad_record_ends_the_application_by_default_as_in_kafka_streams(key: str, kind: type) -> None:
+    assert type(value_of(key, config())) is kind
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("bootstrap.servers", "127.0.0.1:9092"),
+        ("state.dir", Path(tempfile.gettempdir()) / "penstock"),
+        ("application.server", "127.0.0.1:8080"),
+        ("tasks.per.actor", None),
+    ],
+)
+def test_the_default_is_penstocks_own(key: str, default: object) -> None:
+    assert value_of(key, config()) == default
+
+
+def test_only_the_application_id_is_required() -> None:
+    with pytest.raises(ConfigError, match=r"^configuration key 'application\.id' is required$"):
+        StreamsConfig.of({})
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("comit.interval.ms", "commit.interval.ms"),
+        ("commit.interval", "commit.interval.ms"),
+        ("commit_interval_ms", "commit.interval.ms"),
+        ("application.ids", "application.id"),
+        ("default.deserialization.exception.handler", "deserialization.exception.handler"),
+        ("cache.max.bytes.buffering", "statestore.cache.max.bytes"),
+        ("topology.optimisation", "topology.optimization"),
+    ],
+)
+def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, near: str) -> None:
+    assert refusal(key, 1) == f"unknown configuration key {key!r}; did you mean {near!r}?"
+
+
+@pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
+def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any) -> None:
+    said = refusal(key, {})
+    assert said.startswith(f"unknown configuration key {key!r}; known keys: application.id, ")
+    assert said.endswith("topology.optimization")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("application.id", "a"),
+        ("application.id", "My_app.v2-x"),
+        ("commit.interval.ms", 1),
+        ("statestore.cache.max.bytes", 0),
+        ("max.task.idle.ms", -1),
+        ("buffered.records.per.partition", 1),
+        ("replication.factor", 3),
+        ("repartition.purge.interval.ms", 1),
+        ("tasks.per.actor", 1),
+        ("processing.guarantee", "exactly_once_v2"),
+        ("application.server", ""),
+        ("default.key.serde", Serdes.long()),
+    ],
+)
+def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) -> None:
+    assert value_of(key, config({key: value})) is value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("application.id", "", "at least 1 character"),
+        ("application.id", "two words", "should match pattern"),
+        ("application.id", "app\n", "should match pattern"),
+        ("application.id", "größe", "should match pattern"),
+        ("application.id", "a/b", "should match pattern"),
+        ("application.id", 7, "valid string"),
+        ("application.id", None, "valid string"),
+        ("bootstrap.servers", "", "at least 1 character"),
+        ("bootstrap.servers", ["a:1"], "valid string"),
+        ("processing.guarantee", "exactly_once", "'at_least_once' or 'exactly_once_v2'"),
+        ("commit.interval.ms", 0, "greater than or equal to 1"),
+        ("commit.interval.ms", "soon", "valid integer"),
+        ("commit.interval.ms", 1.5, "valid integer"),
+        ("commit.interval.ms", None, "valid integer"),
+        ("state.dir", 7, "not a valid path"),
+        ("default.key.serde", "string", "instance of Serde"),
+        ("default.value.serde", Serdes.string, "instance of Serde"),
+        ("default.value.serde", {"name": "x", "serialize": len, "deserialize": len}, "instance of Serde"),
+        ("statestore.cache.max.bytes", -1, "greater than or equal to 0"),
+        ("max.task.idle.ms", -2, "greater than or equal to -1"),
+        ("buffered.records.per.partition", 0, "greater than or equal to 1"),
+        ("replication.factor", -2, "greater than or equal to -1"),
+        ("repartition.purge.interval.ms", 0, "greater than or equal to 1"),
+        ("tasks.per.actor", 0, "greater than or equal to 1"),
+        ("application.server", 8080, "valid string"),
+    ],
+)
+def test_a_value_that_is_wrong_is_named_with_its_key_and_the_reason(key: str, value: object, why: str) -> None:
+    said = refusal(key, value)
+    assert said.startswith(f"configuration key {key!r}: ")
+    assert why in said
+    assert said.endswith(f"(got {value!r})")
+
+
+def test_a_number_may_come_as_text_as_from_a_properties_file() -> None:
+    assert config({"commit.interval.ms": "250"}).commit_interval_ms == 250
+
+
+def test_a_path_may_come_as_text() -> None:
+    assert config({"state.dir": "/var/lib/app"}).state_dir == Path("/var/lib/app")
+
+
+@pytest.mark.parametrize("key", CALLED_PER_RECORD)
+def test_what_is_called_per_record_may_be_a_function(key: str) -> None:
+    def mine(*_: object) -> HandlerResponse:
+        return HandlerResponse.RESUME
+
+    assert value_of(key, config({key: mine})) is mine
+
+
+@pytest.mark.parametrize("key", CALLED_PER_RECORD)
+@pytest.mark.parametrize("kind", [LogAndContinue, LogAndSkipOnInvalidTimestamp])
+def test_a_class_in_place_of_its_object_is_refused_before_the_first_bad_record(key: str, kind: type) -> None:
+    said = refusal(key, kind)
+    assert said.startswith(f"configuration key {key!r}: an object is expected, not its class: write {kind.__name__}()")
+
+
+@pytest.mark.parametrize("key", CALLED_PER_RECORD)
+@pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", 1])
+def test_what_cannot_be_called_is_no_handler(key: str, value: object) -> None:
+    assert refusal(key, value) == f"configuration key {key!r}: something to call is expected (got {value!r})"
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("none", frozenset()),
+        ("", frozenset()),
+        ("all", OPTIMIZATIONS),
+        ("merge.repartition.topics", {"merge.repartition.topics"}),
+        ("merge.repartition.topics, reuse.ktable.source.topics",
+         {"merge.repartition.topics", "reuse.ktable.source.topics"}),
+        (frozenset({"single.store.self.join"}), {"single.store.self.join"}),
+    ],
+)  # fmt: skip
+def test_optimisations_are_none_all_or_names_with_commas(value: object, meant: object) -> None:
+    assert config({"topology.optimization": value}).topology_optimization == meant
+
+
+@pytest.mark.parametrize("value", ["fastest", "merge.repartition.topics,fastest", frozenset({"fastest"})])
+def test_an_optimisation_that_there_is_not_is_refused_and_those_there_are_named(value: object) -> None:
+    allowed = "none, all, merge.repartition.topics, reuse.ktable.source.topics, single.store.self.join"
+    said = f"configuration key 'topology.optimization': fastest: allowed are {allowed} (got {value!r})"
+    assert refusal("topology.optimization", value) == said
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_an_entry_with_a_prefix_passes_without_it_and_unchecked(prefix: str) -> None:
+    given = config({f"{prefix}any.key": "any value", f"{prefix}other": 7})
+    assert given.client_entries(prefix) == {"any.key": "any value", "other": 7}
+    assert [given.client_entries(other) for other in PREFIXES if other != prefix] == [{}, {}, {}]
+
+
+def test_there_are_prefixes_for_the_three_clients_and_the_internal_topics() -> None:
+    assert set(PREFIXES) == {"consumer.", "producer.", "admin.", "topic."}
+
+
+def test_a_prefix_counts_at_the_beginning_only() -> None:
+    assert config({"topic.consumer.x": 1}).client_entries("consumer.") == {}
+
+
+def test_an_entry_for_a_client_does_not_hide_one_of_penstocks_own() -> None:
+    given = config({"consumer.bootstrap.servers": "other:1", "bootstrap.servers": "mine:1"})
+    assert given.bootstrap_servers == "mine:1"
+
+
+def test_a_checked_configuration_does_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        config().commit_interval_ms = 1
+
+
+def test_the_users_mapping_may_change_afterwards() -> None:
+    entries = {"application.id": "app", "consumer.a": 1}
+    checked = StreamsConfig.of(entries)
+    entries["consumer.a"] = 2
+    assert checked.client_entries("consumer.") == {"a": 1}
+
+
+class Tolerant:
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __call__(self, error: RecordError) -> HandlerResponse:
+        return HandlerResponse.RESUME if (error.offset or 0) < self.limit else HandlerResponse.FAIL
+
+
+def test_a_configuration_travels_whole() -> None:
+    sent = config(
+        {
+            "commit.interval.ms": 7,
+            "default.key.serde": Serdes.long(),
+            "deserialization.exception.handler": Tolerant(3),
+            "consumer.a": 1,
+            "topology.optimization": "all",
+        }
+    )
+    for pickling in (pickle, pickler):
+        copy = pickling.loads(pickling.dumps(sent))
+        assert copy.commit_interval_ms == 7
+        assert copy.default_key_serde is Serdes.long()
+        assert copy.deserialization_exception_handler.limit == 3
+        assert copy.client_entries("consumer.") == {"a": 1}
+        assert copy.topology_optimization == OPTIMIZATIONS

@@ -1,0 +1,107 @@
+"""Errors say where they happened, and lose nothing on their way from one process to another."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from ray import cloudpickle
+
+from penstock.common import errors
+from penstock.common.errors import (
+    DeserializationError,
+    InvalidTimestampError,
+    ProcessingError,
+    ProductionError,
+    RecordError,
+    StateStoreCorruptError,
+    StateStoreError,
+    StateStoreLockedError,
+    StreamsError,
+    TaskNotReadyError,
+)
+
+ALL: list[type[StreamsError]] = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamsError)
+]
+OF_RECORDS = [kind for kind in ALL if issubclass(kind, RecordError)]
+PLACE: dict[str, Any] = {"operator": "op", "topic": "in", "partition": 0, "offset": 0, "key": ("k", 1)}
+
+pickler: Any = cloudpickle  # Ray's has no types
+
+
+def made(kind: type[StreamsError]) -> StreamsError:
+    if issubclass(kind, RecordError):
+        return kind("it failed", **PLACE)
+    return kind("it failed", 77) if kind is TaskNotReadyError else kind("it failed")
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("travel", [pickle, pickler], ids=["pickle", "cloudpickle"])
+def test_an_error_arrives_in_another_process_with_all_its_fields(kind: type[StreamsError], travel: Any) -> None:
+    sent = made(kind)
+    arrived = travel.loads(travel.dumps(sent))
+    assert type(arrived) is kind
+    assert (str(arrived), arrived.args, vars(arrived)) == (str(sent), sent.args, vars(sent))
+
+
+@pytest.mark.parametrize("kind", OF_RECORDS, ids=lambda kind: kind.__name__)
+def test_an_error_of_a_record_has_the_fields_it_was_given(kind: type[RecordError]) -> None:
+    assert vars(made(kind)) == {"what": "it failed", **PLACE}
+
+
+def test_a_task_that_is_not_ready_says_when_to_try_again() -> None:
+    assert TaskNotReadyError("restoring").retry_after_ms == 1000
+    arrived = pickle.loads(pickle.dumps(TaskNotReadyError("restoring", 77)))
+    assert (arrived.what, arrived.retry_after_ms, str(arrived)) == ("restoring", 77, "restoring")
+
+
+def test_an_error_can_be_copied() -> None:
+    assert vars(copy.copy(made(ProcessingError))) == vars(made(ProcessingError))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({}, "it failed"),
+        ({"operator": "op"}, "it failed [operator op]"),
+        ({"topic": "in", "partition": 0, "offset": 0}, "it failed [topic in, partition 0, offset 0]"),
+        ({"key": b""}, "it failed [key b'']"),
+        ({"key": 0}, "it failed [key 0]"),
+        ({"operator": "op", "topic": "in", "partition": 1, "offset": 2, "key": "k"},
+         "it failed [operator op; topic in, partition 1, offset 2; key 'k']"),
+    ],
+)  # fmt: skip
+def test_the_message_names_all_that_is_known_of_the_record(place: dict[str, Any], said: str) -> None:
+    assert str(RecordError("it failed", **place)) == said
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_error_says_what_it_is_about_and_is_caught_as_one_of_penstocks(kind: type[StreamsError]) -> None:
+    assert str(made(kind)).startswith("it failed")
+    assert issubclass(kind, StreamsError)
+    assert kind.__doc__
+
+
+def test_errors_are_caught_by_what_they_have_in_common() -> None:
+    assert set(OF_RECORDS) == {
+        RecordError,
+        DeserializationError,
+        InvalidTimestampError,
+        ProcessingError,
+        ProductionError,
+    }
+    assert {kind for kind in ALL if issubclass(kind, StateStoreError)} == {
+        StateStoreError,
+        StateStoreLockedError,
+        StateStoreCorruptError,
+    }
+
+
+def test_the_page_of_errors_lists_each_of_them() -> None:
+    assert errors.__doc__ is not None
+    listed = [line.split()[0] for line in errors.__doc__.replace("│", "").replace("├──", "").replace("└──", "")
+              .splitlines() if line.startswith(" ") and line.split()]  # fmt: skip
+    assert sorted(listed) == sorted(kind.__name__ for kind in ALL)

@@ -1,0 +1,54 @@
+"""What the exception handlers answer, and what they log."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.common.errors import DeserializationError, ProcessingError, RecordError
+from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndContinue, LogAndFail
+
+ERRORS = [
+    DeserializationError("the value cannot be decoded", topic="in", partition=1, offset=2, key=b"k"),
+    ProcessingError("KeyError: 'x'", operator="KSTREAM-MAP-1", topic="in", partition=1, offset=2, key="k"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    ("handler", "answer"), [(LogAndFail(), HandlerResponse.FAIL), (LogAndContinue(), HandlerResponse.RESUME)]
+)
+def test_the_answer_is_that_of_the_name(handler: ExceptionHandler, answer: HandlerResponse, error: RecordError) -> None:
+    assert handler(error) is answer
+
+
+def test_log_and_continue_logs_where_the_record_stood_and_what_was_wrong() -> None:
+    error = ProcessingError("KeyError: 'x'", operator="op", topic="in", partition=1, offset=2, key="k")
+    error.__cause__ = KeyError("x")
+    with capture_logs() as lines:
+        LogAndContinue()(error)
+    assert lines == [
+        {
+            "event": "record dropped",
+            "log_level": "warning",
+            "error": "KeyError: 'x' [operator op; topic in, partition 1, offset 2; key 'k']",
+            "cause": "KeyError('x')",
+        }
+    ]
+
+
+def test_log_and_fail_leaves_the_log_line_to_whoever_raises_the_error() -> None:
+    with capture_logs() as lines:
+        LogAndFail()(ERRORS[0])
+    assert lines == []
+
+
+@pytest.mark.parametrize("answer", HandlerResponse)
+def test_an_answer_is_the_same_object_in_every_process(answer: HandlerResponse) -> None:
+    assert pickle.loads(pickle.dumps(answer)) is answer
+
+
+def test_there_are_two_answers() -> None:
+    assert {answer.name for answer in HandlerResponse} == {"RESUME", "FAIL"}

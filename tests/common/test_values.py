@@ -1,0 +1,133 @@
+"""The small values: ids, records, durations, and where a key goes."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.murmur2 import murmur2, partition_for
+from penstock.common.records import NO_HEADERS, Record, RecordBatch
+from penstock.common.time import to_ms
+
+
+def test_ids_are_written_as_kafka_streams_writes_them() -> None:
+    assert str(TaskId(1, 12)) == "1_12"
+    assert str(TopicPartition("in-put", 3)) == "in-put-3"
+
+
+@given(st.builds(TaskId, st.integers(0, 10**6), st.integers(0, 10**6)))
+def test_a_task_id_is_read_as_it_is_written(task: TaskId) -> None:
+    assert TaskId.parse(str(task)) == task
+
+
+@pytest.mark.parametrize(
+    "text", ["", "_", "1", "1_", "_1", "a_b", "0_1_2", "1__2", "-1_0", "0_-1", "+1_0", "01_2", " 1_2", "1_2\n", "٣_1"]
+)
+def test_nothing_else_is_read_as_a_task_id(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        TaskId.parse(text)
+
+
+def test_task_ids_sort_by_number_not_by_text() -> None:
+    assert sorted([TaskId(10, 0), TaskId(2, 11), TaskId(2, 2)]) == [(2, 2), (2, 11), (10, 0)]
+
+
+def test_an_offset_may_be_committed_without_a_text_beside_it() -> None:
+    assert CommittedOffset(5) == (5, "")
+
+
+def test_a_record_has_no_headers_unless_they_are_given() -> None:
+    assert Record("k", "v", 0).headers == NO_HEADERS == ()
+
+
+def test_a_record_is_never_before_1970() -> None:
+    with pytest.raises(ValueError, match=r"^a record's timestamp may not be negative: -1 ms$"):
+        Record("k", "v", -1)
+    with pytest.raises(ValueError, match="negative"):
+        Record("k", "v", 0).with_timestamp(-1)
+
+
+RECORD: Record[Any, Any] = Record("k", "v", 7, (("h", b"x"),))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (RECORD.with_key(None), Record(None, "v", 7, (("h", b"x"),))),
+        (RECORD.with_value(2), Record("k", 2, 7, (("h", b"x"),))),
+        (RECORD.with_timestamp(0), Record("k", "v", 0, (("h", b"x"),))),
+        (RECORD.with_headers(()), Record("k", "v", 7)),
+    ],
+)
+def test_a_changed_record_is_another_one_with_all_else_the_same(changed: object, expected: object) -> None:
+    assert changed == expected
+    assert Record("k", "v", 7, (("h", b"x"),)) == RECORD
+
+
+def test_a_record_does_not_change_in_place() -> None:
+    with pytest.raises(AttributeError):
+        RECORD.value = "other"  # type: ignore[misc]  # that is the point
+
+
+def test_a_record_survives_pickling() -> None:
+    assert pickle.loads(pickle.dumps(RECORD)) == RECORD
+
+
+def test_a_batch_is_as_long_as_its_columns() -> None:
+    batch = RecordBatch(TopicPartition("in", 0), [None, b"k"], [b"v", None], [1, 2], [5, 9])
+    assert len(batch) == 2
+    assert batch.headers is None
+
+
+@pytest.mark.parametrize(
+    ("duration", "ms"),
+    [
+        (0, 0),
+        (1500, 1500),
+        (timedelta(seconds=1.5), 1500),
+        (timedelta(days=365), 31_536_000_000),
+        (timedelta(microseconds=1999), 1),
+    ],
+)
+def test_a_duration_is_a_timedelta_or_whole_milliseconds(duration: timedelta | int, ms: int) -> None:
+    assert to_ms(duration, "grace") == ms
+
+
+@pytest.mark.parametrize("duration", [-1, timedelta(milliseconds=-1), timedelta(microseconds=-1)])
+def test_a_negative_duration_is_refused(duration: timedelta | int) -> None:
+    with pytest.raises(ValueError, match=r"^grace may not be negative: -1 ms$"):
+        to_ms(duration, "grace")
+
+
+@pytest.mark.parametrize("duration", [1.5, True, "5", None])
+def test_anything_else_is_no_duration(duration: Any) -> None:
+    with pytest.raises(TypeError, match=r"^grace must be a timedelta or whole milliseconds, not "):
+        to_ms(duration, "grace")
+
+
+# What UtilsTest of Kafka's own clients expects; Java prints the bits as a signed number.
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_that_of_the_java_client(key: bytes, signed: int) -> None:
+    assert murmur2(key) == signed % 2**32
+    assert partition_for(key, 7) == (signed & 0x7FFFFFFF) % 7
+
+
+@given(st.binary(), st.integers(1, 1000))
+def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
+    assert 0 <= partition_for(key, partitions) < partitions
