@@ -6,7 +6,9 @@ Without a C compiler, or Python's headers, the package is built all the same: th
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -27,19 +29,23 @@ class CompiledBinding(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the package is put together. ``version`` is "standard" or "editable"."""
         self._work = Path(tempfile.mkdtemp(prefix="penstock-build-"))
-        folder = Path(self.root, "penstock", FOLDER)
+        name = MODULE + sysconfig.get_config_var("EXT_SUFFIX")
+        beside = Path(self.root, "penstock", FOLDER, name)
+        if version == "editable":
+            beside.unlink(missing_ok=True)  # one of an older source must not stay in use
         try:
             with contextlib.chdir(self.root):
-                built = _compile(self._work)
-        except (BaseError, CCompilerError) as error:
+                built = _compile(self._work) / name
+        except (BaseError, CCompilerError, OSError) as error:
             self.app.display_warning(f"penstock is installed without its compiled binding to librdkafka: {error}")
             return
         if version == "editable":
-            for old in folder.glob(f"{MODULE}.*.so"):
-                old.unlink()
-            shutil.move(built, folder / built.name)
+            # Whole or not at all, for a process that loads it just now.
+            arriving = beside.with_name(f"{name}.{os.getpid()}")
+            shutil.copy(built, arriving)
+            arriving.replace(beside)
         else:
-            build_data["force_include"][str(built)] = f"penstock/{FOLDER}/{built.name}"
+            build_data["force_include"][str(built)] = f"penstock/{FOLDER}/{name}"
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
 
@@ -49,6 +55,7 @@ class CompiledBinding(BuildHookInterface[Any]):
 
 
 def _compile(work: Path) -> Path:
+    """The folder with the module."""
     name, source = f"penstock.{FOLDER}.{MODULE}", f"penstock/{FOLDER}/{MODULE}.pyx"
     extension = Extension(name, [source], extra_compile_args=["-g0"])
     modules = cythonize([extension], build_dir=str(work), quiet=True)
@@ -56,5 +63,4 @@ def _compile(work: Path) -> Path:
     command.build_lib, command.build_temp = str(work / "lib"), str(work / "temp")
     command.ensure_finalized()
     command.run()
-    (built,) = (work / "lib").rglob(f"{MODULE}.*")
-    return built
+    return work / "lib" / "penstock" / FOLDER

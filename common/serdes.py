@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, SupportsIndex, TypeVar
 
 import msgspec
-import orjson
 
 from penstock.common.errors import SerializationError
 
@@ -117,7 +116,7 @@ _DOUBLE: Serde[float] = _fixed("double", ">d", float)
 _BOOLEAN: Serde[bool] = Serde("boolean", _serialize_boolean, _deserialize_boolean, _bool_of_text)
 _UUID: Serde[_uuid.UUID] = Serde("uuid", _serialize_uuid, _deserialize_uuid, _uuid.UUID)
 _read_json = msgspec.json.Decoder().decode
-_JSON: Serde[Any] = Serde("json", orjson.dumps, _read_json, _read_json)
+_JSON: Serde[Any] = Serde("json", msgspec.json.Encoder().encode, _read_json, _read_json)
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -180,10 +179,10 @@ class Serdes:
 
     @staticmethod
     def json() -> Serde[Any]:
-        """Any JSON value, as compact UTF-8. Objects are dictionaries.
+        """Any JSON value, as compact UTF-8. Objects are dictionaries; integers have any size.
 
-        Integers have any size when they are read, but 64 bits when they are written: others are refused. NaN and the
-        infinities, which JSON does not have, are written as null, and refused when they are read.
+        NaN and the infinities, which JSON does not have, are written as null, and refused when they are read.
+        Dataclasses, enumerations, dates and UUIDs can be written too, and are read as what JSON has for them.
         """
         return _JSON
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from confluent_kafka import cimpl
 
 from penstock.common.log import logger
 
+_MODULE = "penstock.kafka.librdkafka"
 CONFLUENT_KAFKA = "2.16.1"
 """The one version whose client objects the binding knows. ``pyproject.toml`` pins it too."""
 
@@ -23,15 +25,22 @@ def binding() -> ModuleType | None:
     if found != CONFLUENT_KAFKA:
         _say_why_not(f"confluent-kafka is {found}; the binding knows {CONFLUENT_KAFKA}")
         return None
-    # librdkafka was loaded by confluent-kafka for itself alone; the binding looks for it among what all may see.
-    ctypes.CDLL(cimpl.__file__, mode=ctypes.RTLD_GLOBAL)
     try:
-        return import_module("penstock.kafka.librdkafka")
-    except ModuleNotFoundError:
-        _say_why_not("it was not built: install penstock again where there is a C compiler")
-    except ImportError as error:
+        # librdkafka was loaded by confluent-kafka for itself alone; the binding looks for it among what all may see.
+        ctypes.CDLL(cimpl.__file__, mode=ctypes.RTLD_GLOBAL)
+        return import_module(_MODULE)
+    except ModuleNotFoundError as error:
+        missing = error.name == _MODULE
+        _say_why_not("it was not built: install penstock again where there is a C compiler" if missing else str(error))
+    except (ImportError, OSError) as error:
         _say_why_not(str(error))
     return None
+
+
+def knows(overrides: Mapping[str, object]) -> bool:
+    """Whether the binding can do what these settings ask: callbacks, and what becomes one, are confluent-kafka's."""
+    plain = all(isinstance(value, str | int | float) for value in overrides.values())
+    return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())
 
 
 def _say_why_not(reason: str) -> None:

@@ -24,6 +24,13 @@ from penstock.kafka.settings import (
 )
 
 _NOWHERE = 1 << 63  # the position of a partition that is not read
+# What librdkafka mends by itself when it fetches again.
+_PASSING = frozenset(
+    {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.BROKER_NOT_AVAILABLE,
+     KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT, KafkaError.OFFSET_NOT_AVAILABLE,
+     KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR,
+     KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
+)  # fmt: skip
 
 
 class ConfluentConsumer:
@@ -34,7 +41,7 @@ class ConfluentConsumer:
         self._log = logger("penstock.kafka.consumer")
         with client_configuration("consumer."):
             self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
-        self._fetcher = open_fetcher(self._client)
+        self._fetcher = open_fetcher(self._client, overrides)
         self._positions: dict[TopicPartition, int] = {}
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
@@ -89,7 +96,7 @@ class ConfluentConsumer:
         text = f"cannot read {where}: {error.str()} ({error.name()})"
         if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
             raise MissingTopicError(f"{text}: was the topic deleted? Create it again, or mend the topology")
-        if error.retriable():
+        if error.code() in _PASSING:
             self._log.warning("the broker hesitates, reading goes on", partition=where, error=error.str())
             return
         raise StreamsError(text)

@@ -6,15 +6,15 @@ built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.kafka.binding import binding
+from penstock.kafka.binding import binding, knows
 
 # Unbound methods: mapping them over the messages makes each column without a Python frame per record.
 _topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
@@ -43,9 +43,9 @@ class Fetcher(Protocol):
         """Let go of the consumer, before it is closed itself. Idempotent."""
 
 
-def open_fetcher(consumer: Consumer) -> Fetcher:
-    """The faster form that there is."""
-    native = binding()
+def open_fetcher(consumer: Consumer, overrides: Mapping[str, Any]) -> Fetcher:
+    """The faster form that there is, for a consumer with these settings of the user's."""
+    native = binding() if knows(overrides) else None
     return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
 
 

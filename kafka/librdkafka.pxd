@@ -9,6 +9,7 @@ ctypedef void rd_kafka_topic_t
 ctypedef void rd_kafka_queue_t
 ctypedef void rd_kafka_error_t
 ctypedef void rd_kafka_headers_t
+ctypedef void rd_kafka_event_t
 
 ctypedef struct rd_kafka_message_t:
     int err
@@ -72,13 +73,19 @@ cdef extern nogil:
     const char *rd_kafka_topic_name(const rd_kafka_topic_t *)
     int rd_kafka_last_error()
     rd_kafka_error_t *rd_kafka_produceva(rd_kafka_t *, const rd_kafka_vu_t *, size_t)
+    int rd_kafka_fatal_error(rd_kafka_t *, char *, size_t)
     int rd_kafka_error_code(const rd_kafka_error_t *)
+    const char *rd_kafka_error_string(const rd_kafka_error_t *)
     void rd_kafka_error_destroy(rd_kafka_error_t *)
     rd_kafka_headers_t *rd_kafka_headers_new(size_t)
     int rd_kafka_header_add(rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t)
     int rd_kafka_header_get_all(const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)
     void rd_kafka_headers_destroy(rd_kafka_headers_t *)
     rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *)
+    rd_kafka_queue_t *rd_kafka_queue_get_main(rd_kafka_t *)
+    void rd_kafka_queue_forward(rd_kafka_queue_t *, rd_kafka_queue_t *)
+    rd_kafka_event_t *rd_kafka_queue_poll(rd_kafka_queue_t *, int)
+    void rd_kafka_event_destroy(rd_kafka_event_t *)
     void rd_kafka_queue_destroy(rd_kafka_queue_t *)
     ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t)
     int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *, int *)

@@ -9,7 +9,7 @@ class Sender:
     def __init__(
         self,
         settings: Mapping[str, str | float],
-        refused: Callable[[int, str, int, bytes | None], Exception],
+        refused: Callable[[int, str | None, str | None, int, bytes | None], Exception],
     ) -> None: ...
     def send(
         self,

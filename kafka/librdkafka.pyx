@@ -6,7 +6,10 @@ else. It talks to the very librdkafka that confluent-kafka has brought and loade
 optional: where penstock was installed without a C compiler, ``producer.py`` and ``fetcher.py`` do the same in Python.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.long cimport PyLong_AsLongLong
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -17,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.fetcher import Event
-from penstock.kafka.refusals import not_bytes
+from penstock.kafka.refusals import check_headers, not_bytes
 
 cdef enum:
     FULL_QUEUE_WAIT_MS = 10
@@ -42,9 +45,9 @@ cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *mess
     failure.code = message.err
     failure.topic = strdup(rd_kafka_topic_name(message.rkt))
     failure.partition = message.partition
-    failure.key_size = -1
     if message.key != NULL:
         failure.key = <char *> malloc(message.key_len + 1)
+    if failure.key != NULL:
         failure.key_size = message.key_len
         memcpy(failure.key, message.key, message.key_len)
 
@@ -55,8 +58,13 @@ cdef class Topic:
     cdef rd_kafka_topic_t *handle
 
 
+@cython.no_gc_clear  # closing needs the topics
 cdef class Sender:
-    """An idempotent producer. ``refused`` makes the exception for a record that the broker, or librdkafka, refuses."""
+    """An idempotent producer.
+
+    ``refused(code, text, topic, partition, key)`` makes the exception for what the broker, or librdkafka, refuses. No
+    topic: the whole producer has come to its end.
+    """
 
     cdef rd_kafka_t *_client
     cdef rd_kafka_vu_t _arguments[7]
@@ -91,30 +99,36 @@ cdef class Sender:
         free(self._failure.topic)
         free(self._failure.key)
 
-    def send(self, str topic not None, key, value, int64_t timestamp, headers=None, int32_t partition=-1):
+    def send(self, topic, key, value, timestamp, headers=None, int32_t partition=-1):
         """See ``RecordProducer.send``. librdkafka reads time 0 as "now", so such a record goes out with 1 ms."""
         cdef rd_kafka_vu_t *arguments = self._arguments
         cdef rd_kafka_error_t *error
-        cdef int code
+        cdef int64_t at = PyLong_AsLongLong(timestamp)
         cdef object found = self._topics.get(topic)
         arguments[0].value.topic = (<Topic> (self._topic(topic) if found is None else found)).handle
         arguments[1].value.partition = partition
         arguments[3].value.bytes = _bytes(key, topic, "key")
         arguments[4].value.bytes = _bytes(value, topic, "value")
-        arguments[5].value.timestamp = timestamp if timestamp != 0 else 1
+        arguments[5].value.timestamp = at if at != 0 else 1
         while True:
             arguments[6].value.headers = _headers_of(headers, topic) if headers else NULL
             # On success librdkafka owns the headers.
             error = rd_kafka_produceva(self._client, arguments, 7 if headers else 6)
             if error == NULL:
                 return
-            code = rd_kafka_error_code(error)
-            rd_kafka_error_destroy(error)
             if arguments[6].value.headers != NULL:
                 rd_kafka_headers_destroy(arguments[6].value.headers)
-            if code != QUEUE_FULL:
-                raise self._refused(code, topic, partition, key)
-            self._poll(FULL_QUEUE_WAIT_MS)
+            self._wait_if_full(error, topic, partition, key)
+
+    cdef int _wait_if_full(self, rd_kafka_error_t *error, topic, int32_t partition, key) except -1:
+        """Wait until there may be room, or raise what ``error`` says."""
+        cdef int code = rd_kafka_error_code(error)
+        text = rd_kafka_error_string(error).decode(errors="replace")
+        rd_kafka_error_destroy(error)
+        if code == QUEUE_FULL:
+            return self._poll(FULL_QUEUE_WAIT_MS)
+        self._raise_failure()  # of a producer that has come to its end, this tells why
+        raise self._refused(code, text, topic, partition, key)
 
     def poll(self):
         """See ``RecordProducer.poll``."""
@@ -126,18 +140,20 @@ cdef class Sender:
         self._check_open()
         with nogil:
             code = rd_kafka_flush(self._client, timeout_ms)
+        PyErr_CheckSignals()
         self._raise_failure()
         return code == 0
 
-    def count_partitions(self, str topic not None, double timeout_s):
+    def count_partitions(self, topic, double timeout_s):
         """How many partitions ``topic`` has; 0 when the broker does not know it. Raises KafkaException."""
         cdef const rd_kafka_metadata_t *metadata = NULL
-        cdef int code, count, timeout_ms = <int> (timeout_s * 1000)
+        cdef int code, count = 0, timeout_ms = <int> (timeout_s * 1000)
         cdef rd_kafka_topic_t *handle = self._topic(topic).handle
         with nogil:
             code = rd_kafka_metadata(self._client, 0, handle, &metadata, timeout_ms)
         if code == 0:
-            code, count = metadata.topics[0].err, metadata.topics[0].partition_count
+            if metadata.topic_count > 0:
+                code, count = metadata.topics[0].err, metadata.topics[0].partition_count
             rd_kafka_metadata_destroy(metadata)
         if code == UNKNOWN_TOPIC:
             return 0
@@ -149,14 +165,16 @@ cdef class Sender:
         """See ``RecordProducer.close``."""
         self._end(1000)
 
-    cdef Topic _topic(self, str name):
+    cdef Topic _topic(self, name):
         self._check_open()
         cdef Topic topic = self._topics.get(name)
         if topic is None:
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a topic is a string, not {name!r}")
             topic = Topic()
             topic.handle = rd_kafka_topic_new(self._client, name.encode(), NULL)
             if topic.handle == NULL:
-                raise self._refused(rd_kafka_last_error(), name, -1, None)
+                raise self._refused(rd_kafka_last_error(), None, name, -1, None)
             self._topics[name] = topic
         return topic
 
@@ -164,6 +182,7 @@ cdef class Sender:
         self._check_open()
         with nogil:
             rd_kafka_poll(self._client, timeout_ms)
+        PyErr_CheckSignals()
         self._raise_failure()
         return 0
 
@@ -174,9 +193,15 @@ cdef class Sender:
 
     cdef int _raise_failure(self) except -1:
         cdef Failure *failure = &self._failure
+        cdef char text[ERROR_ROOM]
+        # What ends an idempotent producer is the cause of all that fails after it.
+        cdef int fatal = rd_kafka_fatal_error(self._client, text, ERROR_ROOM)
+        if fatal != 0:
+            raise self._refused(fatal, text.decode(errors="replace"), None, -1, None)
         if failure.code != 0:
-            key = None if failure.key_size < 0 else PyBytes_FromStringAndSize(failure.key, failure.key_size)
-            raise self._refused(failure.code, failure.topic.decode(), failure.partition, key)
+            key = None if failure.key == NULL else PyBytes_FromStringAndSize(failure.key, failure.key_size)
+            topic = None if failure.topic == NULL else failure.topic.decode()
+            raise self._refused(failure.code, None, topic, failure.partition, key)
         return 0
 
     cdef void _end(self, int timeout_ms):
@@ -194,7 +219,7 @@ cdef class Sender:
             rd_kafka_destroy(client)
 
 
-cdef inline Bytes _bytes(object given, str topic, str part) except *:
+cdef inline Bytes _bytes(object given, topic, str part) except *:
     cdef Bytes found
     if given is None:
         found.at, found.size = NULL, 0
@@ -205,7 +230,8 @@ cdef inline Bytes _bytes(object given, str topic, str part) except *:
     return found
 
 
-cdef rd_kafka_headers_t *_headers_of(object pairs, str topic) except NULL:
+cdef rd_kafka_headers_t *_headers_of(object pairs, topic) except NULL:
+    check_headers(pairs, topic)
     cdef rd_kafka_headers_t *headers = rd_kafka_headers_new(len(pairs))
     cdef bytes name
     cdef Bytes value
@@ -221,10 +247,17 @@ cdef rd_kafka_headers_t *_headers_of(object pairs, str topic) except NULL:
 
 # ---- the consumer ----
 
+@cython.no_gc_clear  # closing needs the consumer
 cdef class Fetcher:
-    """See ``fetcher.Fetcher``."""
+    """See ``fetcher.Fetcher``.
+
+    Beside its records a consumer has a main queue: connection errors and the like. confluent-kafka joins the two, and
+    its callbacks for them may only run inside of its own calls: here they would end the process. So the queues are
+    parted, and what comes out of the main one is thrown away, as confluent-kafka does when nobody gave it a callback.
+    """
 
     cdef rd_kafka_queue_t *_queue
+    cdef rd_kafka_queue_t *_main
     cdef rd_kafka_message_t **_messages
     cdef size_t _room
     cdef object _consumer  # lives as long as its queue is used
@@ -239,6 +272,8 @@ cdef class Fetcher:
             raise RuntimeError("the consumer is closed")
         self._consumer = consumer
         self._queue = rd_kafka_queue_get_consumer(client)
+        self._main = rd_kafka_queue_get_main(client)
+        rd_kafka_queue_forward(self._main, NULL)
 
     def __dealloc__(self):
         self.close()
@@ -257,6 +292,7 @@ cdef class Fetcher:
                 raise MemoryError()
             self._messages, self._room = grown, max_records
         with nogil:
+            self._drop_events()
             count = rd_kafka_consume_batch_queue(self._queue, timeout_ms, self._messages, max_records)
         if count < 0:
             raise KafkaException(KafkaError(rd_kafka_last_error()))
@@ -270,8 +306,16 @@ cdef class Fetcher:
     def close(self):
         """See ``fetcher.Fetcher.close``."""
         if self._queue != NULL:
+            self._drop_events()
+            rd_kafka_queue_destroy(self._main)
             rd_kafka_queue_destroy(self._queue)
             self._queue = NULL
+
+    cdef void _drop_events(self) noexcept nogil:
+        cdef rd_kafka_event_t *event = rd_kafka_queue_poll(self._main, 0)
+        while event != NULL:
+            rd_kafka_event_destroy(event)
+            event = rd_kafka_queue_poll(self._main, 0)
 
 
 cdef tuple _columns(rd_kafka_message_t **messages, ssize_t count):
@@ -295,8 +339,10 @@ cdef tuple _columns(rd_kafka_message_t **messages, ssize_t count):
 
 cdef object _event(rd_kafka_message_t *message):
     topic = None if message.rkt == NULL else rd_kafka_topic_name(message.rkt).decode()
-    text = "" if message.payload == NULL else (<char *> message.payload)[: message.len].decode(errors="replace")
-    return Event(topic, message.partition, message.offset, KafkaError(message.err, text))
+    error = KafkaError(message.err)
+    if message.payload != NULL:
+        error = KafkaError(message.err, (<char *> message.payload)[: message.len].decode(errors="replace"))
+    return Event(topic, message.partition, message.offset, error)
 
 
 cdef int _close_run(list batches, rd_kafka_message_t **messages, ssize_t begin, ssize_t end) except -1:
@@ -333,5 +379,5 @@ cdef list _header_pairs(rd_kafka_headers_t *headers):
     cdef const void *value
     cdef size_t size
     while rd_kafka_header_get_all(headers, len(pairs), &name, &value, &size) == 0:
-        pairs.append((name.decode(), None if value == NULL else PyBytes_FromStringAndSize(<const char *> value, size)))
+        pairs.append((name.decode(errors="replace"), None if value == NULL else PyBytes_FromStringAndSize(<const char *> value, size)))
     return pairs

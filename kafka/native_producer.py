@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from penstock.common.errors import ProductionError
 from penstock.kafka.librdkafka import Sender
-from penstock.kafka.refusals import known, refusal
+from penstock.kafka.refusals import ended, known, refusal
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, producer_settings
 
 
@@ -31,5 +31,6 @@ class NativeProducer(Sender):
         return count
 
 
-def _refused(code: int, topic: str, partition: int, key: bytes | None) -> ProductionError:
-    return refusal(KafkaError(code), topic, partition, key)
+def _refused(code: int, text: str | None, topic: str | None, partition: int, key: bytes | None) -> ProductionError:
+    error = KafkaError(code) if text is None else KafkaError(code, text)
+    return ended(error) if topic is None else refusal(error, topic, partition, key)

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.common.errors import ProductionError, StreamsError
 from penstock.common.records import Headers
-from penstock.kafka.binding import binding
+from penstock.kafka.binding import binding, knows
 from penstock.kafka.contracts import RecordProducer
-from penstock.kafka.refusals import known, not_bytes, refusal
+from penstock.kafka.refusals import check_headers, ended, known, not_bytes, refusal
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -24,8 +24,8 @@ _FULL_QUEUE_WAIT_S = 0.1
 
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
-    """The faster form that there is: penstock's own binding knows no callbacks of Python."""
-    if binding() is None or any(map(callable, overrides.values())):
+    """The faster form that there is."""
+    if not knows(overrides) or binding() is None:
         return ConfluentProducer(bootstrap_servers, overrides)
     from penstock.kafka.native_producer import NativeProducer
 
@@ -59,6 +59,8 @@ class ConfluentProducer:
         for part, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, bytes):
                 raise not_bytes(part, given, topic)
+        if headers:
+            check_headers(headers, topic)
         try:
             if headers:
                 self._produce(topic, value, key, partition, None, None, timestamp or 1, list(headers))
@@ -80,8 +82,7 @@ class ConfluentProducer:
     ) -> None:
         given = list(headers) if headers else None
         while True:
-            self._client.poll(_FULL_QUEUE_WAIT_S)
-            self._raise_failure()
+            self._serve(_FULL_QUEUE_WAIT_S)
             try:
                 self._produce(topic, value, key, partition, None, None, timestamp or 1, given)  # type: ignore[arg-type]
             except BufferError:
@@ -92,15 +93,23 @@ class ConfluentProducer:
 
     def poll(self) -> None:
         """See the contract."""
-        self._client.poll(0)
-        if self._failure is not None:
-            raise self._failure
+        self._serve(0)
 
     def flush(self, timeout_s: float) -> bool:
         """See the contract."""
-        left = self._client.flush(timeout_s)
+        try:
+            left = self._client.flush(timeout_s)
+        except KafkaException as error:
+            raise ended(error.args[0]) from error
         self._raise_failure()
         return left == 0
+
+    def _serve(self, timeout_s: float) -> None:
+        try:
+            self._client.poll(timeout_s)
+        except KafkaException as error:
+            raise ended(error.args[0]) from error
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

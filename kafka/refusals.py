@@ -5,6 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 
 from penstock.common.errors import MissingTopicError, ProductionError
+from penstock.common.records import Headers
 
 
 def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
@@ -16,10 +17,25 @@ def refusal(error: object, topic: str | None, partition: int | None, key: object
     )
 
 
+def ended(error: object) -> ProductionError:
+    """The error for a producer that can write nothing any more: its order or its exactness would not hold."""
+    text = f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
+    return ProductionError(f"the producer has come to its end, what it held is not written: {text}")
+
+
+def check_headers(headers: Headers, topic: str) -> None:
+    """Raise TypeError unless names are strings, and values bytes or None."""
+    for name, value in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header for topic {topic!r} must be a string, not {name!r}")
+        if value is not None and not isinstance(value, bytes):
+            raise not_bytes("header", value, topic)
+
+
 def not_bytes(part: str, given: object, topic: str) -> TypeError:
-    """For a key or value (``part``) that is neither bytes nor None."""
+    """For a key, value or header (``part``) that is neither bytes nor None."""
     return TypeError(
-        f"the {part} for topic {topic!r} is of type {type(given).__name__}: mend its serializer, it must return bytes"
+        f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: mend its serializer"
     )
 
 

@@ -11,8 +11,11 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -23,6 +26,10 @@ LOCK = ROOT / "requirements" / "lock.txt"
 ENVIRONMENT = ROOT / ".venv"
 PACKAGES_STAMP = ENVIRONMENT / ".made-from"
 COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
+MODULE = ROOT / "kafka" / f"librdkafka{sysconfig.get_config_var('EXT_SUFFIX')}"
+WITHOUT_MODULE = """\
+penstock's binding to librdkafka could not be compiled here (that takes a C compiler and Python's headers). All works
+without it, at about half the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
 COMPILED = (ROOT / "hatch_build.py", *sorted((ROOT / "kafka").glob("librdkafka.px[dy]")))
 
 
@@ -33,9 +40,11 @@ def main() -> None:
             print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
             _make_environment()
             PACKAGES_STAMP.write_text(packages)
-        if not _fits(COMPILED_STAMP, compiled):
+        if not _fits(COMPILED_STAMP, compiled) or not (MODULE.exists() or _compiler() is None):
             _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
             COMPILED_STAMP.write_text(compiled)
+            if not MODULE.exists():
+                print(WITHOUT_MODULE, file=sys.stderr)
 
 
 def _make_environment() -> None:
@@ -55,6 +64,10 @@ def _one_at_a_time() -> Iterator[None]:
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _compiler() -> str | None:
+    return shutil.which(os.environ.get("CC", "cc").split()[0])
 
 
 def _fits(stamp: Path, wanted: str) -> bool:

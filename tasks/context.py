@@ -101,7 +101,7 @@ class TaskContext:
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
         error = self._error(kind, what, operator, key)
         error.__cause__ = cause
-        if self.handler(error) is HandlerResponse.FAIL:
+        if self.handler(error) is not HandlerResponse.RESUME:
             raise error
         self.dropped_records += 1
 

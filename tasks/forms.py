@@ -33,7 +33,13 @@ from penstock.topology.operators import (
     TableToStream,
 )
 
-_ASK_FOR_NAMES = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
+# Names in whose company a function may see its variables without loading them: it asks for them by name, looks at
+# frames, or hands its text to a library that does (pandas' `query`, numexpr's `evaluate`, a debugger).
+_ASK_FOR_NAMES = frozenset(
+    {"locals", "vars", "dir", "eval", "exec", "super", "query", "evaluate", "sql", "_getframe", "_current_frames",
+     "currentframe", "stack", "trace", "walk_stack", "f_locals", "f_back", "tb_frame", "gi_frame", "breakpoint",
+     "set_trace", "post_mortem"}
+)  # fmt: skip
 
 Children = Mapping[str, Sequence[Node]]
 

@@ -29,9 +29,8 @@ def test_a_key_given_as_text_is_read_as_the_bytes_are(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1])
-def test_an_integer_beyond_64_bits_is_not_written_rather_than_rounded(number: int) -> None:
-    with pytest.raises(TypeError, match="64-bit"):
-        JSON.serialize([number])
+def test_an_integer_is_written_to_its_last_digit(number: int) -> None:
+    assert JSON.serialize([number]) == b"[%d]" % number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -106,14 +105,20 @@ class Colour(IntEnum):
     RED = 1
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {1, 2}, b"x", object(), "\ud800", [2 + 1j]])
+@pytest.mark.parametrize("value", [{None: 2}, {(1, 2): 3}, object(), "\ud800", [2 + 1j]])
 def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises((TypeError, ValueError)):
         JSON.serialize(value)
 
 
 @pytest.mark.parametrize(
-    ("value", "data"), [((1, 2), b"[1,2]"), (Colour.RED, b"1"), ("\x00\u2028", b'"\\u0000\xe2\x80\xa8"')]
+    ("value", "data"),
+    [
+        ((1, 2), b"[1,2]"),
+        ({1: 2}, b'{"1":2}'),
+        (Colour.RED, b"1"),
+        ("\x00\u2028", b'"\\u0000\xe2\x80\xa8"'),
+    ],
 )
 def test_what_has_a_form_is_written_in_it(value: Any, data: bytes) -> None:
     assert JSON.serialize(value) == data

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import shutil
+import sysconfig
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, cimpl
 
 from penstock.common.errors import ConfigError, ProductionError
 from penstock.common.ids import TopicPartition
-from penstock.kafka.binding import CONFLUENT_KAFKA, binding
+from penstock.kafka.binding import CONFLUENT_KAFKA, binding, knows
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import RecordProducer
+from penstock.kafka.contracts import NewTopic, RecordProducer
 from penstock.kafka.fetcher import MessageFetcher, open_fetcher
 from penstock.kafka.producer import ConfluentProducer, open_producer
 from tests.architecture.sources import ROOT
@@ -91,9 +99,71 @@ def test_headers_may_repeat_and_be_null(real: Rig, eventually: Eventually) -> No
 def test_what_is_not_bytes_is_refused_with_the_topic_and_the_type(real: Rig, part: str) -> None:
     producer = real.clients.producer()
     columns = {"key": b"k", "value": b"v", part: "text"}
-    with pytest.raises(TypeError, match=rf"the {part} for topic 'numbers' is of type str: mend its serializer"):
+    with pytest.raises(
+        TypeError, match=rf"the {part} for topic 'numbers' is of type str, and must be bytes: mend its serializer"
+    ):
         producer.send("numbers", timestamp=1, **columns)  # type: ignore[arg-type]  # that is the point
     producer.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [(("h", "text"), "the header for topic 't' is of type str"), ((b"h", b"v"), "name of a header for topic 't'")],
+)
+def test_a_header_of_other_types_is_refused(real: Rig, header: Any, said: str) -> None:
+    producer = real.clients.producer()
+    with pytest.raises(TypeError, match=said):
+        producer.send("t", b"k", b"v", 1, [header])
+    producer.close()
+
+
+def test_a_timestamp_with_a_fraction_is_refused(real: Rig) -> None:
+    producer = real.clients.producer()
+    with pytest.raises(TypeError):
+        producer.send("t", b"k", b"v", 1.5)  # type: ignore[arg-type]  # that is the point
+    producer.close()
+
+
+class Topics(StrEnum):
+    ORDERS = "t-of-an-enumeration"
+
+
+def test_the_name_of_a_topic_may_be_a_string_of_a_kind(real: Rig, eventually: Eventually) -> None:
+    real.clients.admin().create_topics([NewTopic(Topics.ORDERS.value, 1)])
+    producer = real.clients.producer()
+    producer.send(Topics.ORDERS, b"k", b"v", 1)
+    assert producer.flush(20)
+    producer.close()
+    assert b"v" in read_all(real, Topics.ORDERS.value, 1, eventually)
+
+
+def test_nobody_at_the_address_is_nothing_to_die_of(real: Rig) -> None:
+    """confluent-kafka's own callbacks for connection errors must not run inside of the binding."""
+    assert isinstance(real.clients, ConfluentClients)
+    consumer = replace(real.clients, bootstrap_servers=NOWHERE).consumer()
+    consumer.assign({TopicPartition("t", 0): 0})
+    deadline = time.monotonic() + 2.5  # both attempts to connect, and "all brokers are down", come within two seconds
+    while time.monotonic() < deadline:
+        assert consumer.poll(10, 0.1) == []
+    consumer.close()
+
+
+def test_a_producer_that_came_to_its_end_says_why(real: Rig) -> None:
+    producer = producer_with(real, bootstrap_servers=NOWHERE)
+    make_fatal(producer)
+    with pytest.raises(ProductionError, match=r"come to its end.*made by the test"):
+        producer.poll()
+    producer.close()
+
+
+def make_fatal(producer: RecordProducer) -> None:
+    """As if the broker had refused a sequence number."""
+    client = producer._client if isinstance(producer, ConfluentProducer) else producer
+    start = object.__basicsize__
+    # Both forms begin with librdkafka's handle; a class of Cython's with methods of its own has a table before it.
+    offset = start if isinstance(producer, ConfluentProducer) else start + ctypes.sizeof(ctypes.c_void_p)
+    handle = ctypes.c_void_p.from_address(id(client) + offset)
+    ctypes.CDLL(cimpl.__file__).rd_kafka_test_fatal_error(handle, 46, b"made by the test")
 
 
 def test_a_partition_that_does_not_exist_is_named_at_the_latest_by_flush(real: Rig) -> None:
@@ -143,7 +213,7 @@ def test_another_version_of_confluent_kafka_is_left_alone(
     monkeypatch.setattr("penstock.kafka.binding.version", lambda _: "9.9.9")
     consumer = Consumer({"bootstrap.servers": NOWHERE, "group.id": "g"})
     try:
-        assert isinstance(open_fetcher(consumer), MessageFetcher)
+        assert isinstance(open_fetcher(consumer, {}), MessageFetcher)
         producer = open_producer(NOWHERE, {})
         assert isinstance(producer, ConfluentProducer)
         producer.close()
@@ -157,7 +227,7 @@ def test_without_a_compiler_the_reason_is_said(
     fresh_binding: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(name: str) -> None:
-        raise ModuleNotFoundError(name)
+        raise ModuleNotFoundError(name, name=name)
 
     monkeypatch.setattr("penstock.kafka.binding.import_module", missing)
     assert binding() is None
@@ -165,7 +235,26 @@ def test_without_a_compiler_the_reason_is_said(
     assert "install penstock again where there is a C compiler" in said.out + said.err
 
 
-def test_callbacks_of_python_are_left_to_confluent_kafka() -> None:
-    producer = open_producer(NOWHERE, {"error_cb": print})
+@pytest.mark.parametrize(
+    "overrides",
+    [{"error_cb": print}, {"logger": logging.getLogger()}, {"default.topic.config": {}}, {"client.id": None}],
+    ids=lambda overrides: next(iter(overrides)),
+)
+def test_settings_that_only_confluent_kafka_understands_are_left_to_it(overrides: dict[str, Any]) -> None:
+    producer = open_producer(NOWHERE, overrides)
     assert isinstance(producer, ConfluentProducer)
     producer.close()
+
+
+def test_tokens_are_left_to_confluent_kafka_too() -> None:
+    assert knows({"sasl.mechanisms": "PLAIN", "linger.ms": 5, "enable.ssl.certificate.verification": True})
+    assert not knows({"sasl.mechanisms": "OAUTHBEARER"})
+    assert not knows({"sasl.oauthbearer.method": "oidc"})
+
+
+@pytest.mark.skipif(
+    shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").exists(),
+    reason="no C compiler, or no headers of Python, here",
+)
+def test_where_there_is_a_compiler_the_binding_is_in_use() -> None:
+    assert binding() is not None

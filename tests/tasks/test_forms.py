@@ -119,6 +119,15 @@ def any_arguments(*arguments: str) -> str:
     return arguments[0]
 
 
+def is_debugged(key: str, value: str) -> str:
+    breakpoint()
+    return value
+
+
+def queries(key: str, frame: Any) -> Any:
+    return frame.query("a == @key")
+
+
 class Looks:
     def method(self, key: str, value: str) -> str:
         return value
@@ -129,7 +138,18 @@ class Looks:
 
 @pytest.mark.parametrize(
     "function",
-    [captures_key, asks_by_name, replaces_key, any_arguments, Looks().method, Looks(), partial(max, "k"), print],
+    [
+        captures_key,
+        asks_by_name,
+        replaces_key,
+        any_arguments,
+        is_debugged,
+        queries,
+        Looks().method,
+        Looks(),
+        partial(max, "k"),
+        print,
+    ],
     ids=lambda function: getattr(function, "__name__", type(function).__name__),
 )
 def test_a_function_that_might_see_its_key_gets_it_decoded(function: Callable[..., object]) -> None:
@@ -149,6 +169,16 @@ def test_an_error_tells_the_key_as_users_know_it_although_the_function_ignores_i
     with pytest.raises(ProcessingError) as raised:
         d.feed((key, "v", 1))
     assert raised.value.key == told
+
+
+def test_a_handler_that_forgets_to_answer_drops_nothing() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS).map_values(lambda value: 1 // 0)
+    bench = Bench(builder, {"processing.exception.handler": lambda error: None})
+    bench.add("in", ("k", "v", 1))
+    with pytest.raises(ProcessingError):
+        bench.run()
+    assert bench.dropped == 0
 
 
 def test_a_serde_that_is_not_lossless_is_always_used() -> None:
