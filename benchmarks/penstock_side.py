@@ -124,7 +124,7 @@ def main(
 def _serve(application: ps.KafkaStreams) -> None:
     address = application.serve(serve)
     _event("http", time.time() * 1000, address=address, application=application.application_id)
-    _event("workers", time.time() * 1000, pids=_processes(application))
+    _event("workers", time.time() * 1000, pids=_processes())
 
 
 def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None:
@@ -133,7 +133,7 @@ def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None
     last = Progress(begun_ms, begun_ms, 0)
     for progress in _progress(application, records):
         if progress.records and not last.records:
-            _event("workers", last.asked_ms, pids=_processes(application))
+            _event("workers", last.asked_ms, pids=_processes())
             _event("first", last.asked_ms)
         if not half and progress.records >= records // 2:
             half = True
@@ -196,7 +196,7 @@ def _table_rows(application: ps.KafkaStreams) -> list[int]:
     return [ends[partition] for partition in partitions]
 
 
-def _processes(application: ps.KafkaStreams) -> dict[str, int]:
+def _processes() -> dict[str, int]:
     """Pids by role: what runs for this application, and Ray's own two."""
     found: dict[str, int] = {}
     for process in psutil.Process().children(recursive=True):
