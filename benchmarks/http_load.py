@@ -17,6 +17,11 @@ from typing import Annotated
 import typer
 
 
+def asks_in(wall_ms: float, period: float) -> bool:
+    """Whether the period (s) that holds this moment is one with look-ups; without periods each is."""
+    return not period or int(wall_ms / 1000 / period) % 2 == 1
+
+
 class Connection(asyncio.Protocol):
     """One kept-alive connection with at most one request under way."""
 
@@ -30,6 +35,11 @@ class Connection(asyncio.Protocol):
         """The connection stands."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+
+    @property
+    def stands(self) -> bool:
+        """Whether the server has not closed it, as servers do with a connection that is idle for seconds."""
+        return self._transport is not None and not self._transport.is_closing()
 
     def get(self, path: str) -> asyncio.Future[int]:
         """Ask; the future becomes the status code when the whole answer is there."""
@@ -96,28 +106,37 @@ class Load:
         await asyncio.gather(*(ask_on() for _ in range(connections)))
         return time.perf_counter() - begin
 
-    async def open(self, rate: float, seconds: float, stop: asyncio.Event) -> float:
+    async def open(self, rate: float, seconds: float, stop: asyncio.Event, period: float, warm: float) -> float:
         """A look-up every 1/``rate`` s, whether or not earlier ones are answered; latencies count from when each was
-        due, so a pause of the server is felt by all that fell into it. Ends early when ``stop`` is set."""
+        due, so a pause of the server is felt by all that fell into it. With a ``period`` (s), only in every other one:
+        see :func:`asks_in`. What is asked in the first ``warm`` s is not counted. Ends early when ``stop`` is set.
+        Returns for how long it asked (s)."""
         begin = time.perf_counter()
+        asked = 0
         idle: list[Connection] = []
         under_way: set[asyncio.Task[None]] = set()
 
         async def ask(due: float) -> None:
+            while idle and not idle[-1].stands:
+                idle.pop()
             connection = idle.pop() if idle else await self.connect()
-            self.statuses[await connection.get(self._next_path())] += 1
-            self.latencies_ms.append((time.perf_counter() - due) * 1000)
+            status = await connection.get(self._next_path())
+            if due - begin >= warm:
+                self.statuses[status] += 1
+                self.latencies_ms.append((time.perf_counter() - due) * 1000)
             idle.append(connection)
 
         due = begin
         while due - begin < seconds and not stop.is_set():
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            task = asyncio.create_task(ask(due))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
+            if asks_in(time.time() * 1000, period):
+                task = asyncio.create_task(ask(due))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+                asked += due - begin >= warm
             due += 1 / rate
         await asyncio.gather(*under_way)
-        return time.perf_counter() - begin
+        return asked / rate
 
     def _next_path(self) -> str:
         return self._path.format(key=f"user-{self._random.randrange(self._keys)}")
@@ -129,14 +148,14 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-async def _run(load: Load, connections: int, rate: float, seconds: float) -> float:
+async def _run(load: Load, connections: int, rate: float, seconds: float, period: float, warm: float) -> float:
     if not rate:
         return await load.closed(connections, seconds)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     # Whoever started us ends the load by closing our standard input.
     loop.add_reader(sys.stdin, stop.set)
-    return await load.open(rate, seconds, stop)
+    return await load.open(rate, seconds, stop, period, warm)
 
 
 def main(
@@ -146,10 +165,12 @@ def main(
     connections: Annotated[int, typer.Option(help="Closed loop: how many ask at once.")] = 8,
     rate: Annotated[float, typer.Option(help="Open loop: look-ups per second; 0 is the closed loop.")] = 0.0,
     seconds: Annotated[float, typer.Option(help="How long.")] = 10.0,
+    period: Annotated[float, typer.Option(help="Open loop: ask only in every other period of so many seconds.")] = 0.0,
+    warm: Annotated[float, typer.Option(help="Open loop: do not count the first seconds.")] = 0.0,
 ) -> None:
     """Look up keys over HTTP."""
     load = Load(address, path, keys)
-    took_s = asyncio.run(_run(load, connections, rate, seconds))
+    took_s = asyncio.run(_run(load, connections, rate, seconds, period, warm))
     figures = {
         "lookups": len(load.latencies_ms),
         "per_second": len(load.latencies_ms) / took_s,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO, Any
 
+from benchmarks.http_load import asks_in
 from benchmarks.measure import Run
 from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import Grid, Spread
@@ -18,7 +22,12 @@ from benchmarks.workloads import COUNT_STORE
 WORKLOAD = "count"
 CONNECTIONS = 16
 OPEN_RATE = 50
+PERIOD_S = 0.5
 _FOR_GOOD_S = 3600.0
+_WARM_S = 1.0  # the load generator starts, and the server meets the application for the first time
+_OPEN_LOOP = (
+    "--rate", str(OPEN_RATE), "--seconds", str(_FOR_GOOD_S), "--period", str(PERIOD_S), "--warm", str(_WARM_S),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class Lookups:
 
 @dataclass(frozen=True)
 class HttpResult:
-    """Look-ups on the idle application, and on the busy one, in each of the runs that had them; ``costs`` is, pair by
-    pair, the share of its throughput that the application lost."""
+    """Look-ups on the idle application, and on the busy one, run by run; ``costs`` is, run by run, the share of its
+    throughput that the application lost while it was asked."""
 
     idle: Lookups
     busy: list[Lookups]
@@ -44,33 +53,29 @@ class HttpResult:
 
 
 def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run], list[str]]:
-    """Runs of ``count`` with the HTTP server: one that is asked when it is done, then pairs without and with look-ups.
+    """Runs of ``count`` with the HTTP server: one that is asked when it is done, then some that are asked while busy.
 
-    The throughput compared is that of the second half of the records: by then the server is up on both sides.
+    Two runs differ by more than look-ups cost, so the throughput compared is that within a run: it is asked in every
+    other half second.
     """
     state = rig.work / "http-state"
+    side = PenstockSide(rig.records, rig.bootstrap_servers, state, http=True, hold=True).side()
     idle = _AskWhenIdle(rig.keys, idle_s)
-    run, wrong = rig.run(
-        PenstockSide(rig.records, rig.bootstrap_servers, state, http=True, hold=True).side(), WORKLOAD, idle
-    )
+    run, wrong = rig.run(side, WORKLOAD, idle)
     runs = [run]
-    side = PenstockSide(rig.records, rig.bootstrap_servers, state, http=True).side()
-    asked_side = PenstockSide(rig.records, rig.bootstrap_servers, state, http=True, hold=True).side()
     busy: list[Lookups] = []
     costs: list[float] = []
     for _ in range(repeat):
-        without, differing = rig.run(side, WORKLOAD)
-        wrong += differing
         asking = _AskWhileBusy(rig.keys)
         try:
-            asked, differing = rig.run(asked_side, WORKLOAD, asking)
+            run, differing = rig.run(side, WORKLOAD, asking)
         finally:
             asking.end()
         wrong += differing
-        runs += [without, asked]
+        runs.append(run)
         if asking.lookups is not None:
             busy.append(asking.lookups)
-            costs.append(1 - asked.second_half_rate / without.second_half_rate)
+            costs += cost(asking.progress)
     assert idle.lookups is not None
     # In a small run some keys have no record.
     complete = len(rig.expected(WORKLOAD).final) == rig.keys
@@ -79,12 +84,40 @@ def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run]
     return HttpResult(idle.lookups, busy, costs), runs, wrong
 
 
+def cost(progress: Sequence[tuple[float, float]]) -> list[float]:
+    """The share of the throughput that is lost in the periods with look-ups, against the periods on both sides of each.
+
+    ``progress`` has moments (wall clock, ms) and how many records were done. None in a run too short to tell.
+    """
+    if not progress:
+        return []
+    width = PERIOD_S * 1000
+    begin, end = int(progress[0][0] / width) + 1, int(progress[-1][0] / width)
+    edges = [_records_at(progress, edge * width) for edge in range(begin, end + 1)]
+    done = [after - before for before, after in pairwise(edges)]
+    asked = [index for index in range(1, len(done) - 1) if asks_in((begin + index + 0.5) * width, PERIOD_S)]
+    with_lookups = sum(done[index] for index in asked)
+    without = sum((done[index - 1] + done[index + 1]) / 2 for index in asked)
+    return [1 - with_lookups / without] if without else []
+
+
+def _records_at(progress: Sequence[tuple[float, float]], moment_ms: float) -> float:
+    """As if the records between two looks came evenly."""
+    after = next(index for index, (at, _) in enumerate(progress) if at >= moment_ms)
+    if after == 0:
+        return progress[0][1]
+    (t0, r0), (t1, r1) = progress[after - 1], progress[after]
+    return r0 + (r1 - r0) * (moment_ms - t0) / (t1 - t0)
+
+
 def table(result: HttpResult) -> Grid:
     """One row for the idle application, one for the busy one."""
     rows = [_row("idle, closed loop", f"{CONNECTIONS} connections", [result.idle], "–")]
     if result.busy:
-        cost = f"{statistics.median(result.costs):.1%} ({min(result.costs):.1%} to {max(result.costs):.1%})"
-        rows.append(_row("at full speed, open loop", f"{OPEN_RATE}/s", result.busy, cost))
+        lost = "–"
+        if result.costs:
+            lost = f"{statistics.median(result.costs):.1%} ({min(result.costs):.1%} to {max(result.costs):.1%})"
+        rows.append(_row("at full speed, open loop", f"{OPEN_RATE}/s", result.busy, lost))
     return ("application", "asked by", "look-ups/s", "p50 ms", "p99 ms", "max ms", "throughput lost"), rows
 
 
@@ -142,17 +175,25 @@ class _AskWhenIdle:
 
 
 class _AskWhileBusy:
-    """A hook: from the moment the server is up until everything is processed, ask at a fixed rate."""
+    """A hook: from the moment the server is up until everything is processed, ask at a fixed rate.
+
+    ``progress`` is how far the application was, from the moment on at which the look-ups had begun.
+    """
 
     def __init__(self, keys: int) -> None:
         self.lookups: Lookups | None = None
+        self.progress: list[tuple[float, float]] = []
         self._keys = keys
         self._client: _Client | None = None
+        self._begin_ms = math.inf
         self._processed = False
 
     def __call__(self, event: dict[str, Any], side: IO[str]) -> None:
         if event["event"] == "http" and not self._processed:
-            self._client = _Client(event, self._keys, "--rate", str(OPEN_RATE), "--seconds", str(_FOR_GOOD_S))
+            self._client = _Client(event, self._keys, *_OPEN_LOOP)
+            self._begin_ms = event["at_ms"] + _WARM_S * 1000
+        elif event["event"] == "progress" and event["at_ms"] >= self._begin_ms:
+            self.progress.append((event["at_ms"], event["records"]))
         elif event["event"] == "processed":
             self._processed = True
             if self._client is not None:

@@ -132,6 +132,7 @@ def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None
     half = False
     last = Progress(begun_ms, begun_ms, 0)
     for progress in _progress(application, records):
+        _event("progress", progress.answered_ms, records=progress.records)
         if progress.records and not last.records:
             _event("workers", last.asked_ms, pids=_processes())
             _event("first", last.asked_ms)

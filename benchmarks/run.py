@@ -42,7 +42,9 @@ timestamp), `count` by the final count of every key.
 _HTTP_LEGEND = """\
 Look-ups of random single keys in the store of `count`, by a client in a process of its own on the same machine. Closed
 loop: each connection asks again as soon as it is answered. Open loop: latencies count from when a look-up was due.
-"Throughput lost" compares the second half of the records with that of a run before it without look-ups.
+The busy application is asked in every other half second; "throughput lost" compares those with the half seconds before
+and after each of them, run by run. The first second is not counted: the server meets the application in it. Answers of
+404 and 503 (a key that has not come yet, a task that starts) count too.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import http_lookups
+from benchmarks import http_load, http_lookups
 from benchmarks.compare import Output, differences, expected_output
 from benchmarks.data import payments, users
 from benchmarks.measure import BenchmarkError, Run, Side, Usage, run_side
@@ -30,6 +31,42 @@ def rig(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     made.fill()
     yield made
     shutil.rmtree(made.work)
+
+
+def test_what_lookups_cost_is_told_by_the_half_seconds_around_them_although_the_application_speeds_up() -> None:
+    progress, done = [(1000.0, 0.0)], 0.0
+    for at in range(1100, 9000, 100):
+        done += (100 + at / 1000) * (0.9 if http_load.asks_in(at - 50, http_lookups.PERIOD_S) else 1.0)
+        progress.append((float(at), done))
+    (cost,) = http_lookups.cost(progress)
+    assert cost == pytest.approx(0.1, abs=0.002)
+
+
+@pytest.mark.parametrize("progress", [[], [(1000.0, 0.0)], [(1000.0, 0.0), (1600.0, 5.0)]])
+def test_a_run_too_short_to_tell_tells_no_cost(progress: list[tuple[float, float]]) -> None:
+    assert http_lookups.cost(progress) == []
+
+
+def test_a_connection_that_the_server_closed_is_not_asked_again() -> None:
+    async def ask() -> int:
+        connections = 0
+
+        async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+        async with server:
+            load = http_load.Load(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", "/{key}", 1)
+            async with asyncio.timeout(20):
+                await load.open(rate=20, seconds=0.5, stop=asyncio.Event(), period=0, warm=0)
+        assert load.statuses == {200: connections}
+        return connections
+
+    assert asyncio.run(ask()) > 1
 
 
 @pytest.mark.slow
