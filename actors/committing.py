@@ -10,7 +10,7 @@ from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps, patiently
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.kafka.contracts import Admin, RecordProducer
 
 _FLUSH_SLICE_S = 0.005
 _ANSWER_SLICE_S = 0.005
@@ -21,7 +21,7 @@ AskToCommit = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[Commi
 def commit(
     tasks: Sequence[HostedTask],
     producer: RecordProducer,
-    consumer: RecordConsumer,
+    admin: Admin,
     ask: AskToCommit,
     clock: Clock,
 ) -> Steps[CommitAnswer]:
@@ -38,7 +38,8 @@ def commit(
     logged = {
         tp for hosted in tasks for store, tp in hosted.changelogs.items() if store not in hosted.source_changelogs
     }
-    ends = yield from patiently(lambda: consumer.fetch_end_offsets(logged), clock)
+    # Not asked of the consumer: on its connection a question waits until the fetch before it is answered.
+    ends = yield from patiently(lambda: admin.end_offsets(logged), clock)
     offsets = {hosted.id: hosted.task.offsets() for hosted in tasks}
     asked = ask({tp: offset for of_task in offsets.values() for tp, offset in of_task.items()})
     while not asked.done():

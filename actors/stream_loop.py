@@ -88,6 +88,7 @@ class StreamLoop:
         self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
         self._consumer = clients.consumer()
         self._producer = clients.producer()
+        self._admin = clients.admin()
         self._restoration = Restoration(clients.consumer)
 
     # ---- from any thread ----
@@ -265,7 +266,7 @@ class StreamLoop:
         tasks = [hosted for hosted in tasks if hosted.needs_commit]
         if not tasks:
             return
-        taken = yield from commit(tasks, self._producer, self._consumer, self._ask_to_commit, self._clock)
+        taken = yield from commit(tasks, self._producer, self._admin, self._ask_to_commit, self._clock)
         if taken.accepted:
             self._commits += 1
             return
