@@ -10,17 +10,18 @@ from penstock.common.records import Headers
 
 def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
     """The error for a record that librdkafka or the broker refused for good."""
-    text = f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
     hint = _HINTS.get(error.code(), "") if isinstance(error, KafkaError) else ""
-    return ProductionError(
-        f"the record cannot be written to topic {topic!r}: {text}{hint}", topic=topic, partition=partition, key=key
-    )
+    what = f"the record cannot be written to topic {topic!r}: {_told(error)}{hint}"
+    return ProductionError(what, topic=topic, partition=partition, key=key)
 
 
 def ended(error: object) -> ProductionError:
     """The error for a producer that can write nothing any more: its order or its exactness would not hold."""
-    text = f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
-    return ProductionError(f"the producer has come to its end, what it held is not written: {text}")
+    return ProductionError(f"the producer has come to its end, what it held is not written: {_told(error)}")
+
+
+def _told(error: object) -> str:
+    return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
 
 
 def check_headers(headers: Headers, topic: str) -> None:
