@@ -1,6 +1,8 @@
 """Compiles penstock's binding to librdkafka when a wheel or an editable install is made.
 
 Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
+
+For an editable install it also makes the folder that goes on Python's path: a link to ``penstock/`` alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
 FOLDER, MODULE = "kafka", "librdkafka"
+LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 
 class CompiledBinding(BuildHookInterface[Any]):
@@ -32,6 +35,7 @@ class CompiledBinding(BuildHookInterface[Any]):
         name = MODULE + sysconfig.get_config_var("EXT_SUFFIX")
         beside = Path(self.root, "penstock", FOLDER, name)
         if version == "editable":
+            _link(Path(self.root, LINK))
             beside.unlink(missing_ok=True)  # one of an older source must not stay in use
         try:
             with contextlib.chdir(self.root):
@@ -52,6 +56,12 @@ class CompiledBinding(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Called when the package stands."""
         shutil.rmtree(self._work, ignore_errors=True)
+
+
+def _link(link: Path) -> None:
+    link.parent.mkdir(exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(TARGET)
 
 
 def _compile(work: Path) -> Path:

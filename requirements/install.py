@@ -27,6 +27,7 @@ ENVIRONMENT = ROOT / ".venv"
 PACKAGES_STAMP = ENVIRONMENT / ".made-from"
 COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
 MODULE = ROOT / "kafka" / f"librdkafka{sysconfig.get_config_var('EXT_SUFFIX')}"
+LINK = ROOT / ".editable" / "penstock"
 WITHOUT_MODULE = """\
 penstock's binding to librdkafka could not be compiled here (that takes a C compiler and Python's headers). All works
 without it, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
@@ -40,7 +41,8 @@ def main() -> None:
             print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
             _make_environment()
             PACKAGES_STAMP.write_text(packages)
-        if not _fits(COMPILED_STAMP, compiled) or not (MODULE.exists() or _compiler() is None):
+        built = LINK.exists() and (MODULE.exists() or _compiler() is None)
+        if not _fits(COMPILED_STAMP, compiled) or not built:
             _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
             COMPILED_STAMP.write_text(compiled)
             if not MODULE.exists():

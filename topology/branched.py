@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+# Factories have type variables of their own: pyright does not infer those of a class in its static methods.
+K1 = TypeVar("K1")
+V1 = TypeVar("V1")
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,13 @@ class Branched(Generic[K, V]):
 
     @staticmethod
     def with_function(
-        function: Callable[[KStream[K, V]], KStream[Any, Any] | None], name: str | None = None
-    ) -> Branched[K, V]:
+        function: Callable[[KStream[K1, V1]], KStream[Any, Any] | None], name: str | None = None
+    ) -> Branched[K1, V1]:
         """Go on with the branch right here; its result is what ``function`` returns."""
         return Branched(name, function=function)
 
     @staticmethod
-    def with_consumer(consumer: Callable[[KStream[K, V]], object], name: str | None = None) -> Branched[K, V]:
+    def with_consumer(consumer: Callable[[KStream[K1, V1]], object], name: str | None = None) -> Branched[K1, V1]:
         """Go on with the branch right here and keep nothing of it."""
         return Branched(name, consumer=consumer)
 

@@ -53,7 +53,7 @@ class KGroupedStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         materialized: Materialized[K, V] | None = None,
         *,
         named: NameLike | None = None,
@@ -71,7 +71,7 @@ class KGroupedStream(Generic[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A],
+        aggregator: Callable[[K, V, A], A | None],
         materialized: Materialized[K, A] | None = None,
         *,
         named: NameLike | None = None,

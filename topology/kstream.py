@@ -214,7 +214,9 @@ class KStream(Generic[K, V]):
         """
         return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
 
-    def group_by(self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None) -> KGroupedStream[KR, V]:
+    def group_by(
+        self, selector: Callable[[K, V], KR | None], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]:
         """Records grouped by ``selector(key, value)``, by way of a repartition topic. Mirrors ``groupBy``.
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.

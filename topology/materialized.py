@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
@@ -14,6 +14,12 @@ from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
 V = TypeVar("V")
+# Factories have type variables of their own: pyright does not infer those of a class in its static methods.
+K1 = TypeVar("K1")
+V1 = TypeVar("V1")
+
+_replace: Callable[..., Any] = replace
+"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
 
 
 class StoreType(Enum):
@@ -51,8 +57,11 @@ class Materialized(Generic[K, V]):
                 raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
 
     @staticmethod
-    def as_(store: str | KeyValueBytesStoreSupplier) -> Materialized[Any, Any]:
+    def as_(store: str | KeyValueBytesStoreSupplier) -> Materialized[K1, V1]:
         """A store's name, or a supplier of ``Stores`` that says its name and where it lies.
+
+        The types of keys and values are those of the operator it is given to. A variable says them itself:
+        ``counts: Materialized[str, int] = Materialized.as_("counts")``.
 
         >>> Materialized.as_("counts").with_caching_disabled().caching
         False
@@ -63,17 +72,17 @@ class Materialized(Generic[K, V]):
         return Materialized(store)
 
     @staticmethod
-    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Materialized[K, V]:
+    def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Materialized[K1, V1]:
         """Serdes of a store without a name: it is only kept where an operator needs it, and cannot be queried."""
         return Materialized(None, key_serde, value_serde)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Materialized[K, V]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Materialized[K1, V]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Materialized[K1, V]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Materialized[K, V]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Materialized[K, V1]:
         """The same with another value serde."""
-        return replace(self, value_serde=value_serde)
+        return cast("Materialized[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_caching_enabled(self) -> Materialized[K, V]:
         """One update per key and commit goes downstream and to the changelog: the default."""

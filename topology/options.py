@@ -7,8 +7,11 @@ configuration (``default.key.serde``, ``default.value.serde``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, cast
+
+from typing_extensions import TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
@@ -20,6 +23,16 @@ from penstock.topology.naming import checked_name
 K = TypeVar("K")
 V = TypeVar("V")
 V2 = TypeVar("V2")
+# Factories have type variables of their own: pyright does not infer those of a class in its static methods.
+K1 = TypeVar("K1")
+V1 = TypeVar("V1")
+V3 = TypeVar("V3")
+# Those of a topic, where a serde may come from the configuration, which no type checker reads.
+KT = TypeVar("KT", default=Any)
+VT = TypeVar("VT", default=Any)
+
+_replace: Callable[..., Any] = replace
+"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
 
 OffsetReset = Literal["earliest", "latest"]
 """Where to begin in a topic without a committed offset."""
@@ -78,12 +91,12 @@ class Consumed(Generic[K, V]):
 
     @staticmethod
     def with_(
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: Serde[KT] | None = None,
+        value_serde: Serde[VT] | None = None,
         *,
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
-    ) -> Consumed[K, V]:
+    ) -> Consumed[KT, VT]:
         """Serdes and, if wanted, an extractor of event time and a place to begin.
 
         >>> from penstock.common.serdes import Serdes
@@ -97,13 +110,13 @@ class Consumed(Generic[K, V]):
         """The name of the source node."""
         return Consumed(name=name)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Consumed[K, V]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Consumed[K1, V]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Consumed[K1, V]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Consumed[K, V]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Consumed[K, V1]:
         """The same with another value serde."""
-        return replace(self, value_serde=value_serde)
+        return cast("Consumed[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed[K, V]:
         """The same with an extractor of event time (ms)."""
@@ -139,11 +152,11 @@ class Produced(Generic[K, V]):
 
     @staticmethod
     def with_(
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: Serde[K1] | None = None,
+        value_serde: Serde[V1] | None = None,
         *,
         partitioner: StreamPartitioner | None = None,
-    ) -> Produced[K, V]:
+    ) -> Produced[K1, V1]:
         """Serdes and, if wanted, a partitioner."""
         return Produced(key_serde, value_serde, partitioner)
 
@@ -152,13 +165,13 @@ class Produced(Generic[K, V]):
         """The name of the sink node."""
         return Produced(name=name)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Produced[K, V]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Produced[K1, V]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Produced[K1, V]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Produced[K, V]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Produced[K, V1]:
         """The same with another value serde."""
-        return replace(self, value_serde=value_serde)
+        return cast("Produced[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Produced[K, V]:
         """The same with a partitioner."""
@@ -187,22 +200,22 @@ class Grouped(Generic[K, V]):
         _check_name(self.name)
 
     @staticmethod
-    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Grouped[K, V]:
+    def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Grouped[K1, V1]:
         """Serdes of the repartition topic and of the aggregates' keys."""
         return Grouped(key_serde, value_serde)
 
     @staticmethod
-    def as_(name: str) -> Grouped[Any, Any]:
+    def as_(name: str) -> Grouped[K1, V1]:
         """The name of the repartition topic."""
         return Grouped(name=name)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Grouped[K, V]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Grouped[K1, V]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Grouped[K1, V]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Grouped[K, V]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Grouped[K, V1]:
         """The same with another value serde."""
-        return replace(self, value_serde=value_serde)
+        return cast("Grouped[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Grouped[K, V]:
         """The same with a name for the repartition topic."""
@@ -231,29 +244,29 @@ class Joined(Generic[K, V, V2]):
 
     @staticmethod
     def with_(
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[V2] | None = None,
-    ) -> Joined[K, V, V2]:
+        key_serde: Serde[K1] | None = None,
+        value_serde: Serde[V1] | None = None,
+        other_value_serde: Serde[V3] | None = None,
+    ) -> Joined[K1, V1, V3]:
         """Serdes of key, stream value and table value."""
         return Joined(key_serde, value_serde, other_value_serde)
 
     @staticmethod
-    def as_(name: str) -> Joined[Any, Any, Any]:
+    def as_(name: str) -> Joined[K1, V1, V3]:
         """The name of the join and of its repartition topic."""
         return Joined(name=name)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Joined[K, V, V2]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Joined[K1, V, V2]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Joined[K1, V, V2]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Joined[K, V, V2]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Joined[K, V1, V2]:
         """The same with another serde of the stream's values."""
-        return replace(self, value_serde=value_serde)
+        return cast("Joined[K, V1, V2]", _replace(self, value_serde=value_serde))
 
-    def with_other_value_serde(self, other_value_serde: Serde[V2]) -> Joined[K, V, V2]:
+    def with_other_value_serde(self, other_value_serde: Serde[V3]) -> Joined[K, V, V3]:
         """The same with another serde of the table's values."""
-        return replace(self, other_value_serde=other_value_serde)
+        return cast("Joined[K, V, V3]", _replace(self, other_value_serde=other_value_serde))
 
     def with_name(self, name: str) -> Joined[K, V, V2]:
         """The same with a name."""
@@ -285,7 +298,7 @@ class Repartitioned(Generic[K, V]):
             checked_callable(self.partitioner, "Repartitioned: partitioner")
 
     @staticmethod
-    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Repartitioned[K, V]:
+    def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Repartitioned[K1, V1]:
         """Serdes of the repartition topic."""
         return Repartitioned(key_serde, value_serde)
 
@@ -294,13 +307,13 @@ class Repartitioned(Generic[K, V]):
         """The name of the repartition topic."""
         return Repartitioned(name=name)
 
-    def with_key_serde(self, key_serde: Serde[K]) -> Repartitioned[K, V]:
+    def with_key_serde(self, key_serde: Serde[K1]) -> Repartitioned[K1, V]:
         """The same with another key serde."""
-        return replace(self, key_serde=key_serde)
+        return cast("Repartitioned[K1, V]", _replace(self, key_serde=key_serde))
 
-    def with_value_serde(self, value_serde: Serde[V]) -> Repartitioned[K, V]:
+    def with_value_serde(self, value_serde: Serde[V1]) -> Repartitioned[K, V1]:
         """The same with another value serde."""
-        return replace(self, value_serde=value_serde)
+        return cast("Repartitioned[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Repartitioned[K, V]:
         """The same with a name for the topic."""

@@ -15,7 +15,7 @@ from penstock.topology.logical import LogicalGraph, StateStore, StreamSource, Ta
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_topics
 from penstock.topology.optimizer import optimize
-from penstock.topology.options import Consumed
+from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical import TopologyWriter
 from penstock.topology.stream_base import Place
 from penstock.topology.tables import SourceTable
@@ -62,7 +62,7 @@ class StreamsBuilder:
         self, topic: str, consumed: Consumed[K, V], materialized: Materialized[K, V] | None = None
     ) -> KTable[K, V]: ...
     @overload
-    def table(self, topic: str, consumed: None = None, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
+    def table(self, topic: str, consumed: None = None, *, materialized: Materialized[KT, VT]) -> KTable[KT, VT]: ...
     @overload
     def table(self, topic: str, consumed: None = None, materialized: None = None) -> KTable[Any, Any]: ...
     def table(

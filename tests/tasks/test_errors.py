@@ -583,7 +583,8 @@ class TestSerdesThatDoNotFit:
     def test_a_value_that_a_cached_store_cannot_write_names_store_and_key_at_the_commit(self) -> None:
         builder = StreamsBuilder()
         grouped = builder.stream("in", STRINGS).group_by_key()
-        grouped.aggregate(int, lambda k, v, a: a + 1, Materialized.as_("wrong").with_value_serde(Serdes.string()))
+        wrong: Materialized[Any, Any] = Materialized.as_("wrong").with_value_serde(Serdes.string())
+        grouped.aggregate(int, lambda k, v, a: a + 1, wrong)
         bench = Bench(builder)
         bench.feed("in", ("k", "v", 1))
         with pytest.raises(SerializationError, match="store wrong: the value of key b'k'"):

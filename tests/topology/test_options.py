@@ -28,18 +28,20 @@ def test_with_methods_return_a_changed_copy() -> None:
 
 
 def test_a_table_is_kept_on_disk_with_cache_and_changelog_by_default() -> None:
-    store = ps.Materialized.as_("counts").builder("counts", None, ps.Serdes.long())
+    counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
+    store = counts.builder("counts", None, ps.Serdes.long())
     assert (store.persistent, store.caching, store.logging) == (True, True, True)
     assert store.value_serde is ps.Serdes.long()
 
 
 def test_a_supplier_names_the_store_and_says_where_it_lies() -> None:
-    materialized = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts"))
+    materialized: ps.Materialized[str, int] = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts"))
     assert (materialized.name, materialized.store_type) == ("counts", ps.StoreType.IN_MEMORY)
 
 
 def test_logging_is_switched_off_with_its_topic_configuration_and_on_with_a_new_one() -> None:
-    configured = ps.Materialized.as_("counts").with_logging_enabled({"min.compaction.lag.ms": "1000"})
+    counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
+    configured = counts.with_logging_enabled({"min.compaction.lag.ms": "1000"})
     assert configured.topic_config == {"min.compaction.lag.ms": "1000"}
     off = configured.with_logging_disabled()
     assert (off.logging, off.topic_config) == (False, {})
