@@ -9,7 +9,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from penstock.common.errors import StreamsError, TopologyError
+from penstock.common.errors import (
+    ApplicationStateError,
+    BrokerUnreachableError,
+    ConfigError,
+    DeserializationError,
+    InternalTopicError,
+    InvalidTimestampError,
+    LocalBrokerError,
+    MissingTopicError,
+    ProcessingError,
+    ProductionError,
+    RecordError,
+    SerializationError,
+    StateStoreCorruptError,
+    StateStoreError,
+    StateStoreLockedError,
+    StreamsError,
+    TaskNotReadyError,
+    TopologyError,
+    UnknownStateStoreError,
+)
 from penstock.common.extractors import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -33,41 +53,60 @@ from penstock.topology.processor import Cancellable, Processor, ProcessorContext
 from penstock.topology.streams_builder import StreamsBuilder
 
 if TYPE_CHECKING:
+    from penstock.actors.messages import ApplicationState
     from penstock.cli.run import run_application as run
     from penstock.cluster.kafka_streams import KafkaStreams
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
+    __version__: str
+
 __all__ = [
+    "ApplicationState",
+    "ApplicationStateError",
     "Branched",
     "BranchedKStream",
+    "BrokerUnreachableError",
     "Cancellable",
+    "ConfigError",
     "Consumed",
+    "DeserializationError",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
     "Grouped",
     "HandlerResponse",
     "Headers",
+    "InternalTopicError",
+    "InvalidTimestampError",
     "Joined",
     "KGroupedStream",
     "KStream",
     "KTable",
     "KafkaStreams",
     "KeyValueStore",
+    "LocalBrokerError",
     "LogAndContinue",
     "LogAndFail",
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
+    "MissingTopicError",
     "Named",
+    "ProcessingError",
     "Processor",
     "ProcessorContext",
     "Produced",
+    "ProductionError",
     "PunctuationType",
     "Record",
     "RecordContext",
+    "RecordError",
     "RecordMetadata",
     "Repartitioned",
     "Serde",
     "Serdes",
+    "SerializationError",
+    "StateStoreCorruptError",
+    "StateStoreError",
+    "StateStoreLockedError",
     "StoreBuilder",
     "StoreType",
     "Stores",
@@ -75,6 +114,7 @@ __all__ = [
     "StreamsBuilder",
     "StreamsError",
     "TaskId",
+    "TaskNotReadyError",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
@@ -84,12 +124,15 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "__version__",
     "run",
 ]
 
 _LATER = {
+    "ApplicationState": ("penstock.actors.messages", "ApplicationState"),
     "KafkaStreams": ("penstock.cluster.kafka_streams", "KafkaStreams"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
@@ -100,7 +143,23 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name not in _LATER:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     module, attribute = _LATER[name]
     return getattr(import_module(module), attribute)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        raise AttributeError("penstock is not installed here, only on Python's path: no version is known") from None
+
+
+def __dir__() -> list[str]:
+    # What is imported later is there as well, for completion and help().
+    return list(__all__)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from typing import get_origin
 
 import pytest
 
 import penstock as ps
+from penstock.common import errors
 from tests.architecture.sources import ROOT
 
 
@@ -24,6 +26,21 @@ def test_every_public_name_is_there_and_explained(name: str) -> None:
     assert (found.__doc__ or "").strip(), f"{name} has no docstring"
 
 
+def test_dir_shows_every_public_name_also_what_is_imported_later() -> None:
+    program = "import penstock as ps; print(*sorted(dir(ps)))"
+    assert python(program).split() == sorted(ps.__all__)
+
+
+def test_every_error_is_public() -> None:
+    raised = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert raised <= set(ps.__all__)
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ps.__version__ == project["version"]
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'KStrem'"):
         _ = ps.KStrem
@@ -32,8 +49,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_a_topology_needs_no_ray() -> None:
     """A Spark executor, and a test of a topology, import neither Ray nor a Kafka client."""
     program = (
-        "import sys, penstock as ps; ps.StreamsBuilder(); ps.TopologyTestDriver;"
+        "import sys, penstock as ps; ps.StreamsBuilder(); ps.TopologyTestDriver; ps.ApplicationState;"
         "print(sorted({'ray', 'confluent_kafka', 'pyspark', 'fastapi'} & sys.modules.keys()))"
     )
+    assert python(program) == "[]\n"
+
+
+def python(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[]\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
