@@ -142,15 +142,6 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        return _version()
-    if name not in _LATER:
-        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    return getattr(import_module(module), attribute)
-
-
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -158,6 +149,17 @@ def _version() -> str:
         return version("penstock")
     except PackageNotFoundError:
         raise AttributeError("penstock is not installed here, only on Python's path: no version is known") from None
+
+
+if not TYPE_CHECKING:  # which would take any name for one that is imported later
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return _version()
+        if name not in _LATER:
+            raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+        module, attribute = _LATER[name]
+        return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -43,7 +43,7 @@ def test_the_version_is_that_of_the_project() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'KStrem'"):
-        _ = ps.KStrem
+        _ = ps.KStrem  # type: ignore[attr-defined]
 
 
 def test_a_topology_needs_no_ray() -> None:

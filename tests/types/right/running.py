@@ -1,0 +1,85 @@
+"""Processors, stores, the test driver, and the names that are imported when they are first used."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import penstock as ps
+
+
+class Lengths(ps.Processor[str, str, str, int]):
+    """Forwards the length of each value."""
+
+    def init(self, context: ps.ProcessorContext[str, int]) -> None:
+        """Keep the context."""
+        self._context = context
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        """Forward."""
+        self._context.forward(record.with_value(len(record.value)))
+
+
+class Seen(ps.Processor[str, int, str, ps.ValueAndTimestamp]):
+    """Keeps how often each key came."""
+
+    def init(self, context: ps.ProcessorContext[str, ps.ValueAndTimestamp]) -> None:
+        """Open the store, set a timer."""
+        self._context = context
+        self._seen: ps.KeyValueStore[str, int] = context.get_state_store("seen")
+        assert_type(context.task_id, ps.TaskId)
+        timer = context.schedule(1_000, ps.PunctuationType.WALL_CLOCK_TIME, lambda now_ms: self.look(now_ms))
+        assert_type(timer, ps.Cancellable)
+
+    def process(self, record: ps.Record[str, int]) -> None:
+        """Count."""
+        assert_type(self._seen.get(record.key), int | None)
+        self._seen.put(record.key, (self._seen.get(record.key) or 0) + record.value)
+        assert_type(self._context.record_metadata(), ps.RecordMetadata | None)
+
+    def look(self, now_ms: int) -> None:
+        """Forward and forget."""
+        for key, count in self._seen.all():
+            self._seen.delete(key)
+            self._context.forward(ps.Record(key, ps.ValueAndTimestamp(count, now_ms), now_ms))
+
+
+builder = ps.StreamsBuilder()
+supplier = ps.Stores.persistent_key_value_store("seen")
+store = ps.Stores.key_value_store_builder(supplier, ps.Serdes.string(), ps.Serdes.long())
+assert_type(store, ps.StoreBuilder[str, int])
+assert_type(store.with_caching_enabled(), ps.StoreBuilder[str, int])
+assert_type(builder.add_state_store(store), ps.StreamsBuilder)
+
+lines = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+lengths = lines.process(Lengths)
+assert_type(lengths, ps.KStream[str, int])
+assert_type(lengths.process(lambda: Seen(), "seen"), ps.KStream[str, ps.ValueAndTimestamp])
+
+topology = builder.build({"topology.optimization": "all"})
+assert_type(topology, ps.Topology)
+assert_type(topology.describe(), str)
+
+with ps.TopologyTestDriver(topology) as driver:
+    source = driver.create_input_topic("lines", ps.Serdes.string(), ps.Serdes.string())
+    assert_type(source, ps.TestInputTopic[str, str])
+    source.pipe_input("ada", "text", timestamp_ms=1_000)
+    source.pipe_input(None, None)
+    sink = driver.create_output_topic("out", ps.Serdes.string(), ps.Serdes.long())
+    assert_type(sink, ps.TestOutputTopic[str, int])
+    assert_type(sink.read_value(), int | None)
+    assert_type(sink.read_record(), ps.TestRecord[str | None, int | None])
+
+app = ps.KafkaStreams(topology, {"application.id": "typed", "bootstrap.servers": "127.0.0.1:9092"})
+assert_type(app, ps.KafkaStreams)
+assert_type(app.state() is ps.ApplicationState.RUNNING, bool)
+assert_type(ps.__version__, str)
+
+
+def main() -> None:
+    """Only checked."""
+    try:
+        ps.run(app)
+    except (ps.MissingTopicError, ps.BrokerUnreachableError, ps.TaskNotReadyError) as error:
+        assert_type(error, ps.MissingTopicError | ps.BrokerUnreachableError | ps.TaskNotReadyError)
+    except ps.RecordError as error:
+        assert_type(error.offset, int | None)

@@ -1,0 +1,118 @@
+"""Groups, aggregates, tables and joins: a function that sees an aggregate, or a table's value, knows its type."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import penstock as ps
+
+builder = ps.StreamsBuilder()
+lines = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+amounts = builder.stream("amounts", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()))
+users = builder.table("users", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()))
+
+assert_type(lines.group_by_key(), ps.KGroupedStream[str, str])
+assert_type(lines.group_by(lambda key, value: len(value)), ps.KGroupedStream[int, str])
+assert_type(lines.group_by(lambda key, value: value, ps.Grouped.as_("by-value")), ps.KGroupedStream[str, str])
+assert_type(
+    amounts.group_by(
+        lambda key, value: value % 10 if value > 0 else None,
+        ps.Grouped.with_(ps.Serdes.long(), ps.Serdes.long()),
+    ),
+    ps.KGroupedStream[int, int],
+)
+
+# ---- count, reduce, aggregate, with and without a word on the store ----
+
+counts = lines.group_by(lambda key, value: value).count(ps.Materialized.as_("counts"))
+assert_type(counts, ps.KTable[str, int])
+assert_type(counts.to_stream(), ps.KStream[str, int])
+assert_type(counts.to_stream(lambda key, value: value), ps.KStream[int, int])
+assert_type(counts.map_values(lambda value: str(value)), ps.KTable[str, str])
+assert_type(counts.filter(lambda key, value: value > 1), ps.KTable[str, int])
+assert_type(lines.group_by_key().reduce(lambda aggregate, value: aggregate + value), ps.KTable[str, str])
+assert_type(
+    lines.group_by_key().aggregate(lambda: 0.5, lambda key, value, aggregate: aggregate + len(value)),
+    ps.KTable[str, float],
+)
+assert_type(amounts.group_by_key().reduce(max, ps.Materialized.as_("largest")), ps.KTable[str, int])
+assert_type(amounts.group_by_key().reduce(lambda sum, value: sum + value or None), ps.KTable[str, int])
+
+totals = amounts.group_by_key().aggregate(
+    lambda: 0,
+    lambda key, value, total: total + value,
+    ps.Materialized.as_("totals").with_value_serde(ps.Serdes.long()).with_caching_disabled(),
+)
+assert_type(totals, ps.KTable[str, int])
+assert_type(
+    amounts.group_by_key().aggregate(lambda: 0.5, lambda key, value, sum: sum / value, ps.Materialized.as_("halves")),
+    ps.KTable[str, float],
+)
+
+
+def longest(key: str, line: str, seen: dict[str, int]) -> dict[str, int] | None:
+    """None deletes the aggregate."""
+    return {**seen, key: len(line)} if line else None
+
+
+assert_type(
+    lines.group_by_key().aggregate(dict, longest, ps.Materialized.as_("longest")), ps.KTable[str, dict[str, int]]
+)
+assert_type(
+    lines.group_by_key().aggregate(
+        lambda: 0, lambda key, line, sum: sum + len(line), ps.Materialized.with_(ps.Serdes.string(), ps.Serdes.long())
+    ),
+    ps.KTable[str, int],
+)
+
+# ---- tables ----
+
+assert_type(lines.to_table(), ps.KTable[str, str])
+assert_type(lines.to_table(ps.Materialized.as_("latest")), ps.KTable[str, str])
+assert_type(builder.table("anything"), ps.KTable[Any, Any])
+assert_type(
+    builder.table("users", materialized=ps.Materialized.with_(ps.Serdes.string(), ps.Serdes.long())),
+    ps.KTable[str, int],
+)
+assert_type(
+    builder.table("users", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()), ps.Materialized.as_("users")),
+    ps.KTable[str, int],
+)
+builder.table("users", materialized=ps.Materialized.as_("users")).to_stream().map_values(lambda value: value.anything)
+assert_type(totals.map_values(lambda key, total: f"{key}: {total}", ps.Materialized.as_("texts")), ps.KTable[str, str])
+assert_type(totals.filter_not(lambda key, total: total > 9, ps.Materialized.as_("small")), ps.KTable[str, int])
+assert_type(totals.queryable_store_name, str | None)
+
+# ---- joins ----
+
+assert_type(lines.join(users, lambda line, user: line * user), ps.KStream[str, str])
+assert_type(lines.join(users, lambda key, line, user: user / 2), ps.KStream[str, float])
+assert_type(lines.left_join(users, lambda line, user: user if user is None else user + 1), ps.KStream[str, int | None])
+assert_type(
+    lines.join(users, lambda line, user: (line, user), ps.Joined.as_("named")), ps.KStream[str, tuple[str, int]]
+)
+assert_type(
+    lines.join(
+        users,
+        lambda line, user: line[:user],
+        ps.Joined.with_(ps.Serdes.string(), ps.Serdes.string(), ps.Serdes.long()),
+    ),
+    ps.KStream[str, str],
+)
+
+# ---- all of it in one chain ----
+
+(
+    lines.flat_map_values(str.split)
+    .group_by(lambda key, word: word, ps.Grouped.with_(ps.Serdes.string(), ps.Serdes.string()))
+    .aggregate(
+        lambda: 0.0,
+        lambda word, same, weight: weight + len(word) / len(same),
+        ps.Materialized.as_("weights").with_value_serde(ps.Serdes.double()),
+    )
+    .to_stream()
+    .join(users, lambda weight, user: weight * user, ps.Joined.as_("weighted"))
+    .filter(lambda word, weight: weight > 0.5 and word.isalpha())
+    .map(lambda word, weight: (word.encode(), round(weight)))
+    .to("out", ps.Produced.with_(ps.Serdes.bytes(), ps.Serdes.long()))
+)
