@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import Stores
@@ -24,6 +24,7 @@ from tests.parity.processors import Dedupe, Tick
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
 
 Step = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,12 @@ class _Steps:
         call: Callable[[Step, _Result], _Result | None] | None = getattr(self, f"_{step['op']}", None)
         if call is None:
             raise ValueError(f"unknown operator {step['op']!r}")
-        if (result := call(step, source)) is not None:
+        try:
+            result = call(step, source)
+        except Exception as error:
+            what = f"operator {step['op']!r} of step {step.get('id')!r}"
+            raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
+        if result is not None:
             self._results[step["id"]] = result
 
     def _stream(self, step: Step, _: _Result) -> _Result:
@@ -171,7 +177,8 @@ class _Steps:
 
     def _stream_table(self, step: Step, source: _Result) -> _Result:
         other = self._results[step["with"]]
-        assert isinstance(other.stream, KTable)
+        if not isinstance(other.stream, KTable):
+            raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no table")
         joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
         stream = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
@@ -208,10 +215,14 @@ class _Steps:
 
 
 def _kstream(result: _Result) -> KStream[Any, Any]:
-    assert isinstance(result.stream, KStream)
-    return result.stream
+    return _of(KStream, result)
 
 
 def _grouped(result: _Result) -> KGroupedStream[Any, Any]:
-    assert isinstance(result.stream, KGroupedStream)
+    return _of(KGroupedStream, result)
+
+
+def _of(kind: type[T], result: _Result) -> T:
+    if not isinstance(result.stream, kind):
+        raise ValueError(f"cannot be called on a {type(result.stream).__name__}, only on a {kind.__name__}")
     return result.stream

@@ -1,7 +1,8 @@
 """Play parity cases on penstock: ``python -m tests.parity.play < cases.jsonl > actual.jsonl``.
 
 Reads name, config, topology and input of each case, one JSON object a line, and prints them with what penstock made of
-them: output, internal, stores, description, metrics. ``docs/PARITY.md`` explains the format.
+them: output, internal, stores, description, metrics. For a case that it cannot play it prints
+``{"name": …, "error": …}`` and goes on. ``docs/PARITY.md`` explains the format.
 """
 
 from __future__ import annotations
@@ -92,11 +93,23 @@ def _store(driver: TopologyTestDriver, name: str) -> list[list[Any]]:
     return [[key, value.value if hasattr(value, "timestamp") else value] for key, value in entries]
 
 
+def answer(line: bytes) -> bytes:
+    """What is printed for one line: the case with its results, or its name and why it cannot be played."""
+    name = None
+    try:
+        case = orjson.loads(line)
+        name = case.get("name") if isinstance(case, dict) else None
+        return orjson.dumps(play(case))
+    except Exception as error:  # whatever it is, the cases that follow are answered
+        return orjson.dumps({"name": name, "error": f"{type(error).__name__}: {error}"})
+
+
 def main(lines: Iterable[bytes]) -> None:
-    """Play each line."""
+    """Answer each line."""
     for line in lines:
         if line.strip():
-            sys.stdout.buffer.write(orjson.dumps(play(orjson.loads(line))) + b"\n")
+            sys.stdout.buffer.write(answer(line) + b"\n")
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
