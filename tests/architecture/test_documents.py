@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,11 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 def test_the_glossary_is_in_order_and_defines_each_word_once() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
     assert rows == sorted(set(rows), key=str.casefold)
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_then_names_the_projects_version() -> None:
+    releases = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert releases[0] == ("Unreleased", "")
+    assert releases[1][0] == version
+    assert all(date for _, date in releases[1:])
