@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,8 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(file.relative_to(ROOT) for file in found)
 
 
-def imports_of(file: Path, text: str | None = None) -> list[Import]:
+@cache
+def imports_of(file: Path, text: str | None = None) -> tuple[Import, ...]:
     """Everything that a file imports, by ``import``, ``from … import`` or ``import_module("…")``."""
     tree = ast.parse((ROOT / file).read_text() if text is None else text)
     found: list[Import] = []
@@ -64,4 +66,4 @@ def imports_of(file: Path, text: str | None = None) -> list[Import]:
                 args=[ast.Constant(value=str(name)), *_],
             ):
                 found.append(Import(file, node.lineno, name))
-    return found
+    return tuple(found)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock as ps
 from tests.architecture.sources import ROOT
 
 HERE = Path(__file__).parent
@@ -35,6 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     for programs in ("right", "wrong"):
         shutil.copytree(HERE / programs, folder / programs, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "names.py").write_text(
+        "".join(["import penstock as ps\n", *(f"print(ps.{name})\n" for name in ps.__all__)])
+    )
     (folder / "pages").mkdir()
     for page in PAGES:
         for number, program in enumerate(programs_of(page)):
@@ -111,6 +115,12 @@ def test_each_fault_is_reported_at_its_line_and_nothing_else(
     assert marked
     assert {number: lines[number - 1] for number in marked - reported.keys()} == {}, "not reported"
     assert {number: reported[number] for number in reported.keys() - marked} == {}, "reported beside"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_every_public_name_is_there_for_a_type_checker(faults: Mapping[str, Faults], checker: str) -> None:
+    assert faults[checker].get("names.py", {}) == {}
 
 
 @pytest.mark.slow
