@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol
+
+from typing_extensions import TypeVar
 
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V")
 KI = TypeVar("KI")
+T = TypeVar("T", default=Any)
 
 
-class ValueAndTimestamp(NamedTuple):
+class ValueAndTimestamp(NamedTuple, Generic[T]):
     """A value of a timestamped store with its event time (ms). Mirrors ``ValueAndTimestamp``."""
 
-    value: object
+    value: T
     timestamp: int
 
 

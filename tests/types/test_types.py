@@ -39,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "names.py").write_text(
         "".join(["import penstock as ps\n", *(f"print(ps.{name})\n" for name in ps.__all__)])
     )
+    (folder / "pyrightconfig.json").write_text("{}")  # none of a folder above, or of the user, counts
     (folder / "pages").mkdir()
     for page in PAGES:
         for number, program in enumerate(programs_of(page)):
@@ -61,7 +62,8 @@ def programs_of(page: str) -> list[str]:
 def by_mypy(folder: Path) -> Faults:
     """With the strictness that a user of a typed library chooses."""
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.py"))
-    done = run(folder, "mypy", "--strict", "--explicit-package-bases", "--no-incremental", "--no-pretty", *files)
+    options = ("--config-file=", "--strict", "--explicit-package-bases", "--no-incremental", "--no-pretty")
+    done = run(folder, "mypy", *options, *files)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     return by_line([(file, int(line), message) for file, line, message in found])

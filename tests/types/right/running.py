@@ -19,13 +19,14 @@ class Lengths(ps.Processor[str, str, str, int]):
         self._context.forward(record.with_value(len(record.value)))
 
 
-class Seen(ps.Processor[str, int, str, ps.ValueAndTimestamp]):
+class Seen(ps.Processor[str, int, str, ps.ValueAndTimestamp[int]]):
     """Keeps how often each key came."""
 
-    def init(self, context: ps.ProcessorContext[str, ps.ValueAndTimestamp]) -> None:
+    def init(self, context: ps.ProcessorContext[str, ps.ValueAndTimestamp[int]]) -> None:
         """Open the store, set a timer."""
         self._context = context
         self._seen: ps.KeyValueStore[str, int] = context.get_state_store("seen")
+        self._totals: ps.KeyValueStore[str, ps.ValueAndTimestamp[int]] = context.get_state_store("totals")
         assert_type(context.task_id, ps.TaskId)
         timer = context.schedule(1_000, ps.PunctuationType.WALL_CLOCK_TIME, lambda now_ms: self.look(now_ms))
         assert_type(timer, ps.Cancellable)
@@ -34,6 +35,8 @@ class Seen(ps.Processor[str, int, str, ps.ValueAndTimestamp]):
         """Count."""
         assert_type(self._seen.get(record.key), int | None)
         self._seen.put(record.key, (self._seen.get(record.key) or 0) + record.value)
+        if (total := self._totals.get(record.key)) is not None:
+            assert_type(total.value, int)
         assert_type(self._context.record_metadata(), ps.RecordMetadata | None)
 
     def look(self, now_ms: int) -> None:
@@ -53,7 +56,7 @@ assert_type(builder.add_state_store(store), ps.StreamsBuilder)
 lines = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
 lengths = lines.process(Lengths)
 assert_type(lengths, ps.KStream[str, int])
-assert_type(lengths.process(lambda: Seen(), "seen"), ps.KStream[str, ps.ValueAndTimestamp])
+assert_type(lengths.process(lambda: Seen(), "seen"), ps.KStream[str, ps.ValueAndTimestamp[int]])
 
 topology = builder.build({"topology.optimization": "all"})
 assert_type(topology, ps.Topology)

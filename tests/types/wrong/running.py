@@ -22,6 +22,7 @@ class Lengths(ps.Processor[str, str, str, int]):
         self._seen.put(len(record.key), 1)  # error
         self._seen.get(record.key).bit_length()  # error
         record.timestamp = 0  # error
+        ps.ValueAndTimestamp(record.value, 1).value.bit_length()  # error
 
 
 class Wrong(ps.Processor[str, str, str, int]):
