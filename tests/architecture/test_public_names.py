@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.common import errors
+from tests.architecture.public_surface import LISTED, surface
 from tests.architecture.sources import ROOT
 
 
@@ -39,6 +40,10 @@ def test_every_error_is_public() -> None:
 def test_the_version_is_that_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert ps.__version__ == project["version"]
+
+
+def test_what_a_program_may_use_is_what_is_listed() -> None:
+    assert surface() == LISTED.read_text(), "on purpose? python -m tests.architecture.public_surface"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

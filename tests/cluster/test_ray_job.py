@@ -98,7 +98,7 @@ class Head:
     def end(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(5)  # with its processes told all at once it mostly hangs, and nothing of it is wanted
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
         shutil.rmtree(self.temp_dir, ignore_errors=True)
