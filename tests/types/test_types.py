@@ -26,6 +26,16 @@ WRONG = sorted(file.name for file in (HERE / "wrong").glob("*.py"))
 PAGES = ("README.md", "docs/PROGRAMS.md")
 CHECKERS = ("mypy", "pyright")
 
+MYPY = """
+[mypy]
+strict = true
+[mypy-pages.*]
+disallow_any_generics = false
+disallow_untyped_defs = false
+disallow_incomplete_defs = false
+"""
+"""Programs as strict as mypy can be, and pages that spare the reader what says nothing of penstock."""
+
 Faults = Mapping[str, Mapping[int, str]]
 """Per file (``wrong/tables.py``) the first message for each line that has one."""
 
@@ -39,7 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "names.py").write_text(
         "".join(["import penstock as ps\n", *(f"print(ps.{name})\n" for name in ps.__all__)])
     )
-    (folder / "pyrightconfig.json").write_text("{}")  # none of a folder above, or of the user, counts
+    # No configuration of a folder above, or of the user, counts.
+    (folder / "pyrightconfig.json").write_text("{}")
+    (folder / "mypy.ini").write_text(MYPY)
     (folder / "pages").mkdir()
     for page in PAGES:
         for number, program in enumerate(programs_of(page)):
@@ -62,8 +74,7 @@ def programs_of(page: str) -> list[str]:
 def by_mypy(folder: Path) -> Faults:
     """With the strictness that a user of a typed library chooses."""
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.py"))
-    options = ("--config-file=", "--strict", "--explicit-package-bases", "--no-incremental", "--no-pretty")
-    done = run(folder, "mypy", *options, *files)
+    done = run(folder, "mypy", "--explicit-package-bases", "--no-incremental", "--no-pretty", *files)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     return by_line([(file, int(line), message) for file, line, message in found])
