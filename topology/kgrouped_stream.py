@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.topology.arity import checked_callable
+from penstock.topology.arity import checked_function
 from penstock.topology.ktable import KTable
 from penstock.topology.logical import Operation, Repartition
 from penstock.topology.materialized import Materialized
@@ -63,7 +63,7 @@ class KGroupedStream(Generic[K, V]):
         A result of None deletes the aggregate. The reducer returns a new object or one of the two as it is: neither may
         be changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
         """
-        checked_callable(reducer, "reduce: reducer")
+        checked_function(reducer, "reduce: reducer", "aggregate", "value")
         return self._aggregated(
             lambda store: StreamReduce(store, reducer), _REDUCE, self._grouped.value_serde, materialized, named
         )
@@ -87,8 +87,8 @@ class KGroupedStream(Generic[K, V]):
         >>> orders = StreamsBuilder().stream("orders").group_by_key()
         >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], Materialized.as_("baskets"))
         """
-        checked_callable(initializer, "aggregate: initializer")
-        checked_callable(aggregator, "aggregate: aggregator")
+        checked_function(initializer, "aggregate: initializer")
+        checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")
         return self._aggregated(
             lambda store: StreamAggregate(store, initializer, aggregator), _AGGREGATE, None, materialized, named
         )
