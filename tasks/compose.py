@@ -16,7 +16,7 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.forms import Forms, find_forms, key_passes
 from penstock.tasks.operators import aggregate, join, process, sink, stateless, table
 from penstock.tasks.punctuation import PunctuationQueue
-from penstock.tasks.record_queue import Source
+from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
 from penstock.topology import operators as spec
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
@@ -172,11 +172,15 @@ def _source(node: SourceNode, topic: str, edges: list[Edge], forms: Forms) -> So
     assert node.timestamp_extractor is not None
     return Source(
         topic=topic,
-        key=None if node.name in forms.raw_keys else node.key_serde.deserialize,
-        value=None if node.name in forms.raw_values else node.value_serde.deserialize,
+        key=_part(node.key_serde, node.name in forms.raw_keys),
+        value=_part(node.value_serde, node.name in forms.raw_values),
         extractor=node.timestamp_extractor,
         head=fan_out(edges),
     )
+
+
+def _part(serde: Serde[Any], raw: bool) -> Part:
+    return Part(None, serde.check) if raw else Part(serde.deserialize)
 
 
 def _reached_stores(
