@@ -239,3 +239,25 @@ class Serdes:
     def void() -> Serde[None]:
         """Always null."""
         return _VOID
+
+
+_WHOLE = "an int from −2^{0} to 2^{0} − 1 is expected"
+_EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a str is expected"),
+    "bytes": ((builtins.bytes,), "bytes are expected"),
+    "short": ((), _WHOLE.format(15)),
+    "integer": ((), _WHOLE.format(31)),
+    "long": ((), _WHOLE.format(63)),
+    "float": ((int, builtins.float), "a number is expected"),
+    "double": ((int, builtins.float), "a number is expected"),
+}
+
+
+def refusal(serde: Serde[Any], value: object, error: Exception) -> str:
+    """Why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
+    why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
+    if _BUILT_IN.get(serde.name) is serde and serde.name in _EXPECTED:
+        right, expected = _EXPECTED[serde.name]
+        if not isinstance(value, right):
+            why = expected
+    return f"the serde {serde.name} cannot write {value!r} ({type(value).__qualname__}): {why}"

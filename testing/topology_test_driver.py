@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import RecordError, RuleBrokenError, StreamsError, UnknownStateStoreError
+from penstock.common.errors import (
+    RecordError,
+    RuleBrokenError,
+    SerializationError,
+    StreamsError,
+    UnknownStateStoreError,
+)
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, refusal
 from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
@@ -243,9 +249,16 @@ class TestInputTopic(Generic[K, V]):
         if timestamp_ms is None:
             timestamp_ms = self._timestamp_ms
             self._timestamp_ms += self._advance_ms
-        raw_key = None if key is None else self._key_serde.serialize(key)
-        raw_value = None if value is None else self._value_serde.serialize(value)
+        raw_key = None if key is None else self._bytes("key", self._key_serde, key)
+        raw_value = None if value is None else self._bytes("value", self._value_serde, value)
         self._driver.pipe(self._topic, raw_key, raw_value, timestamp_ms, headers)
+
+    def _bytes(self, part: str, serde: Serde[Any], given: object) -> bytes:
+        try:
+            return serde.serialize(given)
+        except Exception as error:
+            why = refusal(serde, given, error)
+            raise SerializationError(f"input topic {self._topic}: {part}: {why}") from error
 
     def pipe_record(self, record: TestRecord[K | None, V | None]) -> None:
         """One record."""

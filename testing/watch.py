@@ -9,13 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.common.errors import RuleBrokenError
+from penstock.common.extractors import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    UsePartitionTimeOnInvalidTimestamp,
+)
 from penstock.testing.forms import form, text
 from penstock.testing.watched_processor import WatchedProcessor
 from penstock.topology import operators as spec
-from penstock.topology.graph import Node, ProcessorNode, Subtopology
+from penstock.topology.graph import Node, ProcessorNode, SinkNode, Subtopology
 from penstock.topology.operators import Operator, ValueGetter
 
 Function = Callable[..., Any]
+# They change nothing, and tasks know the first by its type.
+_EXTRACTORS = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)
 
 
 class Watch:
@@ -47,7 +54,18 @@ def watched_functions(subtopology: Subtopology) -> Subtopology:
 
 
 def _watched_node(node: Node) -> Node:
-    return replace(node, operator=_watched(node.operator, node.name)) if isinstance(node, ProcessorNode) else node
+    if isinstance(node, ProcessorNode):
+        return replace(node, operator=_watched(node.operator, node.name))
+    if isinstance(node, SinkNode):
+        who, names = f"to {node.name}", ("the topic", "the key", "the value", "the number of partitions")
+        topic = node.topic if isinstance(node.topic, str) else _watch(node.topic, who, (*names[1:3], "the context"))
+        partitioner = node.partitioner and _watch(node.partitioner, who, names)
+        return replace(node, topic=topic, partitioner=partitioner)
+    extractor = node.timestamp_extractor
+    if extractor is None or isinstance(extractor, _EXTRACTORS):
+        return node
+    names = ("the record", "the timestamp", "the partition's time", "the metadata")
+    return replace(node, timestamp_extractor=_watch(extractor, f"the timestamp extractor of {node.name}", names))
 
 
 def _watched(operator: Operator, node: str) -> Operator:

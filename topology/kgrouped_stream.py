@@ -49,7 +49,7 @@ class KGroupedStream(Generic[K, V]):
         if materialized is not None and materialized.name is None:
             # Kafka Streams uses up a number here, and the names of all that follow depend on it.
             self._place.graph.names.store(_AGGREGATE)
-        return self._aggregated(StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
+        return self._aggregated("count", StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
 
     def reduce(
         self,
@@ -65,7 +65,12 @@ class KGroupedStream(Generic[K, V]):
         """
         checked_function(reducer, "reduce: reducer", "aggregate", "value")
         return self._aggregated(
-            lambda store: StreamReduce(store, reducer), _REDUCE, self._grouped.value_serde, materialized, named
+            "reduce",
+            lambda store: StreamReduce(store, reducer),
+            _REDUCE,
+            self._grouped.value_serde,
+            materialized,
+            named,
         )
 
     def aggregate(
@@ -90,11 +95,17 @@ class KGroupedStream(Generic[K, V]):
         checked_function(initializer, "aggregate: initializer")
         checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")
         return self._aggregated(
-            lambda store: StreamAggregate(store, initializer, aggregator), _AGGREGATE, None, materialized, named
+            "aggregate",
+            lambda store: StreamAggregate(store, initializer, aggregator),
+            _AGGREGATE,
+            None,
+            materialized,
+            named,
         )
 
     def _aggregated(
         self,
+        call: str,
         operator: Callable[[str], StreamCount | StreamReduce | StreamAggregate],
         prefix: str,
         value_serde: Serde[Any] | None,
@@ -106,6 +117,7 @@ class KGroupedStream(Generic[K, V]):
         store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)
         name = self._place.name(named, prefix)
         place = self._partitioned_by_key(store.name)
+        place.wanted_by(f"{call} {name}", "Grouped")
         table = AggregatedTable(store, operator(store.name))
         node = Operation(name, table.operator, table.stores)
         place.graph.add(node, place.node)

@@ -209,7 +209,9 @@ class KStream(Generic[K, V]):
             optimizable=False,
         )
         place.graph.add(node, place.node)
-        return KStream(place.behind(node))
+        behind = place.behind(node)
+        behind.wanted_by("repartition", "Repartitioned")
+        return KStream(behind)
 
     # ---- grouping ----
 
@@ -247,6 +249,7 @@ class KStream(Generic[K, V]):
             repartition = new_repartition(place.graph, name, store.key_serde, store.value_serde)
             place.graph.add(repartition, place.node)
             place = place.behind(repartition)
+            place.wanted_by(f"to_table {name}", "Materialized")
         return new_source_table(place, name, store, named=how.name is not None)
 
     # ---- joins with tables ----
@@ -301,6 +304,7 @@ class KStream(Generic[K, V]):
         sources = place.graph.copartition(place.sources, table._place.sources)
         name = place.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
         getter = table._table.getter()
+        place.wanted_by(f"{call} {name}", "Joined")
         operator = StreamTableJoin(getter, joiner, with_key, left)
         node = Operation(name, lambda: operator, connected=(store_of(getter),))
         node.relaxes_null_keys = left

@@ -115,6 +115,14 @@ PLACES: dict[str, tuple[str, str, Wire]] = {
     "table map_values": (
         "map_values KTABLE-MAPVALUES-", "the value", lambda b, s: s.to_table(kept()).map_values(lambda v: change(v))
     ),
+    "the function that chooses a topic": (
+        "to KSTREAM-SINK-", "the value", lambda b, s: s.to(lambda k, v, context: (change(v), "out")[1])
+    ),
+    "partitioner": (
+        "to KSTREAM-SINK-",
+        "the value",
+        lambda b, s: s.to("out", ps.Produced.with_(partitioner=lambda topic, k, v, partitions: (change(v), 0)[1])),
+    ),
     "a filtered table that is looked into": (
         "filter of the table that KSTREAM-JOIN-", "the value", through_table(lambda t: t.filter(at_second_call()))
     ),
@@ -137,6 +145,20 @@ def test_a_change_in_place_is_an_error_that_names_operator_function_and_what_cha
     assert f"changed {what} in place: {{'n': [" in said
     assert re.search(r"in place: \{'n': \[(\d?)\]\} became \{'n': \[\1(, )?7\]\}\. ", said)
     assert "return, put or forward a new one" in said
+
+
+def test_a_timestamp_extractor_is_watched() -> None:
+    def extract(record: ps.Record[Any, Any], own: int, partition_time: int, metadata: ps.RecordMetadata) -> int:
+        change(record.value)
+        return own
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", JSON.with_timestamp_extractor(extract))
+    driver = ps.TopologyTestDriver(builder.build())
+    with pytest.raises(
+        StreamsError, match=r"the timestamp extractor of KSTREAM-SOURCE-\d+: .* changed the record in place"
+    ):
+        driver.create_input_topic("in", STRING, ps.Serdes.json()).pipe_input("k", {"n": []})
 
 
 def test_no_handler_drops_it_and_the_driver_has_ended() -> None:
