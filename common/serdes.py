@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
-from penstock.common.errors import SerializationError
+from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
 from penstock.common.typed_json import name_of, typed_json
 
@@ -146,7 +146,11 @@ def _built_in(name: str) -> Serde[Any]:
 
 
 def _typed(kind: Any) -> Serde[Any]:
-    if kind not in _TYPED:
+    try:
+        known = kind in _TYPED
+    except TypeError as error:
+        raise TopologyError(f"Serdes.json({kind}): {error}: a type must be hashable") from error
+    if not known:
         write, read = typed_json(kind)
         serde = _TYPED[kind] = Serde(f"json({name_of(kind)})", write, read, lambda text: read(text.encode()))
         _KINDS[id(serde)] = kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from types import UnionType
 from typing import Any
@@ -15,13 +15,18 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
 from penstock.common.errors import SerializationError, TopologyError
-from penstock.common.plain_json import number_of_numpy
+from penstock.common.plain_json import number_of_numpy, write_json
 
 Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """Writes and reads."""
 
 
-_NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType)
+_NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType, types.EnumType)
+# Of these alone plain JSON can be made; where one is Any, what stands there must be looked at when it is written.
+_PLAIN = (
+    types.AnyType, types.BoolType, types.DictType, types.FloatType, types.IntType, types.ListType, types.NoneType,
+    types.StrType, types.TypedDictType, types.UnionType,
+)  # fmt: skip
 
 
 def name_of(kind: Any) -> str:
@@ -44,7 +49,7 @@ def typed_json(kind: Any) -> Functions:
     if custom:
         raise _unusable(kind, f"there is no JSON form for {name_of(custom[0])}")
     try:
-        return _by_msgspec(kind, any(isinstance(part, types.FloatType) for part in parts))
+        return _by_msgspec(kind, parts)
     finally:
         # What msgspec notes down in a class cannot be pickled, and a class of the program's own script travels whole.
         for cls in [part.cls for part in parts if isinstance(part, _NOTED)]:
@@ -76,12 +81,14 @@ def _parts(part: Any, seen: set[Any] | None = None) -> Iterator[types.Type]:
             yield from _parts(each, seen)
 
 
-def _by_msgspec(kind: Any, has_floats: bool) -> Functions:
+def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
+    has_floats = any(isinstance(part, types.FloatType) for part in parts)
+    plain = any(isinstance(part, types.AnyType) for part in parts) and all(isinstance(part, _PLAIN) for part in parts)
     try:
         decode = msgspec.json.Decoder(kind).decode
     except (TypeError, NameError) as error:
         raise _unusable(kind, error) from error
-    encode = msgspec.json.Encoder(enc_hook=_number).encode
+    encode = write_json if plain else msgspec.json.Encoder(enc_hook=_number).encode
     accepted, name = _classes(kind), name_of(kind)
 
     def write(value: Any) -> bytes:
@@ -89,7 +96,7 @@ def _by_msgspec(kind: Any, has_floats: bool) -> Functions:
             raise _wrong_type(name, value)
         try:
             data = encode(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, SerializationError) as error:
             raise SerializationError(f"json({name}): {error}") from error
         if has_floats and b"null" in data:
             _refuse_infinite(name, msgspec.to_builtins(value, enc_hook=_number, str_keys=True))
@@ -140,6 +147,8 @@ def _classes(kind: Any) -> tuple[type, ...] | None:
     if origin in (typing.Union, UnionType):
         each = [_classes(choice) for choice in typing.get_args(kind)]
         return None if None in each else tuple(cls for classes in each if classes for cls in classes)
+    if origin is typing.Annotated:
+        return _classes(kind.__origin__)
     kind = origin or kind
     if typing.is_typeddict(kind):
         return (dict,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, assert_type
 from uuid import UUID
 
 import msgspec
@@ -20,6 +20,7 @@ from ray import cloudpickle
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.serdes import Serde, Serdes
 
+T = TypeVar("T")
 pickler: Any = cloudpickle  # Ray's has no types
 
 
@@ -53,6 +54,11 @@ class Typed(TypedDict):
 class Named(NamedTuple):
     x: int
     y: int
+
+
+@dataclass
+class Box(Generic[T]):
+    value: T
 
 
 class Cat(msgspec.Struct, tag=True):
@@ -104,6 +110,12 @@ VALUES: list[tuple[Any, Any]] = [
     (Decimal, Decimal("1.50")),
     (Mood, Mood.CALM),
     (bytes, b"\xff"),
+    (dict, {"a": [1, None]}),
+    (list, [1]),
+    (dict[str, Any], {"a": {"b": [1.5]}}),
+    (Box[int], Box(1)),
+    (Annotated[int, "cents"], 3),
+    (Literal["a", "b"], "a"),
     (User, USER),
     (list[User], [USER]),
     (dict[str, User], {"a": USER}),
@@ -120,6 +132,16 @@ def test_a_value_comes_back_as_it_was_and_so_it_does_with_a_serde_that_travelled
         assert (back, type(back)) == (value, type(value))
 
 
+def test_type_checkers_infer_the_serde_of_a_type() -> None:
+    assert_type(Serdes.json(), Serde[Any])
+    assert_type(Serdes.json(Item), Serde[Item])
+    assert_type(Serdes.json(Typed), Serde[Typed])
+    assert_type(Serdes.json(User), Serde[User])
+    assert_type(Serdes.json(list[int]), Serde[list[int]])
+    assert_type(Serdes.json(dict[int, Item]), Serde[dict[int, Item]])
+    assert_type(Serdes.json(Cat | Dog), Serde[Any])  # a union is no type[...] to type checkers
+
+
 def test_the_form_is_compact_json() -> None:
     assert Serdes.json(Item).serialize(Item("tea", 2.5)) == b'{"name":"tea","price":2.5}'
     assert Serdes.json(User).serialize(USER) == b'{"userId":1,"address":{"street":"s"},"score":null}'
@@ -130,13 +152,16 @@ def test_a_class_of_a_program_travels_with_its_serde() -> None:
     class Local:
         n: int
 
+    class LocalMood(Enum):
+        CALM = "calm"
+
     class LocalTyped(TypedDict):
         n: int
 
     class LocalNamed(NamedTuple):
         n: int
 
-    for kind, data in [(Local, b'{"n":1}'), (LocalTyped, b'{"n":1}'), (LocalNamed, b"[1]")]:
+    for kind, data in [(LocalMood, b'"calm"'), (Local, b'{"n":1}'), (LocalTyped, b'{"n":1}'), (LocalNamed, b"[1]")]:
         serde: Serde[Any] = Serdes.json(kind)
         value = serde.deserialize(data)
         assert serde.serialize(value) == data
@@ -196,6 +221,9 @@ class SpecialItem(Item):
         (Item, Item("tea", float("nan")), "json(Item): nan, which JSON does not have"),
         (list[Item], [Item("tea", float("-inf"))], "-inf, which JSON does not have"),
         (dict[str, float | None], {"a": None, "b": float("nan")}, "nan, which JSON does not have"),
+        (dict, {1: 2}, "json(dict): json: value has a key of type int, 1"),
+        (list, [(1, 2)], "json(list): json: value[0] is of type tuple"),
+        (dict[str, Any], {"a": {1}}, "value['a'] is of type set"),
         (User, {"userId": 1}, "json(User): {'userId': 1} is of type dict"),
         (User, USER.model_copy(update={"user_id": "x"}), "json(User): "),
         (User, USER.model_copy(update={"score": float("inf")}), "inf, which JSON does not have"),
@@ -218,7 +246,7 @@ class NoForm:
     pass
 
 
-@pytest.mark.parametrize("kind", [NoForm, list[NoForm], Cat | Item, "Item", 7, Serde])
+@pytest.mark.parametrize("kind", [NoForm, list[NoForm], Cat | Item, "Item", 7, Serde, object])
 def test_a_type_without_a_json_form_is_refused_at_once(kind: Any) -> None:
     with pytest.raises(TopologyError, match=r"^Serdes\.json\(.*\): .* can be used$"):
         Serdes.json(kind)
