@@ -11,6 +11,7 @@
     │   ├── InvalidTimestampError     its timestamp is negative
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
+    ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: mend the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
@@ -105,6 +106,13 @@ class ProcessingError(RecordError):
 
 class ProductionError(RecordError):
     """A result could not be serialised, or the broker refused it for good."""
+
+
+class RuleBrokenError(StreamsError):
+    """A function changes what it was given, or a value does not come back from its store's serde as it was.
+
+    Raised by ``TopologyTestDriver`` alone: live, nobody looks, and the results are wrong. No handler drops the record.
+    """
 
 
 class StateStoreError(StreamsError):

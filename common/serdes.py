@@ -9,13 +9,13 @@ from __future__ import annotations
 import builtins
 import struct
 import uuid as _uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, SupportsIndex, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
-import msgspec
-
-from penstock.common.errors import SerializationError
+from penstock.common.errors import SerializationError, TopologyError
+from penstock.common.plain_json import number_of_numpy, read_json, write_json
+from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
 
@@ -25,8 +25,10 @@ class Serde(Generic[T]):
     """A pair of functions between objects and bytes.
 
     ``serialize`` and ``deserialize`` may raise any exception: penstock adds topic, partition and offset.
-    ``lossless`` promises that every byte string is the form of exactly one object; then bytes that no user function
-    looks at travel undecoded. ``from_text`` reads a key given as text, in a URL or on the command line.
+    ``from_text`` reads a key given as text, in a URL or on the command line. ``lossless`` promises that every byte
+    string which can be decoded is the form of exactly one object; then bytes that no user function looks at travel
+    undecoded. ``check``, of a lossless serde, is given many byte strings and raises unless all of them can be decoded,
+    at less than the cost of decoding; without it all can.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Serde(Generic[T]):
     deserialize: Callable[[bytes], T]
     from_text: Callable[[str], T] | None = None
     lossless: bool = False
+    check: Callable[[Iterable[bytes]], object] | None = None
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
@@ -42,11 +45,20 @@ class Serde(Generic[T]):
         # What comes with penstock travels by name: its functions are C objects that cannot be pickled.
         if _BUILT_IN.get(self.name) is self:
             return _built_in, (self.name,)
+        if (kind := _KINDS.get(id(self))) is not None:
+            return _typed, (kind,)
         return super().__reduce_ex__(protocol)
 
 
 def _same(data: bytes) -> bytes:
     return data
+
+
+def _check_text(data: Iterable[bytes]) -> None:
+    # A line feed is one byte in UTF-8 and part of no other character: the whole is valid iff every piece is.
+    whole = b"\n".join(data)
+    if not whole.isascii():
+        whole.decode()
 
 
 def _fixed(name: str, layout: str, of_text: Callable[[str], Any]) -> Serde[Any]:
@@ -69,8 +81,8 @@ def _bool_of_text(text: str) -> bool:
 
 def _serialize_boolean(value: bool) -> bytes:
     # struct would write the truth of any object: b"\x01" for "false".
-    if not isinstance(value, bool):
-        raise SerializationError(f"boolean: True or False expected, not {value!r}")
+    if not isinstance(value, bool) and not isinstance(number_of_numpy(value), bool):
+        raise SerializationError(f"boolean: True or False expected, not {value!r} ({type(value).__name__})")
     return b"\x01" if value else b"\x00"
 
 
@@ -82,7 +94,7 @@ def _deserialize_boolean(data: bytes) -> bool:
 
 def _serialize_uuid(value: _uuid.UUID) -> bytes:
     if not isinstance(value, _uuid.UUID):
-        raise SerializationError(f"uuid: a UUID expected, not {value!r}")
+        raise SerializationError(f"uuid: a UUID expected, not {value!r} ({type(value).__name__})")
     return str(value).encode()
 
 
@@ -106,7 +118,7 @@ def _deserialize_void(data: bytes) -> None:
     raise SerializationError(f"void: null expected, {len(data)} bytes received")
 
 
-_STRING: Serde[str] = Serde("string", str.encode, bytes.decode, str, lossless=True)
+_STRING: Serde[str] = Serde("string", str.encode, bytes.decode, str, lossless=True, check=_check_text)
 _BYTES: Serde[bytes] = Serde("bytes", bytes.__bytes__, _same, str.encode, lossless=True)
 _SHORT: Serde[int] = _fixed("short", ">h", int)
 _INTEGER: Serde[int] = _fixed("integer", ">i", int)
@@ -115,8 +127,7 @@ _FLOAT: Serde[float] = _fixed("float", ">f", float)
 _DOUBLE: Serde[float] = _fixed("double", ">d", float)
 _BOOLEAN: Serde[bool] = Serde("boolean", _serialize_boolean, _deserialize_boolean, _bool_of_text)
 _UUID: Serde[_uuid.UUID] = Serde("uuid", _serialize_uuid, _deserialize_uuid, _uuid.UUID)
-_read_json = msgspec.json.Decoder().decode
-_JSON: Serde[Any] = Serde("json", msgspec.json.Encoder().encode, _read_json, _read_json)
+_JSON: Serde[Any] = Serde("json", write_json, read_json, read_json)
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -125,8 +136,25 @@ _BUILT_IN: dict[str, Serde[Any]] = {
 }
 
 
+# A type's serde is made once, so that two of one type are equal; it travels as the type.
+_TYPED: dict[Any, Serde[Any]] = {}
+_KINDS: dict[int, Any] = {}  # by the serde's id
+
+
 def _built_in(name: str) -> Serde[Any]:
     return _BUILT_IN[name]
+
+
+def _typed(kind: Any) -> Serde[Any]:
+    try:
+        known = kind in _TYPED
+    except TypeError as error:
+        raise TopologyError(f"Serdes.json({kind}): {error}: a type must be hashable") from error
+    if not known:
+        write, read = typed_json(kind)
+        serde = _TYPED[kind] = Serde(f"json({name_of(kind)})", write, read, lambda text: read(text.encode()))
+        _KINDS[id(serde)] = kind
+    return _TYPED[kind]
 
 
 class Serdes:
@@ -177,16 +205,63 @@ class Serdes:
         """The 36 characters of a UUID."""
         return _UUID
 
+    @overload
     @staticmethod
-    def json() -> Serde[Any]:
-        """Any JSON value, as compact UTF-8. Objects are dictionaries; integers have any size.
+    def json() -> Serde[Any]: ...
+    @overload
+    @staticmethod
+    def json(kind: type[T]) -> Serde[T]: ...
+    @overload
+    @staticmethod
+    def json(kind: Any) -> Serde[Any]: ...
+    @staticmethod
+    def json(kind: Any = None) -> Serde[Any]:
+        """JSON as compact UTF-8: of the type ``kind``, or of plain values.
 
-        NaN and the infinities, which JSON does not have, are written as null, and refused when they are read.
-        Dataclasses, enumerations, dates and UUIDs can be written too, and are read as what JSON has for them.
+        Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. What would come back as
+        something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is refused
+        when it is written.
+
+        With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
+        ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of
+        that type, and data that does not fit is a SerializationError that says what and where. Raises TopologyError for
+        a type that has no JSON form.
+
+        Numbers of numpy are written as Python's.
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Order:
+        ...     item: str
+        ...     cents: int
+        >>> Serdes.json(Order).deserialize(b'{"item": "tea", "cents": 250}')
+        Order(item='tea', cents=250)
         """
-        return _JSON
+        return _JSON if kind is None else _typed(kind)
 
     @staticmethod
     def void() -> Serde[None]:
         """Always null."""
         return _VOID
+
+
+_WHOLE = "an int from −2^{0} to 2^{0} − 1 is expected"
+_EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a str is expected"),
+    "bytes": ((builtins.bytes,), "bytes are expected"),
+    "short": ((), _WHOLE.format(15)),
+    "integer": ((), _WHOLE.format(31)),
+    "long": ((), _WHOLE.format(63)),
+    "float": ((int, builtins.float), "a number is expected"),
+    "double": ((int, builtins.float), "a number is expected"),
+}
+
+
+def refusal(serde: Serde[Any], value: object, error: Exception) -> str:
+    """Why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
+    why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
+    if _BUILT_IN.get(serde.name) is serde and serde.name in _EXPECTED:
+        right, expected = _EXPECTED[serde.name]
+        if not isinstance(value, right):
+            why = expected
+    return f"the serde {serde.name} cannot write {value!r} ({type(value).__qualname__}): {why}"

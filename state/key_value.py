@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from penstock.common.errors import SerializationError
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, refusal
 from penstock.state.contracts import ValueAndTimestamp
 from penstock.state.write_buffer import Entry, WriteBuffer
 
@@ -21,6 +21,7 @@ class TypedKeyValueStore:
     def __init__(self, buffer: WriteBuffer, key_serde: Serde[Any], now: Callable[[], int]) -> None:
         self.name = buffer.name
         self._buffer = buffer
+        self._key_serde = key_serde
         self._key_bytes = key_serde.serialize
         self._key_object = key_serde.deserialize
         self._now = now
@@ -29,7 +30,10 @@ class TypedKeyValueStore:
     def _bytes(self, key: Any) -> bytes:
         if key is None:
             raise SerializationError(f"store {self.name}: a key may not be None")
-        return self._key_bytes(key)
+        try:
+            return self._key_bytes(key)
+        except Exception as error:
+            raise SerializationError(f"store {self.name}: key: {refusal(self._key_serde, key, error)}") from error
 
     def _value(self, entry: Entry) -> Any:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]

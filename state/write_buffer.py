@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
+from penstock.common.serdes import refusal
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
 
@@ -66,6 +67,7 @@ class WriteBuffer:
         self.send_old_values = False
         self._flushed: dict[bytes, Entry] = {}
         self._log = log
+        self._value_serde = builder.value_serde
         self._serialize = builder.value_serde.serialize
         self._deserialize = builder.value_serde.deserialize
         self._mean_entry_bytes = 0.0
@@ -97,7 +99,11 @@ class WriteBuffer:
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
         if not self.caching and self._log is not None:
-            self._log(key, None if value is None else self._serialize(value), timestamp)
+            try:
+                data = None if value is None else self._serialize(value)
+            except Exception as error:
+                raise self._refused(key, value, error) from error
+            self._log(key, data, timestamp)
         self.dirty[key] = (value, timestamp, headers, self.tick())
 
     def prefetch(self, keys: list[bytes | None]) -> None:
@@ -141,9 +147,7 @@ class WriteBuffer:
                 try:
                     data = serialize(value)
                 except Exception as error:
-                    raise SerializationError(
-                        f"store {name}: the value of key {key!r} cannot be serialised: {type(error).__name__}: {error}"
-                    ) from error
+                    raise self._refused(key, value, error) from error
                 put(name, key, timestamp.to_bytes(8, "big", signed=True) + data if timestamped else data)
                 total += len(data)
             if log is not None:
@@ -154,6 +158,10 @@ class WriteBuffer:
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
         self._mean_entry_bytes = total / len(updates) + CACHE_ENTRY_OVERHEAD_BYTES
+
+    def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
+        why = refusal(self._value_serde, value, error)
+        return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
 
     def _old_value(self, key: bytes, value: Any, before: dict[bytes, Entry]) -> Any:
         """What downstream was told last: ``before`` holds what this commit has flushed already."""

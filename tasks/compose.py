@@ -16,7 +16,7 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.forms import Forms, find_forms, key_passes
 from penstock.tasks.operators import aggregate, join, process, sink, stateless, table
 from penstock.tasks.punctuation import PunctuationQueue
-from penstock.tasks.record_queue import Source
+from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
 from penstock.topology import operators as spec
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
@@ -63,8 +63,8 @@ def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tupl
     builders = [
         replace(
             store,
-            key_serde=store.key_serde or _default(config, "key", f"store {store.name}"),
-            value_serde=store.value_serde or _default(config, "value", f"store {store.name}"),
+            key_serde=store.key_serde or _default(config, "key", *_store_words(store, sub)),
+            value_serde=store.value_serde or _default(config, "value", *_store_words(store, sub)),
         )
         for sub in subtopologies
         for store in sub.stores
@@ -75,9 +75,9 @@ def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tupl
 def _resolve_node(node: Node, config: StreamsConfig) -> Node:
     if isinstance(node, ProcessorNode):
         return node
-    what = f"source {node.name}" if isinstance(node, SourceNode) else f"sink {node.name}"
-    key = node.key_serde or _default(config, "key", what)
-    value = node.value_serde or _default(config, "value", what)
+    what = _node_words(node, config)
+    key = node.key_serde or _default(config, "key", *what)
+    value = node.value_serde or _default(config, "value", *what)
     if isinstance(node, SinkNode):
         topic = node.topic
         if node.internal and isinstance(topic, str):
@@ -91,12 +91,31 @@ def _resolve_node(node: Node, config: StreamsConfig) -> Node:
     return replace(node, key_serde=key, value_serde=value, topics=topics, timestamp_extractor=extractor)
 
 
-def _default(config: StreamsConfig, part: str, what: str) -> Serde[Any]:
+def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str, str]:
+    """The user's call that ``node`` stands for, and the option that takes its serdes."""
+    if node.written_by is None:
+        return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
+    call, option = node.written_by.call, node.written_by.option
+    if node.internal:
+        topic = internal_topic(
+            config.application_id, str(node.topics[0] if isinstance(node, SourceNode) else node.topic)
+        )
+        return f"{call}, whose input goes by way of topic {topic},", f"{option}.with_(...)"
+    return f"{call} ({node.name})", f"{option}.with_(...)"
+
+
+def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:
+    users = [node.name for node in subtopology.nodes if isinstance(node, ProcessorNode) and store.name in node.stores]
+    user = f" of {users[0]}" if users else ""
+    return f"store {store.name}{user}", f"Materialized.as_({store.name!r}).with_key_serde(...).with_value_serde(...)"
+
+
+def _default(config: StreamsConfig, part: str, what: str, option: str) -> Serde[Any]:
     serde = config.default_key_serde if part == "key" else config.default_value_serde
     if serde is None:
         raise ConfigError(
-            f"{what} has no {part} serde: give it one (Consumed, Produced, Grouped, Materialized) "
-            f"or set default.{part}.serde"
+            f"{what} has no {part} serde, and none is known from the operators above: pass {option}, or set "
+            f"default.{part}.serde"
         )
     return serde
 
@@ -172,11 +191,15 @@ def _source(node: SourceNode, topic: str, edges: list[Edge], forms: Forms) -> So
     assert node.timestamp_extractor is not None
     return Source(
         topic=topic,
-        key=None if node.name in forms.raw_keys else node.key_serde.deserialize,
-        value=None if node.name in forms.raw_values else node.value_serde.deserialize,
+        key=_part(node.key_serde, node.name in forms.raw_keys),
+        value=_part(node.value_serde, node.name in forms.raw_values),
         extractor=node.timestamp_extractor,
         head=fan_out(edges),
     )
+
+
+def _part(serde: Serde[Any], raw: bool) -> Part:
+    return Part(None, serde.check) if raw else Part(serde.deserialize)
 
 
 def _reached_stores(

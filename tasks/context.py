@@ -92,10 +92,10 @@ class TaskContext:
             raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
-    def not_serialized(self, error: Exception, sink: str, topic: str, key: Any) -> None:
+    def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
         """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
         raise self._error(
-            ProductionError, f"a result for topic {topic} cannot be serialised: {error}", sink, key
+            ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:

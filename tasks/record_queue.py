@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from penstock.common.errors import DeserializationError, InvalidTimestampError, RecordError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
@@ -16,15 +16,41 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.wiring import StreamEdge
 
 Decode = Callable[[bytes], Any]
+Check = Callable[[Iterable[bytes]], object]
+
+
+@dataclass(frozen=True)
+class Part:
+    """How the keys, or the values, of a topic enter: decoded, or, where ``decode`` is None, as the bytes they are.
+
+    ``check`` raises unless all bytes that it is given could be decoded; it is None where that cannot fail.
+    """
+
+    decode: Decode | None
+    check: Check | None = None
+
+    def column(self, data: list[bytes | None]) -> list[Any]:
+        """The column as it enters. Raises whatever the serde does, without saying where."""
+        if self.decode is not None:
+            decode = self.decode
+            return [None if each is None else decode(each) for each in data]
+        if self.check is not None:
+            # What a task does not look at stands in its stores and results all the same, and others will look.
+            self.check([each for each in data if each is not None] if None in data else cast("list[bytes]", data))
+        return data
+
+    def one(self, data: bytes | None) -> Any:
+        """One of the column."""
+        return self.column([data])[0]
 
 
 @dataclass(frozen=True)
 class Source:
-    """How the records of a topic enter the topology: decoders (None leaves bytes), extractor, the first closure."""
+    """How the records of a topic enter the topology: keys, values, extractor, the first closure."""
 
     topic: str
-    key: Decode | None
-    value: Decode | None
+    key: Part
+    value: Part
     extractor: TimestampExtractor
     head: StreamEdge
 
@@ -115,7 +141,7 @@ class RecordQueue:
         if type(source.extractor) is not FailOnInvalidTimestamp or min(batch.timestamps) < 0:
             return None
         try:
-            keys, values = _column(batch.keys, source.key), _column(batch.values, source.value)
+            keys, values = source.key.column(batch.keys), source.value.column(batch.values)
         except Exception:
             return None  # which record it was, and what is to be done about it, is found one by one
         return Decoded(keys, values, batch.timestamps, batch.offsets, batch.headers, batch.offsets[-1])
@@ -170,25 +196,15 @@ class RecordQueue:
         return key, value, timestamp
 
     @staticmethod
-    def _decode_part(
-        part: str, data: bytes | None, decode: Decode | None, at: RecordMetadata, key: bytes | None
-    ) -> Any:
-        if data is None or decode is None:
-            return data
+    def _decode_part(name: str, data: bytes | None, part: Part, at: RecordMetadata, key: bytes | None) -> Any:
         try:
-            return decode(data)
+            return part.one(data)
         except Exception as error:
             raise DeserializationError(
-                f"the {part} cannot be decoded: {type(error).__name__}: {error}. Mend the serde or the data, or set "
+                f"the {name} cannot be decoded: {type(error).__name__}: {error}. Mend the serde or the data, or set "
                 "deserialization.exception.handler to LogAndContinue() to drop such records",
                 topic=at.topic,
                 partition=at.partition,
                 offset=at.offset,
                 key=key,
             ) from error
-
-
-def _column(data: list[bytes | None], decode: Decode | None) -> list[Any]:
-    if decode is None:
-        return data
-    return [None if each is None else decode(each) for each in data]

@@ -297,6 +297,11 @@ class Task:
         for buffer in self._buffers.values():
             buffer.committed_now()
 
+    def forget_objects(self) -> None:
+        """Let go of every object that a commit has written, so that each look-up decodes its row anew."""
+        for buffer in self._buffers.values():
+            buffer.clean.clear()
+
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
         return TaskMetrics(self._processed, self._context.dropped_records, self._context.stream_time)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.common.serdes import Serde
+from penstock.common.errors import SerializationError
+from penstock.common.serdes import Serde, refusal
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import TaskContext
@@ -70,6 +71,26 @@ class Wiring:
         """:meth:`TaskContext.failed`, told the key as users know it."""
         failed, told = self.context.failed, self.told
         return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, told(key))
+
+    def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
+        """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
+        failed, serde = self.failed, store.key_serde
+        if self.raw_key:
+            return failed
+
+        def run(error: Exception, name: str, key: Any) -> None:
+            try:
+                if key is not None:
+                    serde.serialize(key)
+            except Exception as refused:
+                error = SerializationError(
+                    f"store {store.builder.name}: {refusal(serde, key, refused)}. Give the store the serde of the "
+                    "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
+                )
+                error.__cause__ = refused
+            failed(error, name, key)
+
+        return run
 
     def told(self, key: Any) -> Any:
         """``key`` as users know it, for an error; bytes that cannot be decoded stay bytes."""

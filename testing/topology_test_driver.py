@@ -9,15 +9,23 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import RecordError, StreamsError, UnknownStateStoreError
+from penstock.common.errors import (
+    RecordError,
+    RuleBrokenError,
+    SerializationError,
+    StreamsError,
+    UnknownStateStoreError,
+)
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, refusal
 from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task, TaskMetrics
+from penstock.testing.watch import watched_functions
+from penstock.testing.watched_stores import watched_stores
 from penstock.topology.graph import Topology
 
 K = TypeVar("K")
@@ -80,6 +88,10 @@ class TopologyTestDriver:
     of two records. The wall clock stands still but for :meth:`advance_wall_clock_time`. As in Kafka Streams, one task
     means one stream time for all: results may differ from those of a cluster where records come late.
 
+    The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
+    what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
+    After each commit stores forget their objects: the program goes on with what it would find after a restart.
+
     ``config`` needs no ``application.id``. Close the driver, or use it in a ``with``.
     """
 
@@ -89,9 +101,10 @@ class TopologyTestDriver:
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
-        self._error: RecordError | None = None
+        self._error: RecordError | RuleBrokenError | None = None
+        self._lost: list[RuleBrokenError] = []
         self._closed = False
-        whole = [topology.as_one]
+        whole = [watched_stores(watched_functions(topology.as_one), checked, self._lost.append)]
         _, self._builders = resolve(whole, checked)
         stores = open_task_stores(None, self._builders)
         self._task = Task(TaskId(0, 0), whole, checked, stores, self._collector)
@@ -131,7 +144,8 @@ class TopologyTestDriver:
         return set(self._collector.produced)
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled; then the driver has ended."""
+        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled, RuleBrokenError when the program
+        breaks a rule; then the driver has ended."""
         with self._running():
             if topic not in self._offsets:
                 raise self._unread(topic)
@@ -175,7 +189,7 @@ class TopologyTestDriver:
             raise StreamsError(f"the driver's task has ended with: {self._error}. Make a new driver") from self._error
         try:
             yield
-        except RecordError as error:
+        except (RecordError, RuleBrokenError) as error:
             self._error = error
             raise
 
@@ -194,6 +208,9 @@ class TopologyTestDriver:
     def _commit(self) -> None:
         deque(self._task.prepare_commit(), maxlen=0)
         self._task.complete_commit({})
+        if self._lost:
+            raise self._lost[0]
+        self._task.forget_objects()
 
     def _read_back(self) -> None:
         """Records that were written to a topic the topology itself reads go in again."""
@@ -232,9 +249,16 @@ class TestInputTopic(Generic[K, V]):
         if timestamp_ms is None:
             timestamp_ms = self._timestamp_ms
             self._timestamp_ms += self._advance_ms
-        raw_key = None if key is None else self._key_serde.serialize(key)
-        raw_value = None if value is None else self._value_serde.serialize(value)
+        raw_key = None if key is None else self._bytes("key", self._key_serde, key)
+        raw_value = None if value is None else self._bytes("value", self._value_serde, value)
         self._driver.pipe(self._topic, raw_key, raw_value, timestamp_ms, headers)
+
+    def _bytes(self, part: str, serde: Serde[Any], given: object) -> bytes:
+        try:
+            return serde.serialize(given)
+        except Exception as error:
+            why = refusal(serde, given, error)
+            raise SerializationError(f"input topic {self._topic}: {part}: {why}") from error
 
     def pipe_record(self, record: TestRecord[K | None, V | None]) -> None:
         """One record."""

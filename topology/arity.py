@@ -1,40 +1,82 @@
-"""Telling apart, once, when the program is written, the user functions that want the key from those that do not."""
+"""What a user function may be is checked once, when the program is written: callable, neither async nor a generator
+where a plain function is needed, and of the right number of arguments."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from penstock.common.errors import TopologyError
 
 
-def checked_callable(function: Any, what: str) -> None:
-    """Raises TopologyError when ``function`` cannot be called; ``what`` names it (``map_values: mapper``)."""
-    if not callable(function):
-        raise TopologyError(f"{what} must be callable, not {function!r} ({type(function).__name__})")
+def checked_function(function: Any, what: str, *parameters: str, may_yield: bool = False) -> None:
+    """Raises TopologyError unless ``function`` can be called with ``parameters``, one argument for each.
+
+    Nor may it be async, or, unless it ``may_yield``, a generator function. A builtin that does not tell its parameters
+    (``max``) is taken as it is. ``what`` names it: ``filter: predicate``.
+    """
+    _checked_kind(function, what, may_yield)
+    signatures = _signatures(function)
+    if signatures and not any(_accepts(signature, len(parameters)) for signature in signatures):
+        raise _wrong_arity(function, what, signatures[0], parameters)
 
 
-def takes_key(function: Callable[..., Any], values: int, what: str) -> bool:
-    """Whether ``function`` is to be called with the key in front of ``values`` other arguments.
+def takes_key(function: Any, what: str, *parameters: str, may_yield: bool = False) -> bool:
+    """Whether ``function`` is to be called with the key in front of ``parameters``; checked as by `checked_function`.
 
-    It is when it cannot be called with ``values`` arguments but can with one more. Parameters that have a default are
+    It is when it cannot be called with ``parameters`` alone but can with one more. Parameters that have a default are
     left to their default. A builtin that does not tell its parameters (``int``) gets no key. Raises TopologyError when
     neither call is possible.
     """
-    checked_callable(function, what)
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        return False
-    if _accepts(signature, values):
-        return False
-    if _accepts(signature, values + 1):
-        return True
-    raise TopologyError(
-        f"{what} must take {values} argument{'s' if values > 1 else ''}, or {values + 1} with the key in front: "
-        f"{getattr(function, '__qualname__', function)!s} takes {signature}"
-    )
+    _checked_kind(function, what, may_yield)
+    signatures = _signatures(function)
+    for signature in signatures:
+        if _accepts(signature, len(parameters)):
+            return False
+        if _accepts(signature, len(parameters) + 1):
+            return True
+    if signatures:
+        raise _wrong_arity(function, what, signatures[0], parameters, ("key", *parameters))
+    return False
+
+
+def _checked_kind(function: Any, what: str, may_yield: bool) -> None:
+    if not callable(function):
+        raise TopologyError(f"{what} must be callable, not {function!r} ({type(function).__name__})")
+    for code in _called(function):
+        if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
+            raise TopologyError(
+                f"{what} must be a plain function; {_name(function)} is async: nobody would await it, and its body "
+                "would never run. Write it with def; what must wait belongs behind a topic"
+            )
+        if not may_yield and inspect.isgeneratorfunction(code):
+            raise TopologyError(
+                f"{what} must be a plain function; {_name(function)} is a generator function (it has a yield): a call "
+                "only makes a generator, and its body would never run. Return the result"
+            )
+
+
+def _called(function: Any) -> list[Any]:
+    """The function itself below partials, and the ``__call__`` of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        return []  # a call makes an instance, whatever its methods are
+    return [function, type(function).__call__]
+
+
+def _signatures(function: Any) -> list[inspect.Signature]:
+    """How it may be called: as it says, and, where a decorator took over a signature, as the decorator itself says."""
+    found = []
+    for follow_wrapped in (True, False):
+        try:
+            signature = inspect.signature(function, follow_wrapped=follow_wrapped)
+        except (TypeError, ValueError):  # a builtin that does not tell
+            continue
+        if signature not in found:
+            found.append(signature)
+    return found
 
 
 def _accepts(signature: inspect.Signature, count: int) -> bool:
@@ -43,3 +85,33 @@ def _accepts(signature: inspect.Signature, count: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _wrong_arity(function: Any, what: str, signature: inspect.Signature, *accepted: tuple[str, ...]) -> TopologyError:
+    call, _, role = what.partition(": ")
+    forms = " or ".join(f"f({', '.join(parameters)})" for parameters in accepted)
+    return TopologyError(
+        f"{call} takes {forms}{f' as its {role}' if role else ''}; yours takes {_count(signature)}: "
+        f"{_name(function)}{signature}"
+    )
+
+
+def _count(signature: inspect.Signature) -> str:
+    """How many arguments it takes, in words."""
+    kinds = inspect.Parameter
+    every = signature.parameters.values()
+    positional = [each for each in every if each.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    needed = sum(each.default is kinds.empty for each in positional)
+    named = [each.name for each in every if each.kind is kinds.KEYWORD_ONLY and each.default is kinds.empty]
+    if any(each.kind is kinds.VAR_POSITIONAL for each in every):
+        count = f"at least {needed}"
+    else:
+        count = str(needed) if needed == len(positional) else f"{needed} to {len(positional)}"
+    plural = "" if count.endswith(" 1") or count == "1" else "s"
+    return f"{count} argument{plural}" + (f" and needs {', '.join(named)} by name" if named else "")
+
+
+def _name(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.topology.arity import checked_callable
+from penstock.topology.arity import checked_function
 from penstock.topology.logical import Operation
 from penstock.topology.naming import checked_name
 from penstock.topology.operators import Branch, PassThrough
@@ -39,7 +39,7 @@ class Branched(Generic[K, V]):
             checked_name(self.name, "name of a branch")
         for what in ("function", "consumer"):
             if (chain := getattr(self, what)) is not None:
-                checked_callable(chain, f"Branched: {what}")
+                checked_function(chain, f"Branched: {what}", "branch")
 
     @staticmethod
     def as_(name: str) -> Branched[Any, Any]:
@@ -85,7 +85,7 @@ class BranchedKStream(Generic[K, V]):
         self, predicate: Callable[[K, V], bool], branched: Branched[K, V] | None = None
     ) -> BranchedKStream[K, V]:
         """One more branch: records for which ``predicate(key, value)`` is the first to be true. Mirrors ``branch``."""
-        checked_callable(predicate, "branch: predicate")
+        checked_function(predicate, "branch: predicate", "key", "value")
         self._predicates.append(predicate)
         self._add(branched or Branched(), len(self._predicates))
         return self

@@ -37,6 +37,14 @@ class RecordContext:
 
 
 @dataclass(frozen=True)
+class WrittenBy:
+    """The user's call that a source or sink stands for, and the option by which it is told serdes: for messages."""
+
+    call: str
+    option: str
+
+
+@dataclass(frozen=True)
 class SourceNode:
     """Reads ``topics``. A serde or extractor that is None is taken from the configuration.
 
@@ -52,6 +60,7 @@ class SourceNode:
     offset_reset: str | None = None
     """``earliest``, ``latest`` or None for the configuration's."""
     internal: bool = False
+    written_by: WrittenBy | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class SinkNode:
     value_serde: Serde[Any] | None = None
     partitioner: StreamPartitioner | None = None
     internal: bool = False
+    written_by: WrittenBy | None = field(default=None, compare=False)
 
 
 Node = SourceNode | ProcessorNode | SinkNode

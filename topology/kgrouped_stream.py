@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.topology.arity import checked_callable
+from penstock.topology.arity import checked_function
 from penstock.topology.ktable import KTable
 from penstock.topology.logical import Operation, Repartition
 from penstock.topology.materialized import Materialized
@@ -49,7 +49,7 @@ class KGroupedStream(Generic[K, V]):
         if materialized is not None and materialized.name is None:
             # Kafka Streams uses up a number here, and the names of all that follow depend on it.
             self._place.graph.names.store(_AGGREGATE)
-        return self._aggregated(StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
+        return self._aggregated("count", StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
 
     def reduce(
         self,
@@ -63,9 +63,14 @@ class KGroupedStream(Generic[K, V]):
         A result of None deletes the aggregate. The reducer returns a new object or one of the two as it is: neither may
         be changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
         """
-        checked_callable(reducer, "reduce: reducer")
+        checked_function(reducer, "reduce: reducer", "aggregate", "value")
         return self._aggregated(
-            lambda store: StreamReduce(store, reducer), _REDUCE, self._grouped.value_serde, materialized, named
+            "reduce",
+            lambda store: StreamReduce(store, reducer),
+            _REDUCE,
+            self._grouped.value_serde,
+            materialized,
+            named,
         )
 
     def aggregate(
@@ -87,14 +92,20 @@ class KGroupedStream(Generic[K, V]):
         >>> orders = StreamsBuilder().stream("orders").group_by_key()
         >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], Materialized.as_("baskets"))
         """
-        checked_callable(initializer, "aggregate: initializer")
-        checked_callable(aggregator, "aggregate: aggregator")
+        checked_function(initializer, "aggregate: initializer")
+        checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")
         return self._aggregated(
-            lambda store: StreamAggregate(store, initializer, aggregator), _AGGREGATE, None, materialized, named
+            "aggregate",
+            lambda store: StreamAggregate(store, initializer, aggregator),
+            _AGGREGATE,
+            None,
+            materialized,
+            named,
         )
 
     def _aggregated(
         self,
+        call: str,
         operator: Callable[[str], StreamCount | StreamReduce | StreamAggregate],
         prefix: str,
         value_serde: Serde[Any] | None,
@@ -106,6 +117,7 @@ class KGroupedStream(Generic[K, V]):
         store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)
         name = self._place.name(named, prefix)
         place = self._partitioned_by_key(store.name)
+        place.wanted_by(f"{call} {name}", "Grouped")
         table = AggregatedTable(store, operator(store.name))
         node = Operation(name, table.operator, table.stores)
         place.graph.add(node, place.node)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.common.errors import TopologyError
-from penstock.topology.arity import checked_callable, takes_key
+from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.branched import BranchedKStream
 from penstock.topology.graph import TopicNameExtractor
 from penstock.topology.kgrouped_stream import KGroupedStream
@@ -62,7 +62,7 @@ class KStream(Generic[K, V]):
         return self._filtered(predicate, True, named)
 
     def _filtered(self, predicate: Callable[[K, V], bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
-        checked_callable(predicate, "filter_not: predicate" if negate else "filter: predicate")
+        checked_function(predicate, "filter_not: predicate" if negate else "filter: predicate", "key", "value")
         name = self._place.name(named, "KSTREAM-FILTER-")
         return KStream(self._place.then(name, Filter(predicate, negate)))
 
@@ -76,19 +76,22 @@ class KStream(Generic[K, V]):
         The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the mapper. Mirrors
         ``mapValues``.
         """
-        with_key = takes_key(mapper, 1, "map_values: mapper")
+        with_key = takes_key(mapper, "map_values: mapper", "value")
         name = self._place.name(named, "KSTREAM-MAPVALUES-")
         return KStream(self._place.then(name, MapValues(mapper, with_key), value_changing=True))
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, named: NameLike | None = None) -> KStream[KR, VR]:
-        """Each record replaced by the pair ``mapper(key, value)``; anything but a pair is an error. Mirrors ``map``."""
-        checked_callable(mapper, "map: mapper")
+        """Each record replaced by the pair ``mapper(key, value)``. Mirrors ``map``.
+
+        A pair is a tuple of two: a list or a text of two letters is an error of its record.
+        """
+        checked_function(mapper, "map: mapper", "key", "value")
         name = self._place.name(named, "KSTREAM-MAP-")
         return KStream(self._place.then(name, Map(mapper), key_changing=True).without_serdes())
 
     def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]:
         """Each key replaced by ``mapper(key, value)``, which may be None. Mirrors ``selectKey``."""
-        checked_callable(mapper, "select_key: mapper")
+        checked_function(mapper, "select_key: mapper", "key", "value")
         name = self._place.name(named, "KSTREAM-KEY-SELECT-")
         return KStream(self._place.then(name, SelectKey(mapper), key_changing=True))
 
@@ -97,8 +100,11 @@ class KStream(Generic[K, V]):
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, named: NameLike | None = None
     ) -> KStream[KR, VR]:
-        """Each record replaced by the pairs of ``mapper(key, value)``, in their order. Mirrors ``flatMap``."""
-        checked_callable(mapper, "flat_map: mapper")
+        """Each record replaced by the pairs, tuples of two, of ``mapper(key, value)``, in their order.
+
+        The mapper may be a generator function. Mirrors ``flatMap``.
+        """
+        checked_function(mapper, "flat_map: mapper", "key", "value", may_yield=True)
         name = self._place.name(named, "KSTREAM-FLATMAP-")
         return KStream(self._place.then(name, FlatMap(mapper), key_changing=True).without_serdes())
 
@@ -113,9 +119,9 @@ class KStream(Generic[K, V]):
     def flat_map_values(self, mapper: Callable[..., Iterable[VR]], *, named: NameLike | None = None) -> KStream[K, VR]:
         """Each record replaced by one per value of ``mapper(value)`` or ``mapper(key, value)``, under the same key.
 
-        Mirrors ``flatMapValues``.
+        The mapper may be a generator function. Mirrors ``flatMapValues``.
         """
-        with_key = takes_key(mapper, 1, "flat_map_values: mapper")
+        with_key = takes_key(mapper, "flat_map_values: mapper", "value", may_yield=True)
         name = self._place.name(named, "KSTREAM-FLATMAPVALUES-")
         return KStream(self._place.then(name, FlatMapValues(mapper, with_key), value_changing=True))
 
@@ -126,12 +132,12 @@ class KStream(Generic[K, V]):
 
         The action is called again for records that are processed again after a failure.
         """
-        checked_callable(action, "peek: action")
+        checked_function(action, "peek: action", "key", "value")
         return KStream(self._place.then(self._place.name(named, "KSTREAM-PEEK-"), Peek(action)))
 
     def for_each(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> None:
         """Call ``action(key, value)`` for each record and end the stream. Mirrors ``foreach``."""
-        checked_callable(action, "for_each: action")
+        checked_function(action, "for_each: action", "key", "value")
         self._place.then(self._place.name(named, "KSTREAM-FOREACH-"), ForEach(action))
 
     # ---- several streams ----
@@ -177,7 +183,7 @@ class KStream(Generic[K, V]):
         if isinstance(topic, str):
             checked_name(topic, "topic")
         else:
-            checked_callable(topic, "to: topic")
+            checked_function(topic, "to: topic", "key", "value", "context")
         how = produced or Produced()
         place = self._place
         name = place.graph.names.processor_or(how.name, "KSTREAM-SINK-")
@@ -203,7 +209,9 @@ class KStream(Generic[K, V]):
             optimizable=False,
         )
         place.graph.add(node, place.node)
-        return KStream(place.behind(node))
+        behind = place.behind(node)
+        behind.wanted_by("repartition", "Repartitioned")
+        return KStream(behind)
 
     # ---- grouping ----
 
@@ -221,7 +229,7 @@ class KStream(Generic[K, V]):
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
         """
-        checked_callable(selector, "group_by: selector")
+        checked_function(selector, "group_by: selector", "key", "value")
         how = grouped or Grouped(None, self._place.value_serde)
         name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
         return KGroupedStream(self._place.then(name, SelectKey(selector), key_changing=True), how)
@@ -243,6 +251,7 @@ class KStream(Generic[K, V]):
             repartition = new_repartition(place.graph, name, store.key_serde, store.value_serde)
             place.graph.add(repartition, place.node)
             place = place.behind(repartition)
+            place.wanted_by(f"to_table {name}", "Materialized")
         return new_source_table(place, name, store, named=how.name is not None)
 
     # ---- joins with tables ----
@@ -290,13 +299,14 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, VR]:
         call = "left_join" if left else "join"
         _check_kind(table, KTable, call, "a KTable")
-        with_key = takes_key(joiner, 2, f"{call}: joiner")
+        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
         how = joined or Joined()
         place = self._copartitionable(how)
         require_same_graph(place.graph, table._place.graph, call)
         sources = place.graph.copartition(place.sources, table._place.sources)
         name = place.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
         getter = table._table.getter()
+        place.wanted_by(f"{call} {name}", "Joined")
         operator = StreamTableJoin(getter, joiner, with_key, left)
         node = Operation(name, lambda: operator, connected=(store_of(getter),))
         node.relaxes_null_keys = left
@@ -351,7 +361,7 @@ def _check_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
             f"process: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
             "not a processor: each task needs one of its own"
         )
-    checked_callable(supplier, "process: supplier")
+    checked_function(supplier, "process: supplier")
     first, second = supplier(), supplier()
     if first is second:
         raise TopologyError(
@@ -359,3 +369,7 @@ def _check_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
         )
     if not isinstance(first, Processor):
         raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
+    kind = type(first).__name__
+    checked_function(first.init, f"process: {kind}.init", "context")
+    checked_function(first.process, f"process: {kind}.process", "record")
+    checked_function(first.close, f"process: {kind}.close")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.arity import checked_callable, takes_key
+from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.logical import Operation
 from penstock.topology.materialized import Materialized
 from penstock.topology.operators import TableToStream
@@ -53,6 +53,8 @@ class KTable(Generic[K, V]):
         """
         from penstock.topology.kstream import KStream
 
+        if key_mapper is not None:
+            checked_function(key_mapper, "to_stream: key_mapper", "key", "value")
         name = self._place.name(named, "KTABLE-TOSTREAM-")
         stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
         return stream if key_mapper is None else stream.select_key(key_mapper)
@@ -87,7 +89,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, V] | None,
         named: NameLike | None,
     ) -> KTable[K, V]:
-        checked_callable(predicate, "filter_not: predicate" if negate else "filter: predicate")
+        checked_function(predicate, "filter_not: predicate" if negate else "filter: predicate", "key", "value")
         store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
         name = self._place.name(named, "KTABLE-FILTER-")
         table = filtered(self._table, store, predicate, negate)
@@ -121,7 +123,7 @@ class KTable(Generic[K, V]):
         Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one;
         otherwise the mapper is called again for each look-up, so it must be a pure function. Mirrors ``mapValues``.
         """
-        with_key = takes_key(mapper, 1, "map_values: mapper")
+        with_key = takes_key(mapper, "map_values: mapper", "value")
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
         name = self._place.name(named, "KTABLE-MAPVALUES-")
         return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)

@@ -21,6 +21,7 @@ from penstock.topology.graph import (
     SourceNode,
     StreamPartitioner,
     TopicNameExtractor,
+    WrittenBy,
 )
 from penstock.topology.naming import NameFactory
 from penstock.topology.operators import DropNullKeys, Operator
@@ -73,7 +74,8 @@ class StreamSource(LogicalNode):
 
     def write(self, writer: TopologyWriter) -> None:
         """One source."""
-        writer.add_source(_source(self.name, self.topics, self.consumed))
+        topics = self.topics[0] if len(self.topics) == 1 else list(self.topics)
+        writer.add_source(_source(self.name, self.topics, self.consumed, f"stream({topics!r})"))
 
 
 class Operation(LogicalNode):
@@ -125,7 +127,7 @@ class TableSource(Operation):
 
     def write(self, writer: TopologyWriter) -> None:
         """A source and a processor; the store is restored from the topic itself when the optimiser said so."""
-        writer.add_source(_source(self.source_name, (self.topic,), self.consumed))
+        writer.add_source(_source(self.source_name, (self.topic,), self.consumed, f"table({self.topic!r})"))
         writer.add_processor(ProcessorNode(self.name, (self.source_name,), self.operator()))
         for store in self.stores():
             writer.add_store(store, source_topic=self.topic if self.reuse_source_topic else None)
@@ -143,8 +145,10 @@ class Sink(LogicalNode):
     def write(self, writer: TopologyWriter) -> None:
         """One sink."""
         how = self.produced
+        written_by = WrittenBy(f"to({self.topic!r})" if isinstance(self.topic, str) else "to(f)", "Produced")
+        serdes = how.key_serde, how.value_serde
         writer.add_sink(
-            SinkNode(self.name, self.parent_names, self.topic, how.key_serde, how.value_serde, how.partitioner)
+            SinkNode(self.name, self.parent_names, self.topic, *serdes, how.partitioner, written_by=written_by)
         )
 
 
@@ -175,18 +179,19 @@ class Repartition(LogicalNode):
         self.partitioner = partitioner
         self.optimizable = optimizable
         self.keeps_null_keys = True
+        self.wanted_by: WrittenBy | None = None
+        """The first operator for whose sake it is there."""
 
     def write(self, writer: TopologyWriter) -> None:
         """Filter, sink, source."""
         topic, key_serde, value_serde = self.topic.name, self.key_serde, self.value_serde
         writer.add_repartition_topic(self.topic)
         writer.add_processor(ProcessorNode(self.filter_name, self.parent_names, DropNullKeys(self.keeps_null_keys)))
+        parents, wanted_by = (self.filter_name,), self.wanted_by
         writer.add_sink(
-            SinkNode(
-                self.sink_name, (self.filter_name,), topic, key_serde, value_serde, self.partitioner, internal=True
-            )
+            SinkNode(self.sink_name, parents, topic, key_serde, value_serde, self.partitioner, True, wanted_by)
         )
-        writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True))
+        writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True, written_by=wanted_by))
 
 
 class StateStore(LogicalNode):
@@ -294,8 +299,16 @@ def _key_changer_of(node: Repartition) -> LogicalNode | None:
     return changer if nearest is changer else None
 
 
-def _source(name: str, topics: Iterable[str], how: Consumed[Any, Any]) -> SourceNode:
-    return SourceNode(name, tuple(topics), how.key_serde, how.value_serde, how.timestamp_extractor, how.offset_reset)
+def _source(name: str, topics: Iterable[str], how: Consumed[Any, Any], call: str) -> SourceNode:
+    return SourceNode(
+        name,
+        tuple(topics),
+        how.key_serde,
+        how.value_serde,
+        how.timestamp_extractor,
+        how.offset_reset,
+        written_by=WrittenBy(call, "Consumed"),
+    )
 
 
 def require_same_graph(graph: LogicalGraph, other: LogicalGraph, what: str) -> None:

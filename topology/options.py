@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
-from penstock.topology.arity import checked_callable
+from penstock.topology.arity import checked_function
 from penstock.topology.graph import StreamPartitioner
 from penstock.topology.naming import checked_name
 
@@ -84,7 +84,8 @@ class Consumed(Generic[K, V]):
         _check_serde(self.key_serde, "Consumed: key_serde")
         _check_serde(self.value_serde, "Consumed: value_serde")
         if self.timestamp_extractor is not None:
-            checked_callable(self.timestamp_extractor, "Consumed: timestamp_extractor")
+            parameters = ("record", "broker_timestamp", "partition_time", "metadata")
+            checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *parameters)
         if self.offset_reset not in (None, "earliest", "latest"):
             raise TopologyError(f"Consumed: offset_reset must be 'earliest' or 'latest', not {self.offset_reset!r}")
         _check_name(self.name)
@@ -147,7 +148,7 @@ class Produced(Generic[K, V]):
         _check_serde(self.key_serde, "Produced: key_serde")
         _check_serde(self.value_serde, "Produced: value_serde")
         if self.partitioner is not None:
-            checked_callable(self.partitioner, "Produced: partitioner")
+            checked_function(self.partitioner, "Produced: partitioner", "topic", "key", "value", "partitions")
         _check_name(self.name)
 
     @staticmethod
@@ -295,7 +296,7 @@ class Repartitioned(Generic[K, V]):
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
             raise TopologyError(f"Repartitioned: number_of_partitions must be at least 1, not {count!r}")
         if self.partitioner is not None:
-            checked_callable(self.partitioner, "Repartitioned: partitioner")
+            checked_function(self.partitioner, "Repartitioned: partitioner", "topic", "key", "value", "partitions")
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Repartitioned[K1, V1]:

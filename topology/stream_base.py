@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.common.serdes import Serde
-from penstock.topology.graph import RepartitionTopic, StreamPartitioner
+from penstock.topology.graph import RepartitionTopic, StreamPartitioner, WrittenBy
 from penstock.topology.logical import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import REPARTITION_SUFFIX, checked_name, is_generated
 from penstock.topology.operators import Operator
@@ -55,6 +55,11 @@ class Place:
     def without_serdes(self) -> Place:
         """The same place where nothing is known of keys and values."""
         return replace(self, key_serde=None, value_serde=None)
+
+    def wanted_by(self, call: str, option: str) -> None:
+        """If this place lies behind a repartition topic, note for whose sake, unless that is known already."""
+        if isinstance(self.node, Repartition) and self.node.wanted_by is None:
+            self.node.wanted_by = WrittenBy(call, option)
 
     def behind(self, node: Repartition) -> Place:
         """The place behind ``node``."""

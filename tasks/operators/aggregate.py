@@ -22,7 +22,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     update = forward_updates(store, wiring, spec.send_old_values)
     dirty, load, put, tick, at_once = buffer.dirty, buffer.load, buffer.put, buffer.tick, not buffer.caching
     dirty_get = dirty.get
-    failed, name = wiring.failed, wiring.name
+    failed, name = wiring.failed_at(store), wiring.name
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -89,7 +89,7 @@ def _fold(
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
     dirty_get, load, put = buffer.dirty.get, buffer.load, buffer.put
-    failed, at_once = wiring.failed, not buffer.caching
+    failed, at_once = wiring.failed_at(store), not buffer.caching
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:

@@ -7,12 +7,14 @@ from typing import Any
 
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.operators import FilterGetter, MapValuesGetter, StoreGetter, StreamTableJoin, ValueGetter
+from penstock.topology.tables import store_of
 
 
 def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamTableJoin`. Only stream records trigger; the table's value is the one at this moment."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
-    failed, joiner, with_key, left = wiring.failed, spec.joiner, spec.with_key, spec.left
+    failed = wiring.failed_at(wiring.stores[store_of(spec.table)])
+    joiner, with_key, left = spec.joiner, spec.with_key, spec.left
     look_up = value_getter(spec.table, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:

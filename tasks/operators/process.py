@@ -13,6 +13,7 @@ from penstock.state.key_value import TypedKeyValueStore
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
+from penstock.topology.arity import checked_function
 from penstock.topology.operators import Process
 from penstock.topology.processor import Processor, PunctuationType, Punctuator
 
@@ -95,6 +96,7 @@ class HostedContext:
     def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Schedule:
         """Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval."""
         interval_ms = to_ms(interval, "a punctuation interval")
+        checked_function(punctuator, "schedule: punctuator", "now_ms")
         first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
         return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
 

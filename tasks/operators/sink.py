@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import NO_HEADERS
+from penstock.common.serdes import refusal
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.graph import RecordContext, SinkNode
 
@@ -23,7 +24,7 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
             if value is not None and value_bytes is not None:
                 value = value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, name, topic, wiring.told(key))
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.told(key))
         send(topic, raw_key, value, timestamp, context.headers)
 
     return run
@@ -68,11 +69,24 @@ def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamE
             raw_key = None if key is None else key_bytes(key)
             raw_value = None if value is None else value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, name, chosen, key)
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, chosen, key)
             return
         collector.send(chosen, raw_key, raw_value, timestamp, context.headers, partition)
 
     return run
+
+
+def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:
+    """Which of the two was refused, by which serde, and what the serde takes; tried anew, for this is the end."""
+    assert node.key_serde is not None
+    assert node.value_serde is not None
+    option = f"{node.written_by.option}.with_(...)" if node.written_by else "an option"
+    if key is not None and not wiring.raw_key:
+        try:
+            node.key_serde.serialize(key)
+        except Exception as refused:
+            return f"key: {refusal(node.key_serde, key, refused)}; pass the right serde by {option}"
+    return f"value: {refusal(node.value_serde, value, error)}; pass the right serde by {option}"
 
 
 def _record_context(wiring: Wiring, timestamp: int) -> RecordContext:

@@ -89,13 +89,24 @@ def map_(spec: Map, wiring: Wiring) -> StreamEdge:
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
-            new_key, value = mapper(key, value)
+            pair = mapper(key, value)
+            if type(pair) is not tuple or len(pair) != 2:
+                _require_pair("map", "return (key, value)", pair)
+            new_key, value = pair
         except Exception as error:
             failed(error, name, key)
             return
         forward(new_key, value, timestamp)
 
     return run
+
+
+def _require_pair(call: str, advice: str, given: Any) -> None:
+    """Raises TypeError unless ``given`` is a tuple of two: a text of two letters is no pair, nor is a list."""
+    if isinstance(given, tuple) and len(given) == 2:
+        return
+    what = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
+    raise TypeError(f"{call} got {what} from its mapper, {given!r}: {advice}")
 
 
 def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
@@ -119,7 +130,10 @@ def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
-            pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+            pairs = list(mapper(key, value))
+            for pair in pairs:
+                if type(pair) is not tuple or len(pair) != 2:
+                    _require_pair("flat_map", "return an iterable of pairs (key, value)", pair)
         except Exception as error:
             failed(error, name, key)
             return

@@ -29,7 +29,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
     get, put, at_once = buffer.get, buffer.put, not buffer.caching
-    failed, name, with_old = wiring.failed, wiring.name, at_once and spec.send_old_values
+    failed, name, with_old = wiring.failed_at(store), wiring.name, at_once and spec.send_old_values
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
@@ -102,7 +102,7 @@ def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
-    get, put, at_once = buffer.get, buffer.put, not buffer.caching
+    get, put, at_once, failed = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)
 
     def emit(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
@@ -110,7 +110,7 @@ def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge
             entry = get(row) if at_once and send_old_values else None
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            wiring.failed(error, wiring.name, key)
+            failed(error, wiring.name, key)
             return
         if at_once:
             update(key, new, None if entry is None else entry[0], timestamp)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from enum import IntEnum
-from typing import Any
+import subprocess
+import sys
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
 
+import msgspec
+import numpy
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serdes
 
 JSON = Serdes.json()
@@ -59,8 +71,18 @@ def test_a_number_that_json_does_not_have_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_does_not_have_is_written_as_null(number: float) -> None:
-    assert JSON.serialize({"a": number}) == b'{"a":null}'
+@pytest.mark.parametrize(
+    ("wrap", "at"),
+    [
+        (lambda n: n, "value"),
+        (lambda n: {"a": n}, "value['a']"),
+        (lambda n: {"b": [0.5, {"c": n}]}, "value['b'][1]['c']"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_refused_when_it_is_written(wrap: Any, at: str, number: float) -> None:
+    with pytest.raises(SerializationError) as refused:
+        JSON.serialize(wrap(number))
+    assert str(refused.value) == f"json: {at} is {number!r}, which JSON does not have: use None, or leave it out"
 
 
 @pytest.mark.parametrize(
@@ -105,20 +127,117 @@ class Colour(IntEnum):
     RED = 1
 
 
-@pytest.mark.parametrize("value", [{None: 2}, {(1, 2): 3}, object(), "\ud800", [2 + 1j]])
-def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        JSON.serialize(value)
+class Mood(StrEnum):
+    CALM = "calm"
 
 
-@pytest.mark.parametrize(
-    ("value", "data"),
-    [
-        ((1, 2), b"[1,2]"),
-        ({1: 2}, b'{"1":2}'),
-        (Colour.RED, b"1"),
-        ("\x00\u2028", b'"\\u0000\xe2\x80\xa8"'),
-    ],
-)
-def test_what_has_a_form_is_written_in_it(value: Any, data: bytes) -> None:
-    assert JSON.serialize(value) == data
+class Plain(Enum):
+    ONE = "one"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Struct(msgspec.Struct):
+    x: int
+
+
+class Model(BaseModel):
+    x: int
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+NOT_PLAIN: list[Any] = [
+    (1, 2), Pair(1, 2), {1, 2}, frozenset([1]), {1: 2}, {None: 2}, {(1, 2): 3}, {True: 1}, {1.5: 1}, {Mood.CALM: 1},
+    Colour.RED, Mood.CALM, Plain.ONE, Point(1), Struct(1), Model(x=1), datetime(2026, 1, 1), date(2026, 1, 1), time(1),
+    timedelta(1), UUID(int=1), Decimal("1.5"), b"x", bytearray(b"x"), OrderedDict(a=1), defaultdict(int), Counter("a"),
+    object(), 2 + 1j, Point, print, range(3), numpy.array([1]), numpy.datetime64("2026-01-01"),
+]  # fmt: skip
+PLACES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda v: v, "value"),
+    (lambda v: [v], "value[0]"),
+    (lambda v: {"a": v}, "value['a']"),
+    (lambda v: {"n": 1, "x": [{"a": "b"}, {"y": v}]}, "value['x'][1]['y']"),
+]
+
+
+@pytest.mark.parametrize("value", NOT_PLAIN, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(("wrap", "at"), PLACES)
+def test_what_would_come_back_as_something_else_is_refused_with_place_type_and_the_way_out(
+    wrap: Callable[[Any], Any], at: str, value: Any
+) -> None:
+    with pytest.raises(SerializationError) as refused:
+        JSON.serialize(wrap(value))
+    assert str(refused.value).startswith(f"json: {at} ")
+    kind = type(next(iter(value))) if type(value) is dict else type(value)
+    assert kind.__name__ in str(refused.value)
+    assert "Use Serdes.json(YourType)" in str(refused.value)
+
+
+def test_text_that_is_none_is_refused_with_its_place() -> None:
+    for value, at in [
+        ("\ud800", "value"),
+        ({"a": ["\ud800"]}, r"value\['a'\]\[0\]"),
+        ({"\ud800": 1}, "key .* of value"),
+    ]:
+        with pytest.raises(SerializationError, match=f"^json: {at} is no valid text"):
+            JSON.serialize(value)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(JSON_VALUES)
+@example({"a": 1e16, "b": 1e-7, "c": [1e22, 123456789012345680.0, -0.0], "d": '\x7f\b\f\n\r\t"\\/'})
+def test_plain_values_come_back_and_have_the_bytes_that_msgspec_writes(value: Any) -> None:
+    data = JSON.serialize(value)
+    assert data == msgspec.json.encode(value)
+    assert repr(JSON.deserialize(data)) == repr(value)
+
+
+NUMPY = [
+    (numpy.int64(-5), -5), (numpy.uint8(5), 5), (numpy.float64(0.5), 0.5), (numpy.float32(0.5), 0.5),
+    (numpy.bool_(True), True), (numpy.str_("a"), "a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "written"), NUMPY)
+@pytest.mark.parametrize(("wrap", "at"), PLACES)
+def test_numbers_of_numpy_are_written_as_pythons(wrap: Callable[[Any], Any], at: str, value: Any, written: Any) -> None:
+    assert JSON.serialize(wrap(value)) == msgspec.json.encode(wrap(written))
+
+
+def test_a_number_of_numpy_that_json_does_not_have_is_refused() -> None:
+    with pytest.raises(SerializationError, match=r"value\['a'\] is nan"):
+        JSON.serialize({"a": numpy.float64("nan")})
+
+
+@pytest.mark.parametrize("serde", [Serdes.short(), Serdes.integer(), Serdes.long()])
+def test_whole_numbers_of_numpy_pass(serde: Any) -> None:
+    assert serde.serialize(numpy.int64(7)) == serde.serialize(7)
+
+
+@pytest.mark.parametrize("serde", [Serdes.float(), Serdes.double()])
+@pytest.mark.parametrize("value", [numpy.float64(0.5), numpy.float32(0.5), numpy.int64(2)])
+def test_numbers_of_numpy_pass_as_floats(serde: Any, value: Any) -> None:
+    assert serde.serialize(value) == serde.serialize(float(value))
+
+
+def test_truth_of_numpy_passes_as_a_boolean() -> None:
+    assert Serdes.boolean().serialize(numpy.bool_(False)) == b"\x00"  # type: ignore[arg-type]  # numpy's
+
+
+def test_numpy_is_not_imported_for_it() -> None:
+    code = "import sys, penstock as ps; ps.Serdes.json().serialize([1]); print('numpy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

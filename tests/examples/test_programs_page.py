@@ -14,4 +14,4 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(1, len(PROGRAMS) + 1))
 def test_it_runs(program: str) -> None:
     assert "assert " in program
-    exec(program, {"__name__": "programs"})
+    exec(compile(program, "programs", "exec", dont_inherit=True), {"__name__": "__main__"})

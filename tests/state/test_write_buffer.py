@@ -186,7 +186,7 @@ def test_a_second_flush_in_one_commit_goes_on_from_the_first() -> None:
 def test_a_value_that_cannot_be_written_names_the_store(caching: bool) -> None:
     buffer, stores = buffer_of(caching, [])
     if not caching:
-        with pytest.raises(TypeError):
+        with pytest.raises(SerializationError, match="store store: the value of key b'k'"):
             buffer.put(b"k", 7, 1, None)
         assert buffer.get(b"k") is None
         return

@@ -132,9 +132,9 @@ class Bench:
             )
         )
 
-    def feed(self, topic: str, *rows: Row | tuple[Any, ...]) -> list[Sent]:
+    def feed(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> list[Sent]:
         """Add, process all, and return what was sent meanwhile."""
-        self.add(topic, *rows)
+        self.add(topic, *rows, offset=offset)
         self.run()
         return self.collector.take()
 

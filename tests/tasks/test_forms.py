@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.common.errors import ProcessingError
+from penstock.common.errors import DeserializationError, ProcessingError
+from penstock.common.handlers import LogAndFail
 from penstock.common.serdes import Serde, Serdes
 from penstock.tasks.forms import ignores_key
 from penstock.topology.kstream import KStream
@@ -16,7 +17,7 @@ from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced
 from penstock.topology.processor import Processor
 from penstock.topology.streams_builder import StreamsBuilder
-from tests.tasks.bench import STRINGS, Bench, counting_serde, number, values
+from tests.tasks.bench import STRINGS, Bench, Resume, counting_serde, number, values
 
 LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does not promise to be lossless
 
@@ -202,11 +203,53 @@ def test_an_extractor_of_the_users_sees_decoded_records() -> None:
     assert seen == [("k", "v")]
 
 
-def test_bytes_that_are_copied_need_not_be_text() -> None:
+def copying(serde: Serde[Any], handler: Any) -> Bench:
+    """Nobody looks at keys or values: they travel as bytes."""
     builder = StreamsBuilder()
-    builder.stream("in", STRINGS).to("out", Produced.with_(Serdes.string(), Serdes.string()))
-    (sent,) = Bench(builder).feed("in", (b"\xff", b"\xfe", 1))
-    assert (sent.key, sent.value) == (b"\xff", b"\xfe")
+    stream = builder.stream("in", Consumed.with_(serde, serde))
+    stream.to("out", Produced.with_(serde, serde))
+    stream.group_by_key().count(Materialized.as_("counts"))
+    return Bench(builder, {"deserialization.exception.handler": handler})
+
+
+BROKEN = [b"\xff", b"\xc3", b"a\xc3\x28", b"\xed\xa0\x80"]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_text_that_nobody_looks_at_is_checked_when_it_enters_and_dropped_as_if_it_were_decoded(
+    part: str, broken: bytes
+) -> None:
+    handler = Resume()
+    bench = copying(Serdes.string(), handler)
+    bad = (broken, "v", 2) if part == "key" else ("k", broken, 2)
+    sent = bench.feed("in", ("ä", "v", 1), bad, (None, "w", 3), ("c", None, 4), offset=7)
+    assert [each.value for each in sent if each.topic == "out"] == [b"v", b"w", None]
+    assert [type(error) for error in handler.errors] == [DeserializationError]
+    assert f"the {part} cannot be decoded: UnicodeDecodeError" in str(handler.errors[0])
+    assert (handler.errors[0].topic, handler.errors[0].offset) == ("in", 8)
+    assert bench.dropped == 3, "it, and what a count drops: the null key and the null value"
+    assert [key for key, _ in bench.task.buffer("counts").scan(None, None)] == ["ä".encode()]
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_text_that_nobody_looks_at_ends_the_task_by_default(part: str) -> None:
+    bench = copying(Serdes.string(), LogAndFail())
+    bench.add("in", ("k", "v", 1), (b"\xff", "v", 2) if part == "key" else ("k", b"\xff", 2), ("k", "w", 3))
+    with pytest.raises(DeserializationError, match=f"the {part} cannot be decoded.*offset 1"):
+        bench.run()
+    assert [each.value for each in bench.collector.take() if each.topic == "out"] == [b"v"]
+
+
+def test_halves_of_a_character_in_two_keys_do_not_make_one() -> None:
+    handler = Resume()
+    copying(Serdes.string(), handler).feed("in", (b"\xc3", "v", 1), (b"\xa4", "v", 2))
+    assert [error.offset for error in handler.errors] == [0, 1]
+
+
+def test_bytes_need_not_be_text() -> None:
+    sent = copying(Serdes.bytes(), LogAndFail()).feed("in", (b"\xff", b"\xfe", 1))
+    assert (b"\xff", b"\xfe") in [(each.key, each.value) for each in sent]
 
 
 def test_a_merge_of_one_that_is_looked_at_and_one_that_is_not_decodes_both() -> None:

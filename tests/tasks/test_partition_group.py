@@ -15,7 +15,7 @@ from penstock.common.records import RecordBatch
 from penstock.tasks.context import TaskContext
 from penstock.tasks.java_heap import JavaPriorityQueue
 from penstock.tasks.partition_group import PartitionGroup
-from penstock.tasks.record_queue import RecordQueue, Source
+from penstock.tasks.record_queue import Part, RecordQueue, Source
 from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench
 
@@ -24,7 +24,7 @@ A, B, C, D = (TopicPartition(topic, 0) for topic in "abcd")
 
 def group_of(*partitions: TopicPartition, idle_ms: int = 0) -> PartitionGroup:
     context = TaskContext("app", TaskId(0, 0), LogAndFail())
-    source = Source("t", None, None, FailOnInvalidTimestamp(), lambda key, value, timestamp: None)
+    source = Source("t", Part(None), Part(None), FailOnInvalidTimestamp(), lambda key, value, timestamp: None)
     queues = {each: RecordQueue(each, source, LogAndFail(), context) for each in partitions}
     return PartitionGroup(queues, idle_ms)
 

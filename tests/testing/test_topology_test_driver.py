@@ -187,7 +187,7 @@ class TestRunning:
     def test_a_missing_serde_is_said_at_the_start(self) -> None:
         builder = StreamsBuilder()
         builder.stream("in").to("out")
-        with pytest.raises(ConfigError, match="has no key serde"):
+        with pytest.raises(ConfigError, match=r"^stream\('in'\) .*has no key serde"):
             TopologyTestDriver(builder.build())
 
     def test_dropped_records_are_counted(self) -> None:

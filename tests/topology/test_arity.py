@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import pytest
 
-from penstock.common.errors import TopologyError
-from penstock.topology.arity import takes_key
+import penstock as ps
+from penstock.common.errors import ProcessingError, TopologyError
+from penstock.topology.arity import checked_function, takes_key
 
 
 class Scaler:
@@ -44,20 +45,229 @@ def three(key: str, left: int, right: int) -> int:
     ],
 )
 def test_a_mapper_gets_the_key_when_it_needs_two_arguments(function: Callable[..., Any], expected: bool) -> None:
-    assert takes_key(function, 1, "map_values: mapper") is expected
+    assert takes_key(function, "map_values: mapper", "value") is expected
 
 
 def test_a_joiner_gets_the_key_when_it_needs_three_arguments() -> None:
-    assert takes_key(three, 2, "join: joiner")
-    assert not takes_key(lambda left, right: left, 2, "join: joiner")
+    assert takes_key(three, "join: joiner", "value", "other")
+    assert not takes_key(lambda left, right: left, "join: joiner", "value", "other")
 
 
 @pytest.mark.parametrize("function", [lambda: 0, three, lambda *, value: value])
 def test_a_function_that_takes_neither_number_is_refused_with_both_numbers(function: Callable[..., Any]) -> None:
-    with pytest.raises(TopologyError, match=r"map_values: mapper must take 1 argument, or 2 with the key in front"):
-        takes_key(function, 1, "map_values: mapper")
+    with pytest.raises(TopologyError, match=r"map_values takes f\(value\) or f\(key, value\) as its mapper; yours"):
+        takes_key(function, "map_values: mapper", "value")
 
 
 def test_what_cannot_be_called_is_refused_by_name_and_type() -> None:
     with pytest.raises(TopologyError, match=r"map_values: mapper must be callable, not 'upper' \(str\)"):
-        takes_key("upper", 1, "map_values: mapper")  # type: ignore[arg-type]  # the error is the point
+        takes_key("upper", "map_values: mapper", "value")
+
+
+Program = Callable[[Any, Any], object]
+"""Of a stream and the function under test."""
+
+CALLS: dict[str, tuple[int, Program]] = {
+    "filter": (2, lambda s, f: s.filter(f)),
+    "filter_not": (2, lambda s, f: s.filter_not(f)),
+    "map": (2, lambda s, f: s.map(f)),
+    "select_key": (2, lambda s, f: s.select_key(f)),
+    "peek": (2, lambda s, f: s.peek(f)),
+    "for_each": (2, lambda s, f: s.for_each(f)),
+    "branch": (2, lambda s, f: s.split().branch(f)),
+    "Branched": (1, lambda s, f: ps.Branched.with_function(f)),
+    "group_by": (2, lambda s, f: s.group_by(f)),
+    "reduce": (2, lambda s, f: s.group_by_key().reduce(f)),
+    "aggregate": (3, lambda s, f: s.group_by_key().aggregate(list, f)),
+    "to_stream": (2, lambda s, f: s.to_table().to_stream(f)),
+    "to": (3, lambda s, f: s.to(f)),
+    "Produced": (4, lambda s, f: ps.Produced.with_(partitioner=f)),
+    "Repartitioned": (4, lambda s, f: ps.Repartitioned.as_("r").with_stream_partitioner(f)),
+    "Consumed": (4, lambda s, f: ps.Consumed.with_(timestamp_extractor=f)),
+    "map_values": (1, lambda s, f: s.map_values(f)),
+    "join": (2, lambda s, f: s.join(ps_table(s), f)),
+    "left_join": (2, lambda s, f: s.left_join(ps_table(s), f)),
+}
+FLAT: dict[str, tuple[int, Program]] = {
+    "flat_map": (2, lambda s, f: s.flat_map(f)),
+    "flat_map_values": (1, lambda s, f: s.flat_map_values(f)),
+}
+WITH_KEY = {"map_values", "flat_map_values", "join", "left_join"}
+
+
+def ps_table(stream: Any) -> Any:
+    return stream.to_table()
+
+
+def of_arity(count: int) -> Callable[..., Any]:
+    """A function of exactly ``count`` arguments."""
+    names = ", ".join(f"a{number}" for number in range(count))
+    return eval(f"lambda {names}: None")  # type: ignore[no-any-return]  # made of text: mypy cannot know
+
+
+def the_stream() -> ps.KStream[Any, Any]:
+    return ps.StreamsBuilder().stream("in")
+
+
+async def wait(*given: object) -> bool:
+    return False
+
+
+async def trickle(*given: object) -> AsyncIterator[int]:
+    yield 1
+
+
+def yields(*given: object) -> Iterator[int]:
+    yield 1
+
+
+class Waiting:
+    async def __call__(self, *given: object) -> bool:
+        return False
+
+    async def method(self, *given: object) -> bool:
+        return False
+
+
+class Yielding:
+    def __call__(self, *given: object) -> Iterator[int]:
+        yield 1
+
+
+ASYNC = [wait, trickle, partial(wait, 1), partial(partial(wait)), Waiting(), partial(Waiting()), Waiting().method]
+
+
+@pytest.mark.parametrize("call", [*CALLS, *FLAT])
+@pytest.mark.parametrize("function", ASYNC)
+def test_an_async_function_is_refused_wherever_a_function_is_given(call: str, function: Any) -> None:
+    with pytest.raises(TopologyError, match=rf"^{call}: .* is async: nobody would await it"):
+        {**CALLS, **FLAT}[call][1](the_stream(), function)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("function", [yields, partial(yields, 1), Yielding()])
+def test_a_generator_function_is_refused_where_one_result_is_needed(call: str, function: Any) -> None:
+    with pytest.raises(TopologyError, match=rf"^{call}: .* is a generator function"):
+        CALLS[call][1](the_stream(), function)
+
+
+@pytest.mark.parametrize("call", FLAT)
+@pytest.mark.parametrize("function", [yields, partial(yields, 1), Yielding()])
+def test_a_generator_function_is_right_where_any_number_of_results_is_wanted(call: str, function: Any) -> None:
+    FLAT[call][1](the_stream(), function)
+
+
+@pytest.mark.parametrize("call", [*CALLS, *FLAT])
+def test_a_function_of_the_wrong_arity_is_refused_with_what_is_accepted(call: str) -> None:
+    right, program = {**CALLS, **FLAT}[call]
+    for count in range(6):
+        if count == right or (call in WITH_KEY and count == right + 1):
+            program(the_stream(), of_arity(count))
+            continue
+        plural = "" if count == 1 else "s"
+        with pytest.raises(TopologyError, match=rf"^{call} takes f\(.*yours takes {count} argument{plural}: "):
+            program(the_stream(), of_arity(count))
+
+
+def test_the_message_says_both_sides() -> None:
+    def big(value: int) -> bool:
+        return value > 9
+
+    with pytest.raises(TopologyError) as refused:
+        the_stream().filter(big)  # type: ignore[arg-type]  # the error is the point
+    assert str(refused.value) == (
+        "filter takes f(key, value) as its predicate; yours takes 1 argument: "
+        "test_the_message_says_both_sides.<locals>.big(value: 'int') -> 'bool'"
+    )
+
+
+@pytest.mark.parametrize("initializer", [of_arity(1), of_arity(2)])
+def test_an_initializer_takes_nothing(initializer: Any) -> None:
+    with pytest.raises(TopologyError, match=r"^aggregate takes f\(\) as its initializer; yours takes . argument"):
+        the_stream().group_by_key().aggregate(initializer, lambda k, v, a: a)
+
+
+@pytest.mark.parametrize("initializer", [int, list, dict, set, str, float, lambda: 0, partial(dict, n=0)])
+def test_types_and_partials_are_initializers(initializer: Any) -> None:
+    the_stream().group_by_key().aggregate(initializer, lambda k, v, a: a)
+
+
+def test_a_builtin_that_does_not_tell_its_parameters_is_taken() -> None:
+    the_stream().group_by_key().reduce(max)
+    checked_function(dict, "x: y", "one", "two", "three")
+
+
+def test_what_a_function_needs_by_name_is_said() -> None:
+    def named(key: str, value: int, *, limit: int) -> bool:
+        return value > limit
+
+    with pytest.raises(TopologyError, match=r"yours takes 2 arguments and needs limit by name"):
+        the_stream().filter(named)  # type: ignore[arg-type]  # the error is the point
+    the_stream().filter(partial(named, limit=3))
+
+
+def test_a_decorator_that_supplies_an_argument_is_believed() -> None:
+    def with_limit(function: Callable[[str, int, int], bool]) -> Callable[[str, int], bool]:
+        @wraps(function)
+        def run(*given: Any) -> bool:
+            return function(*(*given, 3))
+
+        return run
+
+    @with_limit
+    def more(key: str, value: int, limit: int) -> bool:
+        return value > limit
+
+    the_stream().filter(more)
+
+
+def test_a_cached_function_is_counted_as_the_function_it_caches() -> None:
+    @lru_cache
+    def one(value: int) -> int:
+        return value
+
+    with pytest.raises(TopologyError, match="yours takes 1 argument"):
+        the_stream().select_key(one)
+
+
+class AsyncProcessor(ps.Processor[Any, Any, Any, Any]):
+    async def process(self, record: Any) -> None:  # type: ignore[override]  # the error is the point
+        pass
+
+
+class TwoArguments(ps.Processor[Any, Any, Any, Any]):
+    def process(self, key: Any, value: Any) -> None:  # type: ignore[override]  # the error is the point
+        pass
+
+
+def a_supplier(context: Any) -> ps.Processor[Any, Any, Any, Any]:
+    return TwoArguments()
+
+
+@pytest.mark.parametrize(
+    ("supplier", "message"),
+    [
+        (AsyncProcessor, r"process: AsyncProcessor\.process must be a plain function; .* is async"),
+        (TwoArguments, r"process takes f\(record\) as its TwoArguments\.process; yours takes 2 arguments"),
+        (a_supplier, r"process takes f\(\) as its supplier; yours takes 1 argument"),
+        (wait, r"process: supplier must be a plain function"),
+    ],
+)
+def test_suppliers_and_the_methods_of_processors_are_checked(supplier: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=f"^{message}"):
+        the_stream().process(supplier)
+
+
+@pytest.mark.parametrize("punctuator", [wait, yields, of_arity(0), of_arity(2)])
+def test_a_punctuator_is_checked_when_it_is_scheduled(punctuator: Any) -> None:
+    class Ticks(ps.Processor[Any, Any, Any, Any]):
+        def init(self, context: ps.ProcessorContext[Any, Any]) -> None:
+            context.schedule(10, ps.PunctuationType.STREAM_TIME, punctuator)
+
+        def process(self, record: Any) -> None:
+            pass
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).process(Ticks)
+    with pytest.raises(ProcessingError, match=r"schedule(: punctuator must be| takes f\(now_ms\))"):
+        ps.TopologyTestDriver(builder.build())

@@ -84,7 +84,10 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.stream("a").group_by_key().reduce(None), "reduce: reducer must be callable"),
         (lambda b: b.stream("a").split().branch(True), "branch: predicate must be callable"),
         (lambda b: b.stream("a").join(b.stream("b"), max), "join needs a KTable"),
-        (lambda b: b.stream("a").left_join(b.table("b"), len), r"left_join: joiner must take 2 arguments, or 3"),
+        (
+            lambda b: b.stream("a").left_join(b.table("b"), len),
+            r"left_join takes f\(value, other\) or f\(key, value, other\)",
+        ),
         (lambda b: b.stream("a").merge(b.table("b")), "merge needs a KStream"),
         (lambda b: b.stream("a").merge(ps.StreamsBuilder().stream("b")), "same StreamsBuilder"),
         (lambda b: b.stream("a").process(Drop()), "give a supplier that makes processors, such as the class Drop"),

@@ -1,0 +1,180 @@
+"""JSON of a type that the user names: what is read is of that type, and what is written can be read again."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
+from types import UnionType
+from typing import Any
+
+import msgspec
+import msgspec.inspect as types
+from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from penstock.common.errors import SerializationError, TopologyError
+from penstock.common.plain_json import number_of_numpy, write_json
+
+Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+"""Writes and reads."""
+
+
+_NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType, types.EnumType)
+# Of these alone plain JSON can be made; where one is Any, what stands there must be looked at when it is written.
+_PLAIN = (
+    types.AnyType, types.BoolType, types.DictType, types.FloatType, types.IntType, types.ListType, types.NoneType,
+    types.StrType, types.TypedDictType, types.UnionType,
+)  # fmt: skip
+
+
+def name_of(kind: Any) -> str:
+    """The type as a user writes it."""
+    return kind.__qualname__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+
+
+def typed_json(kind: Any) -> Functions:
+    """The functions for ``kind``: by msgspec, or by pydantic where a model of pydantic is part of it.
+
+    Raises TopologyError for a type that neither can read.
+    """
+    try:
+        parts = list(_parts(types.type_info(kind)))
+    except (TypeError, NameError) as error:
+        raise _unusable(kind, error) from error
+    custom = [part.cls for part in parts if isinstance(part, types.CustomType)]
+    if any(issubclass(cls, BaseModel) for cls in custom):
+        return _by_pydantic(kind)
+    if custom:
+        raise _unusable(kind, f"there is no JSON form for {name_of(custom[0])}")
+    try:
+        return _by_msgspec(kind, parts)
+    finally:
+        # What msgspec notes down in a class cannot be pickled, and a class of the program's own script travels whole.
+        for cls in [part.cls for part in parts if isinstance(part, _NOTED)]:
+            if "__msgspec_cache__" in vars(cls):
+                type.__delattr__(cls, "__msgspec_cache__")
+
+
+def _unusable(kind: Any, why: object) -> TopologyError:
+    return TopologyError(
+        f"Serdes.json({name_of(kind)}): {why}. Dataclasses, TypedDict, NamedTuple, msgspec.Struct, pydantic models, "
+        "enumerations, dates, UUIDs, numbers, text and containers of them can be used"
+    )
+
+
+def _parts(part: Any, seen: set[Any] | None = None) -> Iterator[types.Type]:
+    """Every type within ``part``, itself included, once."""
+    seen = set() if seen is None else seen
+    if isinstance(part, types.Type):
+        if id(part) in seen:
+            return
+        seen.add(id(part))
+        yield part
+    if isinstance(part, types.Type | types.Field):
+        for name in part.__struct_fields__:
+            if name not in ("cls", "default", "default_factory"):
+                yield from _parts(getattr(part, name), seen)
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _parts(each, seen)
+
+
+def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
+    has_floats = any(isinstance(part, types.FloatType) for part in parts)
+    plain = any(isinstance(part, types.AnyType) for part in parts) and all(isinstance(part, _PLAIN) for part in parts)
+    try:
+        decode = msgspec.json.Decoder(kind).decode
+    except (TypeError, NameError) as error:
+        raise _unusable(kind, error) from error
+    encode = write_json if plain else msgspec.json.Encoder(enc_hook=_number).encode
+    accepted, name = _classes(kind), name_of(kind)
+
+    def write(value: Any) -> bytes:
+        if accepted is not None and type(value) not in accepted and type(number_of_numpy(value)) not in accepted:
+            raise _wrong_type(name, value)
+        try:
+            data = encode(value)
+        except (TypeError, ValueError, SerializationError) as error:
+            raise SerializationError(f"json({name}): {error}") from error
+        if has_floats and b"null" in data:
+            _refuse_infinite(name, msgspec.to_builtins(value, enc_hook=_number, str_keys=True))
+        return data
+
+    def read(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except (msgspec.MsgspecError, ValueError) as error:  # ValueError: text that is not UTF-8
+            raise SerializationError(f"json({name}): {error}") from error
+
+    return write, read
+
+
+def _by_pydantic(kind: Any) -> Functions:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        raise _unusable(kind, error) from error
+    accepted, name = _classes(kind), name_of(kind)
+
+    def write(value: Any) -> bytes:
+        if accepted is not None and type(value) not in accepted:
+            raise _wrong_type(name, value)
+        try:
+            data = adapter.dump_json(value, by_alias=True, warnings="error", fallback=_number)
+        except (PydanticSerializationError, TypeError, ValueError) as error:
+            raise SerializationError(f"json({name}): {error}") from error
+        if b"null" in data:
+            _refuse_infinite(name, adapter.dump_python(value))
+        return data
+
+    def read(data: bytes) -> Any:
+        try:
+            return adapter.validate_json(data)
+        except ValidationError as error:
+            first, *more = error.errors(include_url=False)
+            at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in first["loc"])
+            rest = f" (and {len(more)} more)" if more else ""
+            raise SerializationError(f"json({name}): {first['msg']} - at `${at}`{rest}") from error
+
+    return write, read
+
+
+def _classes(kind: Any) -> tuple[type, ...] | None:
+    """What a value of ``kind`` may be an instance of, exactly; None where that is not known."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, UnionType):
+        each = [_classes(choice) for choice in typing.get_args(kind)]
+        return None if None in each else tuple(cls for classes in each if classes for cls in classes)
+    if origin is typing.Annotated:
+        return _classes(kind.__origin__)
+    kind = origin or kind
+    if typing.is_typeddict(kind):
+        return (dict,)
+    if kind is float:
+        return float, int
+    if isinstance(kind, type) and kind is not object and not inspect.isabstract(kind):
+        return (kind,)
+    return None
+
+
+def _wrong_type(name: str, value: object) -> SerializationError:
+    return SerializationError(f"json({name}): {value!r} is of type {type(value).__qualname__}")
+
+
+def _number(value: object) -> Any:
+    number = number_of_numpy(value)
+    if number is None:
+        raise TypeError(f"there is no JSON form for {value!r} ({type(value).__qualname__})")
+    return number
+
+
+def _refuse_infinite(name: str, value: Any) -> None:
+    if isinstance(value, float) and not isfinite(value):
+        raise SerializationError(f"json({name}): {value!r}, which JSON does not have: use None, or leave it out")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            _refuse_infinite(name, each)

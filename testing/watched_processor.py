@@ -1,0 +1,142 @@
+"""A processor that is watched: its records, and what it exchanges with its stores and its context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from penstock.common.errors import TopologyError
+from penstock.common.records import Record
+from penstock.common.time import Duration
+from penstock.topology.arity import checked_function
+from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
+
+
+class Watching(Protocol):
+    """What takes note of objects, and looks at them again when the call is done."""
+
+    def add(self, what: str, value: Any) -> None:
+        """``value`` must stay as it is."""
+
+    def compare(self) -> None:
+        """Raises RuleBrokenError."""
+
+
+class WatchedProcessor(Processor[Any, Any, Any, Any]):
+    """``inner``, watched call by call."""
+
+    def __init__(self, inner: Processor[Any, Any, Any, Any], watching: Callable[[str], Watching]) -> None:
+        if not isinstance(inner, Processor):
+            raise TopologyError(f"the supplier of a processor returned {inner!r}, not a Processor")
+        self._inner = inner
+        self._watching = watching
+        self._watch = watching("")
+
+    def init(self, context: Any) -> None:
+        """The processor sees a context whose stores take note."""
+        self._call("init", self._inner.init, _WatchedContext(context, self))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """One record."""
+        self._call("process", self._inner.process, record)
+
+    def close(self) -> None:
+        """The end."""
+        self._inner.close()
+
+    def note(self, what: str, value: Any) -> None:
+        """``value`` was exchanged within the call that runs."""
+        self._watch.add(what, value)
+
+    def watched_punctuator(self, punctuator: Punctuator) -> Punctuator:
+        """``punctuator``, watched."""
+        return lambda now_ms: self._call("a punctuator", punctuator, now_ms)
+
+    def _call(self, name: str, function: Callable[[Any], object], given: Any) -> None:
+        outer, self._watch = self._watch, self._watching(f"{type(self._inner).__qualname__}, {name},")
+        if isinstance(given, Record):
+            self._watch.add("the record's key", given.key)
+            self._watch.add("the record's value", given.value)
+        try:
+            function(given)
+        finally:
+            watch, self._watch = self._watch, outer
+            watch.compare()
+
+
+class _WatchedContext:
+    """A context that takes note of what is forwarded, and whose stores do of theirs."""
+
+    def __init__(self, context: Any, processor: WatchedProcessor) -> None:
+        self._context = context
+        self._processor = processor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        self._processor.note("the value of a record that it forwarded", record.value)
+        self._context.forward(record, child)
+
+    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Cancellable:
+        checked_function(punctuator, "schedule: punctuator", "now_ms")
+        cancellable: Cancellable = self._context.schedule(
+            interval, type, self._processor.watched_punctuator(punctuator)
+        )
+        return cancellable
+
+    def get_state_store(self, name: str) -> Any:
+        return _WatchedStore(self._context.get_state_store(name), self._processor)
+
+
+class _WatchedStore:
+    """A store that takes note of the values it gives and takes."""
+
+    def __init__(self, store: Any, processor: WatchedProcessor) -> None:
+        self._store = store
+        self._processor = processor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _given(self, value: Any) -> Any:
+        self._processor.note(f"a value that it got from store {self._store.name}", value)
+        return value
+
+    def _taken(self, value: Any) -> Any:
+        self._processor.note(f"a value that it put into store {self._store.name}", value)
+        return value
+
+    def _each(self, entries: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        return ((key, self._given(value)) for key, value in entries)
+
+    def get(self, key: Any) -> Any:
+        return self._given(self._store.get(key))
+
+    def put(self, key: Any, value: Any) -> None:
+        self._store.put(key, self._taken(value))
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        return self._given(self._store.put_if_absent(key, self._taken(value)))
+
+    def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        return self._given(self._store.delete(key))
+
+    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.range(from_key, to_key))
+
+    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.reverse_range(from_key, to_key))
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.all())
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.reverse_all())
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.prefix_scan(prefix))

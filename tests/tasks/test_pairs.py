@@ -1,0 +1,49 @@
+"""What ``map`` and ``flat_map`` take for a pair."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.common.errors import ProcessingError
+from tests.tasks.bench import values
+from tests.tasks.test_errors import wired
+
+
+class Two(NamedTuple):
+    key: str
+    value: str
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("ab", "map got str from its mapper, 'ab'"),
+        (None, "map got NoneType from its mapper, None"),
+        (["k", "v"], "map got list from its mapper, ['k', 'v']"),
+        (("k", "v", 1), "map got a tuple of 3 from its mapper, ('k', 'v', 1)"),
+        ({"k": 1, "v": 2}, "map got dict from its mapper"),
+    ],
+)
+def test_a_map_that_returns_no_pair_is_named_at_its_first_record(returned: Any, said: str) -> None:
+    bench = wired(lambda b, s: s.map(lambda k, v: returned))
+    bench.add("in", ("k", "v", 1))
+    with pytest.raises(ProcessingError) as caught:
+        bench.run()
+    assert (caught.value.operator, caught.value.offset) == ("KSTREAM-MAP-0000000001", 0)
+    assert said in str(caught.value)
+    assert "return (key, value)" in str(caught.value)
+
+
+@pytest.mark.parametrize("returned", [["ab"], "ab", [["k", "v"]], [("k",)], {"ab": 1}])
+def test_a_flat_map_wants_pairs_too(returned: Any) -> None:
+    bench = wired(lambda b, s: s.flat_map(lambda k, v: returned))
+    bench.add("in", ("k", "v", 1))
+    with pytest.raises(ProcessingError, match=r"return an iterable of pairs \(key, value\)"):
+        bench.run()
+
+
+def test_a_named_tuple_of_two_is_a_pair() -> None:
+    bench = wired(lambda b, s: s.map(lambda k, v: Two(k, v)).flat_map(lambda k, v: [Two(k, v)]))
+    assert values(bench.feed("in", ("k", "v", 1))) == ["v"]
