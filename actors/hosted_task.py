@@ -59,8 +59,8 @@ class HostedTask:
         self.batch_size = _FIRST_BATCH
 
     @property
-    def synchronised(self) -> bool:
-        """Whether the task waits for one source while it has records of another."""
+    def has_several_inputs(self) -> bool:
+        """Whether the task waits for one source partition while it has records of another."""
         return len(self.sources) > 1
 
     def become(self, state: TaskState) -> None:
@@ -149,8 +149,9 @@ class HostedTask:
 def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them.
 
-    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
-    Stores that are corrupt are deleted first: their changelogs have all of them.
+    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
+    StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
+    their changelogs have all of them.
     """
     config = spec.config
     subtopologies = [sub for sub in spec.topology.subtopologies if sub.id == task_id.subtopology]
@@ -182,6 +183,16 @@ def _open_stores(path: Path, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
     try:
         return open_task_stores(path, builders)
     except StateStoreCorruptError as error:
-        logger("penstock.actors").warning("stores deleted, to be restored from their changelogs", error=str(error))
+        lost = [builder.name for builder in builders if builder.persistent and not _restorable(builder)]
+        if lost:
+            raise StateStoreCorruptError(
+                f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: bring "
+                f"{path} back from a copy, or delete it, and begin with empty stores"
+            ) from error
+        logger("penstock.actors").warning("corrupt stores are deleted and restored from changelogs", error=str(error))
         shutil.rmtree(path)
         return open_task_stores(path, builders)
+
+
+def _restorable(builder: AnyStoreBuilder) -> bool:
+    return builder.logging or builder.source_topic is not None

@@ -29,5 +29,5 @@ def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             if clock.monotonic_s() >= deadline:
                 raise
-            logger("penstock.actors").warning("an actor waits", error=str(error))
+            logger("penstock.actors").warning("cannot go on yet, will try again", error=str(error))
         yield _RETRY_S

@@ -186,9 +186,9 @@ class StreamLoop:
         for batch in batches:
             self._current = hosted = self._owner[batch.partition]
             hosted.task.add(batch)
-            if hosted.synchronised:
+            if hosted.has_several_inputs:
                 # Before these records run out and the task would go by what was known before they came.
-                self._tell_end(hosted, batch.partition)
+                self._update_caught_up(hosted, batch.partition)
         self._current = None
         return bool(batches)
 
@@ -197,24 +197,24 @@ class StreamLoop:
         clock = self._clock.monotonic_s
         for hosted in self._running:
             self._current = hosted
-            if hosted.synchronised:
-                self._tell_ends(hosted)
+            if hosted.has_several_inputs:
+                self._update_all_caught_up(hosted)
             done = hosted.process(now_ms, clock)
             self._current = None
             self._more = self._more or hosted.more
             busy = busy or done > 0
-            if hosted.synchronised and not hosted.more:
+            if hosted.has_several_inputs and not hosted.more:
                 busy = self._throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
         return busy
 
-    def _tell_ends(self, hosted: HostedTask) -> None:
+    def _update_all_caught_up(self, hosted: HostedTask) -> None:
         for tp in hosted.sources:
             if not hosted.task.buffered(tp):
-                self._tell_end(hosted, tp)
+                self._update_caught_up(hosted, tp)
 
-    def _tell_end(self, hosted: HostedTask, tp: TopicPartition) -> None:
+    def _update_caught_up(self, hosted: HostedTask, tp: TopicPartition) -> None:
         end = self._consumer.end_offset(tp)
         hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
 
