@@ -24,7 +24,9 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.settings import (
+    MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
+    RETRIABLE,
     admin_settings,
     as_streams_error,
     broker_errors,
@@ -37,13 +39,6 @@ _VISIBLE_TIMEOUT_S = 30.0
 _LOOK_AGAIN_S = 0.02
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
-_NOT_YET_LEADER = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
-     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH}
-)  # fmt: skip
-_FINDING_COORDINATOR = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
-)
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -99,7 +94,7 @@ class ConfluentAdmin:
         try:
             self.end_offsets(partitions)
         except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NOT_YET_LEADER:
+            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in RETRIABLE | MISSING_TOPIC:
                 return False
             raise
         return True
@@ -199,8 +194,8 @@ class ConfluentAdmin:
                     return ask()
             except StreamsError as error:
                 cause = error.__cause__
-                finding = isinstance(cause, KafkaException) and _code(cause) in _FINDING_COORDINATOR
-                if not finding or time.monotonic() > deadline:
+                passes = isinstance(cause, KafkaException) and _code(cause) in RETRIABLE
+                if not passes or time.monotonic() > deadline:
                     raise
                 time.sleep(_LOOK_AGAIN_S)
 
