@@ -46,7 +46,8 @@ class TaskState(Enum):
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """One task as its actor sees it. Lags are records between position and end, per source partition."""
+    """One task as its actor sees it. Lags are records between position and end, per source partition; lost records
+    were deleted by retention before they were read (counted in offsets)."""
 
     task_id: TaskId
     state: TaskState
@@ -55,6 +56,7 @@ class TaskStatus:
     restore_remaining: int = 0
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    lost_records: int = 0
 
     @property
     def lag(self) -> int:

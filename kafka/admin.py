@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
@@ -141,6 +142,19 @@ class ConfluentAdmin:
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
             return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """See the contract."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+        if not asked:
+            return {}
+        found = {}
+        with broker_errors("ask for the configuration of topics", self._address):
+            for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
+                entries = answer.result()
+                if "compact" in entries["cleanup.policy"].value:
+                    found[resource.name] = int(entries["delete.retention.ms"].value)
+        return found
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract. A group that does not exist has committed nothing."""

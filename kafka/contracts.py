@@ -109,6 +109,9 @@ class Admin(Protocol):
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends as of now."""
 
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out."""
+
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that ``group`` has committed."""
 

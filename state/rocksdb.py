@@ -326,6 +326,16 @@ class RocksDBTaskStores:
             raise _translated(error, self._what) from error
 
 
+def destroy(path: Path) -> None:
+    """Delete the database in ``path``, if there is one. Raises StateStoreLockedError when anybody has it open."""
+    if not (path / "LOCK").exists():
+        return
+    try:
+        Rdict.destroy(str(path), _options())
+    except Exception as error:
+        raise _translated(error, f"the stores in {path}") from error
+
+
 def _open(path: Path, families: list[str]) -> Rdict:
     existing: list[str] = []
     if (path / "CURRENT").exists():

@@ -232,6 +232,12 @@ class FakeAdmin:
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
 
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """See the contract."""
+        configs = {name: self._broker.topic_config(name) for name in topics}
+        compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}
+        return {name: int(config.get("delete.retention.ms", 86_400_000)) for name, config in compacted.items()}
+
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract."""
         return self._broker.committed(group)
