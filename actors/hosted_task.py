@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
 from penstock.actors.positions import Start
@@ -20,6 +21,7 @@ _MOVES = {
     TaskState.RUNNING: {TaskState.CLOSED},
     TaskState.CLOSED: set(),
 }
+Serialize = Callable[[Any], bytes]
 _FIRST_BATCH = 100
 _LARGEST_BATCH = 2000
 _SLICE_S = 0.002
@@ -36,6 +38,7 @@ class HostedTask:
         resets: Mapping[TopicPartition, str],
         missing: frozenset[TopicPartition],
         source_changelogs: frozenset[str],
+        serializers: Mapping[str, Serialize],
     ) -> None:
         self.task = task
         self.id = task.task_id
@@ -45,6 +48,7 @@ class HostedTask:
         self.missing = missing
         self.sources = tuple(resets)
         self.source_changelogs = source_changelogs
+        self.serializers = serializers
         logs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
         # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
         self.changelogs = {store: tp for store, tp in logs.items() if tp not in missing}
@@ -187,4 +191,5 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
         {tp: reset for tp, reset in resets.items() if tp not in missing},
         missing,
         frozenset(builder.name for builder in builders if builder.source_topic is not None),
+        {builder.name: builder.value_serde.serialize for builder in builders if builder.value_serde is not None},
     )

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
-from penstock.actors.answers import answer
+from penstock.actors.answers import QueryDesk
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import commit
 from penstock.actors.failure import describe_error
@@ -76,6 +77,7 @@ class StreamLoop:
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
+        self._desk = QueryDesk(self._tasks)
         self._running: list[HostedTask] = []
         self._current: HostedTask | None = None
         self._epoch = 0
@@ -104,8 +106,10 @@ class StreamLoop:
         return self._promise(lambda done: self._assignment(epoch, wanted, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
-        """The answers, in the order of the questions, all at the same moment of the tasks' life."""
-        return self._mailbox.ask(lambda: [answer(self._tasks, query) for query in queries])
+        """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
+        done: Future[list[StoreAnswer]] = Future()
+        self._mailbox.ask(lambda: self._desk.take(queries, done)).add_done_callback(partial(_reject, done))
+        return done
 
     def status(self) -> Future[ActorStatus]:
         """What the actor does, also after its end."""
@@ -128,11 +132,7 @@ class StreamLoop:
             self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
             self._jobs.append(job(done))
 
-        def rejected(begun: Future[None]) -> None:
-            if error := begun.exception():
-                done.set_exception(error)
-
-        self._mailbox.ask(begin).add_done_callback(rejected)
+        self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
         return done
 
     def _ended(self) -> ApplicationStateError:
@@ -150,7 +150,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(wait_s)
+            self._mailbox.serve(0.0 if self._desk.busy else wait_s)
+            self._desk.step()
             if self._job is None and self._jobs:
                 self._job = self._jobs.popleft()
             if self._job is None:
@@ -362,9 +363,17 @@ class StreamLoop:
                 close()
             except Exception as problem:  # the rest must be closed all the same
                 self._log.error("something did not close in good order", error=describe_error(problem))
-        self._tasks, self._running, self._jobs = {}, [], deque()
+        self._tasks.clear()
+        self._running, self._jobs = [], deque()
         self.finished.set_result(error)
+        self._desk.reject(self._ended())
         for waiting in self._confirmations:
             if not waiting.done():
                 waiting.set_exception(self._ended())
         self._mailbox.shut()
+
+
+def _reject(done: Future[Any], begun: Future[None]) -> None:
+    """The command that was to see to ``done`` could not even begin."""
+    if error := begun.exception():
+        done.set_exception(error)
