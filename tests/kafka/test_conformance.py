@@ -278,6 +278,15 @@ def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
     assert topic not in admin.topics()
 
 
+def test_how_long_compacted_topics_keep_deletions_is_told_and_others_are_left_out(rig: Rig) -> None:
+    short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
+    usual = rig.topic(cleanup_policy="compact,delete")
+    plain = rig.topic(cleanup_policy="delete")
+    admin = rig.clients.admin()
+    assert admin.delete_retention_ms([short, usual, plain]) == {short: 1234, usual: 86_400_000}
+    assert admin.delete_retention_ms([]) == {}
+
+
 def test_offsets_are_committed_from_outside_with_their_metadata(rig: Rig) -> None:
     topic = rig.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
