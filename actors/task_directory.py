@@ -113,7 +113,8 @@ class TaskDirectory:
 def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
     """Remove the directories of tasks that left this node ``delay_ms`` ago or earlier, and that nobody has open."""
     log = logger("penstock.actors")
-    for path in sorted(root.iterdir()) if root.exists() else ():
+    paths = sorted(root.iterdir()) if root.exists() else ()
+    for path in paths:
         name = _NAME.fullmatch(path.name)
         if name is None or TaskId(int(name[1]), int(name[2])) in mine:
             continue
