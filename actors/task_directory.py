@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.actors.steps import Steps
@@ -80,8 +80,7 @@ class TaskDirectory:
 
     def unused_ms(self) -> float:
         """How long ago anything in it was written, by the files' times."""
-        newest = max((file.stat().st_mtime for file in [self.path, *self.path.rglob("*")]), default=0.0)
-        return (time.time() - newest) * 1000
+        return time.time() * 1000 - (self._newest_ms() or 0)
 
     def remove(self) -> None:
         """Delete it. Raises StateStoreLockedError when somebody has its stores open."""
@@ -93,9 +92,14 @@ class TaskDirectory:
         try:
             return int(self._note.read_text())
         except (FileNotFoundError, ValueError):
-            # Left by a version that wrote no such file, or copied without it.
-            files = [file.stat().st_mtime for file in self.path.rglob("*")]
-            return int(max(files) * 1000) if files else None
+            return self._newest_ms()  # left by a version that wrote no such file, or copied without it
+
+    def _newest_ms(self) -> int | None:
+        times = []
+        for file in self.path.rglob("*"):
+            with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
+                times.append(file.stat().st_mtime)
+        return int(max(times) * 1000) if times else None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

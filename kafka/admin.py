@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, CommittedOffset, NewTopic
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
@@ -151,7 +151,13 @@ class ConfluentAdmin:
         found = {}
         with broker_errors("ask for the configuration of topics", self._address):
             for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
-                entries = answer.result()
+                try:
+                    entries = answer.result()
+                except KafkaException as error:
+                    if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise
+                    found[resource.name] = DEFAULT_DELETE_RETENTION_MS
+                    continue
                 if "compact" in entries["cleanup.policy"].value:
                     found[resource.name] = int(entries["delete.retention.ms"].value)
         return found

@@ -16,6 +16,10 @@ END = -1
 """As a position: the next record that is written."""
 
 
+DEFAULT_DELETE_RETENTION_MS = 86_400_000
+"""A broker's default of ``delete.retention.ms``."""
+
+
 class RecordConsumer(Protocol):
     """Reads assigned partitions; belongs to no group. One thread."""
 
@@ -110,7 +114,8 @@ class Admin(Protocol):
         """Ends as of now."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out."""
+        """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic
+        whose settings this client may not see it is a broker's default."""
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that ``group`` has committed."""

@@ -11,6 +11,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.kafka.contracts import (
     BEGINNING,
+    DEFAULT_DELETE_RETENTION_MS,
     END,
     Admin,
     CommittedOffset,
@@ -174,7 +175,7 @@ class FakeProducer:
 
     def poll(self) -> None:
         """See the contract."""
-        if self._broker.down:
+        if not self._broker.answers:
             return
         queued, self._queue = self._queue, []
         for topic, record, partition in queued:
@@ -236,7 +237,10 @@ class FakeAdmin:
         """See the contract."""
         configs = {name: self._broker.topic_config(name) for name in topics}
         compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}
-        return {name: int(config.get("delete.retention.ms", 86_400_000)) for name, config in compacted.items()}
+        return {
+            name: int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
+            for name, config in compacted.items()
+        }
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract."""
