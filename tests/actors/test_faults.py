@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.actors.answers import CHUNK_ROWS
 from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery, TaskState, TaskStatus
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.errors import ApplicationStateError
+from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
 from penstock.kafka.settings import as_streams_error
@@ -45,8 +45,8 @@ PASSING = [
 ]
 
 
-def failing_with(rig: Rig, code: int) -> None:
-    rig.broker.error = as_streams_error(KafkaException(KafkaError(code)), "ask for offsets", "fake:9092")
+def passing(code: int) -> StreamsError:
+    return as_streams_error(KafkaException(KafkaError(code)), "ask for offsets", "fake:9092")
 
 
 @pytest.mark.parametrize("code", PASSING)
@@ -61,10 +61,7 @@ def test_an_error_of_a_leader_change_during_a_commit_is_waited_out(tmp_path: Pat
     def fails_first(partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
         asked.append(partitions)
         if len(asked) < 3:
-            failing_with(rig, code)
-            assert rig.broker.error is not None
-            error, rig.broker.error = rig.broker.error, None
-            raise error
+            raise passing(code)
         return end_offsets(partitions)
 
     loop._admin.end_offsets = fails_first  # type: ignore[assignment, method-assign]  # for this test
@@ -83,10 +80,31 @@ def test_an_error_of_a_leader_change_during_a_restore_is_waited_out(tmp_path: Pa
     rig.stop(rig.running())
     rig.spec = Rig(tmp_path / "another disk").spec
     loop = rig.loop()
+    consumer, asked = loop._restoration._consumer(), []
+    fetch_end_offsets = consumer.fetch_end_offsets
+
+    def fails_first(partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+        asked.append(partitions)
+        if len(asked) < 3:
+            raise passing(code)
+        return fetch_end_offsets(partitions)
+
+    consumer.fetch_end_offsets = fails_first  # type: ignore[assignment, method-assign]  # for this test
     loop.assign(1, [TaskId(0, 0)])
-    while TaskId(0, 0) not in states(loop):
-        loop.step()
-    failing_with(rig, code)
+    for _ in range(5):
+        settle(loop)
+    assert not loop.finished.done()
+    assert len(asked) == 3
+    assert count_of(loop, "a") == 1
+
+
+@pytest.mark.parametrize("code", PASSING)
+def test_an_error_of_a_leader_change_at_the_start_of_a_task_is_waited_out(tmp_path: Path, code: int) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.loop()
+    rig.broker.error = passing(code)
+    loop.assign(1, [TaskId(0, 0)])
     for _ in range(20):
         loop.step()
     assert not loop.finished.done()
