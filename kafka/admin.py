@@ -141,7 +141,14 @@ class ConfluentAdmin:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
-            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            try:
+                found = {tp: answer.result().offset for tp, answer in answers.items()}
+            except KafkaException as error:
+                if _code(error) in RETRIABLE | MISSING_TOPIC:
+                    # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+                    self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+                raise
+            return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """See the contract."""

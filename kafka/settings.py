@@ -120,7 +120,7 @@ def client_configuration(prefix: str) -> Iterator[None]:
 
 UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
-     KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION}
+     KafkaError._WAIT_COORD, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION}
 )  # fmt: skip
 """Nobody answers."""
 RETRIABLE = frozenset(
@@ -129,9 +129,10 @@ RETRIABLE = frozenset(
      KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
      KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
      KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.UNSTABLE_OFFSET_COMMIT,
-     KafkaError.THROTTLING_QUOTA_EXCEEDED}
+     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT}
 )  # fmt: skip
-"""A leader, a coordinator or a replica changes: the same request succeeds a little later."""
+"""A leader, a coordinator or a replica changes: the same request succeeds a little later. (``_NOENT`` is librdkafka's
+word for a partition whose leader it does not know.)"""
 MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """The topic does not exist, or a broker that has just started has not heard of it yet."""
 POSITION_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
