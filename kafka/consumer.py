@@ -171,6 +171,9 @@ class ConfluentConsumer:
             return {}
         with broker_errors("ask for offsets", self._address):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
+            if any(answer.error is not None and answer.error.code() in RETRIABLE for answer in answers):
+                # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+                self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
 
     def _offset_of(self, answer: Tpo) -> int:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings, client_configuration
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, RETRIABLE, admin_settings, client_configuration
 
 _AGE_S = 0.1
+_REFRESH_S = 1.0
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
 
@@ -36,8 +38,10 @@ class StableEnds:
             del self._asked[partition]
             try:
                 self._known[partition] = now, asked.result().offset
-            except KafkaException:
+            except KafkaException as error:
                 self._known.pop(partition, None)  # not known, so it is asked again below
+                if isinstance(error.args[0], KafkaError) and error.args[0].code() in RETRIABLE:
+                    self._refresh_leaders()
         at, offset = self._known.get(partition, (0.0, 0))
         if partition not in self._asked and now - at > _AGE_S / 2:
             answers = self._client.list_offsets(
@@ -47,6 +51,11 @@ class StableEnds:
             )
             [self._asked[partition]] = answers.values()
         return offset if now - at <= _AGE_S else None
+
+    def _refresh_leaders(self) -> None:
+        # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+        with suppress(KafkaException):  # asked again after the next answer that says so
+            self._client.list_topics(timeout=_REFRESH_S)
 
 
 def open_stable_ends(bootstrap_servers: str, overrides: Mapping[str, Any]) -> StableEnds | None:
