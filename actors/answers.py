@@ -41,6 +41,8 @@ class QueryDesk:
 
     def take(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
         """``done`` gets the answers, in the order of the questions."""
+        if not done.set_running_or_notify_cancel():
+            return
         call = _Call(done, len(queries))
         for index, query in enumerate(queries):
             if query.kind is not QueryKind.RANGE:

@@ -1,9 +1,7 @@
-"""What passes by itself, what retention takes away, who starves whom, what is left on disk. On the fake broker."""
+"""What passes by itself, what retention takes away, who starves whom. On the fake broker."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 import penstock as ps
-from penstock.actors.answers import CHUNK_ROWS
-from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery, TaskState, TaskStatus
+from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
 from penstock.kafka.settings import as_streams_error
-from penstock.state.rocksdb import RocksDBTaskStores
-from tests.actors.rig import APPLICATION, CHANGELOG, STRING, Rig, count_of, key_query, pass_through, settle, states
+from tests.actors.rig import APPLICATION, CHANGELOG, STRING, Rig, count_of, pass_through, settle, states
 
 IN = TopicPartition("in", 0)
-HOUR_MS = 3_600_000
 
 
 def the_task(loop: StreamLoop) -> TaskStatus:
@@ -246,177 +240,3 @@ def test_a_slow_task_is_paused_when_it_has_enough_and_loses_nothing(
     assert len(done) == 5000
     assert set(paused) == {IN}
     assert most < 1000, "what is fetched beyond the limit is one fetch"
-
-
-# ---- what is left on disk ----
-
-
-def keep_deletions_for(rig: Rig, ms: int) -> None:
-    rig.clients.admin().delete_topics([CHANGELOG])
-    config = {"cleanup.policy": "compact", "delete.retention.ms": str(ms)}
-    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, config=config)])
-
-
-def compact(rig: Rig) -> None:
-    """What the log cleaner does some time after the retention: deletions go, and what they deleted went before."""
-    log = rig.broker.log(TopicPartition(CHANGELOG, 0))
-    deleted = {record.key for record in log.records if record.value is None}
-    # Offsets must stay: records that are compacted away are replaced by one that changes nothing.
-    other = next(record for record in log.records if record.key not in deleted)
-    log.records = [other if record.key in deleted else record for record in log.records]
-
-
-@pytest.mark.parametrize(("away_ms", "comes_back"), [(HOUR_MS // 2, True), (2 * HOUR_MS, False)])
-def test_stores_older_than_the_changelog_keeps_deletions_are_wiped_at_the_start(
-    tmp_path: Path, away_ms: int, comes_back: bool
-) -> None:
-    rig = Rig(tmp_path)
-    keep_deletions_for(rig, HOUR_MS)
-    rig.write("in", ("gone", "x", 1), ("stays", "x", 1))
-    rig.stop(rig.running())
-    producer = rig.clients.producer()  # the task's next owner
-    producer.send(CHANGELOG, b"gone", None, 5, None, 0)
-    producer.send(CHANGELOG, b"stays", (7).to_bytes(8, "big"), 5, None, 0)
-    producer.flush(1)
-    compact(rig)
-    rig.clock.now_ms += away_ms
-    loop = rig.running()
-    assert count_of(loop, "stays") == 7
-    # Within the retention a real log still has the deletion; here it shows that nothing was wiped.
-    assert (count_of(loop, "gone") == 1) is comes_back
-
-
-def test_stores_of_any_age_are_kept_when_nothing_was_written_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig(tmp_path)
-    keep_deletions_for(rig, HOUR_MS)
-    rig.write("in", ("a", "x", 1))
-    rig.stop(rig.running())
-    rig.clock.now_ms += 100 * HOUR_MS
-    wiped: list[str] = []
-    monkeypatch.setattr(RocksDBTaskStores, "wipe", lambda self, store: wiped.append(store))
-    assert count_of(rig.running(), "a") == 1
-    assert wiped == []
-
-
-def directories(tmp_path: Path) -> list[str]:
-    return sorted(path.name for path in (tmp_path / APPLICATION).iterdir() if path.is_dir())
-
-
-def left_an_hour_ago(tmp_path: Path, task: str) -> None:
-    directory = tmp_path / APPLICATION / task
-    hour_ago = time.time() - 3600
-    for path in [directory, *directory.rglob("*")]:
-        os.utime(path, (hour_ago, hour_ago))
-
-
-def let_the_delay_pass(rig: Rig, loop: StreamLoop) -> None:
-    rig.clock.now_ms += 600_001
-    settle(loop)
-    settle(loop)
-
-
-def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, partitions=2)
-    rig.write("in", ("a", "x", 1), partition=0)
-    rig.write("in", ("a", "x", 1), partition=1)
-    loop = rig.running()
-    rig.commit(loop)
-    loop.assign(2, [TaskId(0, 0)])
-    settle(loop)
-    let_the_delay_pass(rig, loop)
-    assert directories(tmp_path) == ["0_0", "0_1"], "it left just now"
-    left_an_hour_ago(tmp_path, "0_0")
-    left_an_hour_ago(tmp_path, "0_1")
-    (tmp_path / APPLICATION / "notes").mkdir()
-    let_the_delay_pass(rig, loop)
-    assert directories(tmp_path) == ["0_0", "notes"], "what belongs to no task is left alone"
-    assert count_of(loop, "a") == 1
-    loop.assign(3, [TaskId(0, 0), TaskId(0, 1)])
-    settle(loop)
-    assert set(states(loop).values()) == {TaskState.RUNNING}
-
-
-def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, partitions=2)
-    rig.write("in", ("a", "x", 1), partition=0)
-    other = rig.running(TaskId(0, 0))
-    rig.commit(other)
-    loop = rig.running(TaskId(0, 1))
-    left_an_hour_ago(tmp_path, "0_0")
-    let_the_delay_pass(rig, loop)
-    assert directories(tmp_path) == ["0_0", "0_1"]
-    assert count_of(other, "a", committed=True) == 1
-    rig.write("in", ("a", "x", 2), partition=0)
-    settle(other)
-    rig.commit(other)
-    assert count_of(other, "a", committed=True) == 2
-
-
-# ---- ranges ----
-
-
-def ranging(limit: int) -> StoreQuery:
-    return StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, limit=limit)
-
-
-def test_a_large_range_is_read_in_chunks_and_records_are_processed_in_between(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, statestore_cache_max_bytes=1 << 30, commit_interval_ms=10**9)
-    rig.write("in", *((f"k{number:05}", "x", number + 1) for number in range(5000)))
-    loop = rig.running()
-    settle(loop)
-    asked = loop.query([ranging(5000), key_query("k00001")])
-    small = loop.query([ranging(3)])
-    rig.write("in", ("a", "x", 1))
-    steps = 0
-    while not asked.done():
-        loop.step()
-        steps += 1
-        if steps == 3:
-            assert small.done(), "a small range does not wait behind a large one"
-            assert count_of(loop, "a") == 1, "records are processed while it is read"
-    assert steps >= 5000 / CHUNK_ROWS
-    whole, one = asked.result()
-    assert [row[0] for row in whole.rows] == [b"k%05d" % number for number in range(5000)]
-    assert not whole.more
-    assert one.rows[0][1] == 1
-
-
-def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 10_000)
-    builder = ps.StreamsBuilder()
-    builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
-    rig = Rig(tmp_path, builder.build())
-    rig.write("in", *((f"k{number:02}", "x" * 1000, 1) for number in range(30)))
-    loop = rig.running()
-    settle(loop)
-    asked = loop.query([ranging(100)])
-    while not asked.done():
-        loop.step()
-    (answer,) = asked.result()
-    assert (len(answer.rows), answer.more) == (10, True)
-    assert 10_000 <= answer.size < 11_100
-    asked = loop.query([StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, from_key=b"k25", limit=100)])
-    while not asked.done():
-        loop.step()
-    assert (len(asked.result()[0].rows), asked.result()[0].more) == (5, False)
-
-
-def test_so_many_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_RANGES", 4)
-    rig = Rig(tmp_path)
-    rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
-    loop = rig.running()
-    asked = [loop.query([ranging(2000)]) for _ in range(6)]
-    loop.step()
-    assert [call.done() for call in asked] == [False] * 4 + [True] * 2
-    assert asked[-1].result()[0].failure is QueryFailure.BUSY
-    assert asked[-1].result()[0].detail == "4 ranges wait for an answer"
-    loop._finish("made by the test")
-    for call in asked[:4]:
-        assert isinstance(call.exception(), ApplicationStateError)
