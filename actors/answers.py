@@ -3,47 +3,172 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.actors.hosted_task import HostedTask
+from penstock.actors.hosted_task import HostedTask, Serialize
 from penstock.actors.messages import QueryFailure, QueryKind, StoreAnswer, StoreQuery, TaskState
 from penstock.common.ids import TaskId
 from penstock.tasks.queries import Row, approximate_num_entries, look_up, scan
 
+CHUNK_ROWS = 500
+"""A range gives way to records and to other queries after so many rows, about 2 ms of work."""
+CHUNK_BYTES = 1 << 18
+"""Or after so many bytes."""
+ANSWER_BYTES = 4 << 20
+"""An answer to a range ends when its rows come to this, with ``more`` set."""
+MOST_WAITING_RANGES = 64
+"""Further ranges are refused as BUSY until one of these is answered."""
+
 _UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
 
 
-def answer(tasks: Mapping[TaskId, HostedTask], query: StoreQuery) -> StoreAnswer:
-    """The answer to one question; it never raises."""
-    hosted = tasks.get(query.task_id)
-    if hosted is None:
-        return StoreAnswer(failure=QueryFailure.NOT_PRESENT, detail=f"task {query.task_id} is not on this actor")
-    if query.store not in hosted.task.store_names:
-        known = ", ".join(hosted.task.store_names) or "none"
-        detail = f"task {query.task_id} has no store {query.store!r}; it has: {known}"
-        return StoreAnswer(failure=QueryFailure.DOES_NOT_EXIST, detail=detail)
-    if hosted.state is not TaskState.RUNNING:
-        return StoreAnswer(failure=QueryFailure.NOT_ACTIVE, detail=f"task {query.task_id} is {hosted.state.value}")
-    try:
-        return _read(hosted, query)
-    except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
-        return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
+class QueryDesk:
+    """Takes calls of queries, answers look-ups at once and ranges chunk by chunk, in turns. One thread."""
+
+    def __init__(self, tasks: Mapping[TaskId, HostedTask]) -> None:
+        self._tasks = tasks
+        self._ranges: deque[_Range] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether ranges wait to be gone on with."""
+        return bool(self._ranges)
+
+    def take(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
+        """``done`` gets the answers, in the order of the questions."""
+        if not done.set_running_or_notify_cancel():
+            return
+        call = _Call(done, len(queries))
+        for index, query in enumerate(queries):
+            if query.kind is not QueryKind.RANGE:
+                call.answered(index, self._answer(query))
+            elif len(self._ranges) >= MOST_WAITING_RANGES:
+                detail = f"{len(self._ranges)} ranges wait for an answer"
+                call.answered(index, StoreAnswer(failure=QueryFailure.BUSY, detail=detail))
+            else:
+                self._ranges.append(_Range(call, index, query))
+
+    def step(self) -> None:
+        """Go on by one chunk with the range whose turn it is."""
+        if not self._ranges:
+            return
+        ranging = self._ranges.popleft()
+        answer = self._refusal(ranging.query)
+        if answer is None:
+            try:
+                answer = ranging.go_on(self._tasks[ranging.query.task_id])
+            except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
+                answer = _unreadable(error)
+        if answer is None:
+            self._ranges.append(ranging)
+        else:
+            ranging.call.answered(ranging.index, answer)
+
+    def reject(self, error: Exception) -> None:
+        """The loop has ended."""
+        while self._ranges:
+            self._ranges.popleft().call.rejected(error)
+
+    def _answer(self, query: StoreQuery) -> StoreAnswer:
+        refusal = self._refusal(query)
+        if refusal is not None:
+            return refusal
+        task = self._tasks[query.task_id].task
+        try:
+            if query.kind is QueryKind.COUNT:
+                return StoreAnswer(count=approximate_num_entries(task, query.store))
+            row = None if query.key is None else look_up(task, query.store, query.key, query.committed)
+            return StoreAnswer(rows=() if row is None else (_snapshot(row),))
+        except Exception as error:  # see above
+            return _unreadable(error)
+
+    def _refusal(self, query: StoreQuery) -> StoreAnswer | None:
+        hosted = self._tasks.get(query.task_id)
+        if hosted is None:
+            return StoreAnswer(failure=QueryFailure.NOT_PRESENT, detail=f"task {query.task_id} is not on this actor")
+        if query.store not in hosted.task.store_names:
+            known = ", ".join(hosted.task.store_names) or "none"
+            detail = f"task {query.task_id} has no store {query.store!r}; it has: {known}"
+            return StoreAnswer(failure=QueryFailure.DOES_NOT_EXIST, detail=detail)
+        if hosted.state is not TaskState.RUNNING:
+            return StoreAnswer(failure=QueryFailure.NOT_ACTIVE, detail=f"task {query.task_id} is {hosted.state.value}")
+        return None
 
 
-def _read(hosted: HostedTask, query: StoreQuery) -> StoreAnswer:
-    task = hosted.task
-    if query.kind is QueryKind.COUNT:
-        return StoreAnswer(count=approximate_num_entries(task, query.store))
-    if query.kind is QueryKind.KEY:
-        row = None if query.key is None else look_up(task, query.store, query.key, query.committed)
-        rows: Iterable[Row] = () if row is None else (row,)
-    else:
-        rows = scan(task, query.store, query.from_key, query.to_key, query.limit, query.committed)
-    return StoreAnswer(rows=tuple((key, _snapshot(value), timestamp) for key, value, timestamp in rows))
+class _Call:
+    """The answers of one call, as far as they are there."""
+
+    def __init__(self, done: Future[list[StoreAnswer]], count: int) -> None:
+        self._done = done
+        self._answers: list[StoreAnswer] = [StoreAnswer()] * count
+        self._open = count
+        if not count:
+            done.set_result([])
+
+    def answered(self, index: int, answer: StoreAnswer) -> None:
+        self._answers[index] = answer
+        self._open -= 1
+        if not self._open:
+            self._done.set_result(self._answers)
+
+    def rejected(self, error: Exception) -> None:
+        if not self._done.done():
+            self._done.set_exception(error)
 
 
-def _snapshot(value: Any) -> Any:
+@dataclass
+class _Range:
+    """One range under way. Between two chunks the store may change: pages are no snapshot either."""
+
+    call: _Call
+    index: int
+    query: StoreQuery
+    rows: list[Row] = field(default_factory=list)
+    size: int = 0
+
+    def go_on(self, hosted: HostedTask) -> StoreAnswer | None:
+        """Read one chunk; the answer, once it is whole."""
+        query, rows = self.query, self.rows
+        first = rows[-1][0] + b"\x00" if rows else query.from_key  # the smallest key behind the last one
+        most = min(CHUNK_ROWS, query.limit - len(rows))
+        before, chunk_bytes, serialize = len(rows), 0, hosted.serializers[query.store]
+        for row in scan(hosted.task, query.store, first, query.to_key, most, query.committed):
+            rows.append(_snapshot(row))
+            chunk_bytes += len(row[0]) + _size(row[1], serialize)
+            if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= ANSWER_BYTES:
+                break
+        else:
+            if len(rows) - before < most or len(rows) >= query.limit:
+                return StoreAnswer(rows=tuple(rows), size=self.size + chunk_bytes)
+        self.size += chunk_bytes
+        if self.size >= ANSWER_BYTES:
+            return StoreAnswer(rows=tuple(rows), size=self.size, more=True)
+        return None
+
+
+def _unreadable(error: Exception) -> StoreAnswer:
+    return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
+
+
+def _snapshot(row: Row) -> Row:
     # The answer is pickled in another thread while this one goes on processing: an aggregate that a user function
     # changes in place must not change on its way.
-    return value if type(value) in _UNCHANGEABLE else copy.deepcopy(value)
+    key, value, timestamp = row
+    return row if type(value) in _UNCHANGEABLE else (key, copy.deepcopy(value), timestamp)
+
+
+def _size(value: Any, store_serialize: Serialize) -> int:
+    """About how many bytes ``value`` takes in an answer."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if type(value) in _UNCHANGEABLE:
+        return 8
+    try:
+        return len(store_serialize(value))
+    except Exception:  # the commit will say what is wrong with it; here only its size is wanted
+        return sys.getsizeof(value)

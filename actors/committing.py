@@ -47,6 +47,6 @@ def commit(
     answer = asked.result()
     if answer.accepted:
         for hosted in tasks:
-            hosted.has_committed(offsets[hosted.id], ends)
+            hosted.has_committed(offsets[hosted.id], ends, clock.wall_ms())
             yield 0.0
     return answer

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
 from penstock.actors.positions import Start
-from penstock.common.errors import StateStoreCorruptError
+from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.common.log import logger
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
-from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
-from penstock.state.stores import open_task_stores
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
 from penstock.topology.graph import SourceNode
@@ -25,6 +21,7 @@ _MOVES = {
     TaskState.RUNNING: {TaskState.CLOSED},
     TaskState.CLOSED: set(),
 }
+Serialize = Callable[[Any], bytes]
 _FIRST_BATCH = 100
 _LARGEST_BATCH = 2000
 _SLICE_S = 0.002
@@ -36,18 +33,22 @@ class HostedTask:
     def __init__(
         self,
         task: Task,
+        directory: TaskDirectory,
         stores: TaskStores,
         resets: Mapping[TopicPartition, str],
         missing: frozenset[TopicPartition],
         source_changelogs: frozenset[str],
+        serializers: Mapping[str, Serialize],
     ) -> None:
         self.task = task
         self.id = task.task_id
+        self.directory = directory
         self.stores = stores
         self.resets = resets
         self.missing = missing
         self.sources = tuple(resets)
         self.source_changelogs = source_changelogs
+        self.serializers = serializers
         logs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
         # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
         self.changelogs = {store: tp for store, tp in logs.items() if tp not in missing}
@@ -57,10 +58,11 @@ class HostedTask:
         self.touched = False
         self.more = False
         self.batch_size = _FIRST_BATCH
+        self.lost_records = 0
 
     @property
-    def synchronised(self) -> bool:
-        """Whether the task waits for one source while it has records of another."""
+    def has_several_inputs(self) -> bool:
+        """Whether the task waits for one source partition while it has records of another."""
         return len(self.sources) > 1
 
     def become(self, state: TaskState) -> None:
@@ -98,6 +100,14 @@ class HostedTask:
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
         return done
 
+    def skip(self, tp: TopicPartition, position: int, to: int) -> None:
+        """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
+        self.lost_records += max(0, to - position)
+        if not self.task.buffered(tp):
+            # No record may follow soon, and the next start must not find the lost position again.
+            before = self.task.offsets().get(tp) or self.committed.get(tp)
+            self.task.resume({tp: CommittedOffset(to, before.metadata if before is not None else "")})
+
     @property
     def needs_commit(self) -> bool:
         """Whether anything happened since the last commit."""
@@ -108,7 +118,7 @@ class HostedTask:
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
     def has_committed(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int]
+        self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int], wall_ms: int
     ) -> None:
         """Kafka took ``offsets``; ``ends`` are the ends of the changelogs after the last record of this commit."""
         behind = {
@@ -119,12 +129,14 @@ class HostedTask:
         self.task.complete_commit(behind)
         self.committed.update(offsets)
         self.touched = False
+        self.directory.note_commit(wall_ms)
 
     def close(self) -> None:
         """Close; what is not committed is gone."""
         if self.state is not TaskState.CLOSED:
             self.become(TaskState.CLOSED)
             self.task.close()
+            self.directory.note_close()
 
     def status(self, consumer: RecordConsumer, restore_remaining: int) -> TaskStatus:
         """What the coordinator and people may know."""
@@ -137,6 +149,7 @@ class HostedTask:
             restore_remaining,
             {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
             {tp: committed.offset for tp, committed in self.committed.items()},
+            self.lost_records,
         )
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
@@ -149,8 +162,9 @@ class HostedTask:
 def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them.
 
-    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
-    Stores that are corrupt are deleted first: their changelogs have all of them.
+    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
+    StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
+    their changelogs have all of them.
     """
     config = spec.config
     subtopologies = [sub for sub in spec.topology.subtopologies if sub.id == task_id.subtopology]
@@ -163,7 +177,8 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
     missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
-    stores = _open_stores(config.state_dir / spec.application_id / str(task_id), builders)
+    directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
+    stores = directory.open(builders)
     try:
         task = Task(task_id, subtopologies, config, stores, producer)
     except BaseException:
@@ -171,17 +186,10 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
         raise
     return HostedTask(
         task,
+        directory,
         stores,
         {tp: reset for tp, reset in resets.items() if tp not in missing},
         missing,
         frozenset(builder.name for builder in builders if builder.source_topic is not None),
+        {builder.name: builder.value_serde.serialize for builder in builders if builder.value_serde is not None},
     )
-
-
-def _open_stores(path: Path, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
-    try:
-        return open_task_stores(path, builders)
-    except StateStoreCorruptError as error:
-        logger("penstock.actors").warning("stores deleted, to be restored from their changelogs", error=str(error))
-        shutil.rmtree(path)
-        return open_task_stores(path, builders)

@@ -46,7 +46,8 @@ class TaskState(Enum):
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """One task as its actor sees it. Lags are records between position and end, per source partition."""
+    """One task as its actor sees it. Lags are records between position and end, per source partition; lost records
+    were deleted by retention before they were read (counted in offsets)."""
 
     task_id: TaskId
     state: TaskState
@@ -55,6 +56,7 @@ class TaskStatus:
     restore_remaining: int = 0
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    lost_records: int = 0
 
     @property
     def lag(self) -> int:
@@ -122,22 +124,28 @@ class StoreQuery:
 
 
 class QueryFailure(Enum):
-    """Why a question has no answer (names of Kafka Streams' ``FailureReason``)."""
+    """Why a question has no answer (names of Kafka Streams' ``FailureReason``, which has no BUSY)."""
 
     NOT_PRESENT = "the task is not on this actor"
     NOT_ACTIVE = "the task restores"
     DOES_NOT_EXIST = "the task has no such store"
     STORE_EXCEPTION = "the store cannot be read"
+    BUSY = "too many ranges wait"
 
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """The answer to one :class:`StoreQuery`: rows of (key bytes, value, timestamp or None), or a count, or why not."""
+    """The answer to one :class:`StoreQuery`: rows of (key bytes, value, timestamp or None), or a count, or why not.
+
+    ``size`` is about what the rows of a range take, in bytes. ``more``: they were cut off, the rest is to be asked for.
+    """
 
     rows: tuple[tuple[bytes, Any, int | None], ...] = ()
     count: int = 0
     failure: QueryFailure | None = None
     detail: str = ""
+    size: int = 0
+    more: bool = False
 
 
 class ApplicationState(Enum):

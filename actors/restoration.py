@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.contracts import Admin, RecordConsumer
 
 _SLICE_RECORDS = 500
 
@@ -26,8 +27,12 @@ class _Replay:
 class Restoration:
     """All stores of an actor that are being restored, read through a consumer that is made when needed."""
 
-    def __init__(self, make_consumer: Callable[[], RecordConsumer]) -> None:
+    def __init__(self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock) -> None:
         self._make_consumer = make_consumer
+        self._admin = admin
+        self._clock = clock
+        self._log = logger("penstock.actors")
+        self._overtaken: set[TopicPartition] = set()
         self._made: RecordConsumer | None = None
         self._replays: dict[TopicPartition, _Replay] = {}
 
@@ -35,6 +40,11 @@ class Restoration:
     def active(self) -> bool:
         """Whether anything is being restored."""
         return bool(self._replays)
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether a changelog has deleted records before they were read: see :meth:`begin_again`."""
+        return bool(self._overtaken)
 
     def _consumer(self) -> RecordConsumer:
         if self._made is None:
@@ -44,7 +54,8 @@ class Restoration:
     def begin(self, hosted: HostedTask) -> bool:
         """Find what the stores of ``hosted`` lack; False when they lack nothing. May be called again after an error.
 
-        A store whose remembered offset its changelog does not have any more is wiped and restored from the beginning.
+        A store whose remembered offset its changelog does not have any more is wiped and restored from the beginning;
+        so is one that is older than its changelog keeps deletions, for deleted keys would come back.
         """
         if not hosted.changelogs:
             return False
@@ -52,15 +63,27 @@ class Restoration:
         partitions = set(hosted.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
         ends = consumer.fetch_end_offsets(partitions)
+        # What follows the committed offset of a source topic is still to be processed as input.
+        ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
+                     if store in hosted.source_changelogs})  # fmt: skip
+        starts = {store: hosted.stores.changelog_offset(store) for store in hosted.changelogs}
+        behind = {tp.topic for store, tp in hosted.changelogs.items() if (starts[store] or ends[tp]) < ends[tp]}
+        retentions = self._admin.delete_retention_ms(behind)
+        age_ms = hosted.directory.age_ms(self._clock.wall_ms())
         for store, tp in hosted.changelogs.items():
-            start, begin, end = hosted.stores.changelog_offset(store), beginnings[tp], ends[tp]
-            if store in hosted.source_changelogs:
-                # What follows the committed offset is still to be processed as input.
-                end = hosted.starts[tp].offset
-            elif start is not None and not begin <= start <= end:
-                logger("penstock.actors").warning(
-                    "the store does not belong to its changelog: wiped, and restored from the beginning",
-                    task=str(hosted.id), store=store, offset=start, beginning=begin, end=end,
+            start, begin, end = starts[store], beginnings[tp], ends[tp]
+            wrong = None
+            if start is None:
+                pass
+            elif store not in hosted.source_changelogs and not begin <= start <= end:
+                wrong = "the store does not belong to its changelog"
+            elif tp.topic in retentions and age_ms is not None and age_ms > retentions[tp.topic]:
+                wrong = "the store is older than its changelog keeps deletions (delete.retention.ms)"
+            if wrong is not None:
+                self._log.warning(
+                    f"{wrong}: wiped, and restored from the beginning",
+                    task=str(hosted.id), store=store, topic=tp.topic, offset=start, beginning=begin, end=end,
+                    age_ms=age_ms, delete_retention_ms=retentions.get(tp.topic),
                 )  # fmt: skip
                 hosted.stores.wipe(store)
                 start = None
@@ -69,6 +92,23 @@ class Restoration:
                 self._replays[tp] = _Replay(hosted, store, position, end)
         self._assign()
         return self._restores(hosted)
+
+    def begin_again(self) -> None:
+        """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
+        beginning. May be called again after an error."""
+        consumer = self._consumer()
+        wanted = self._overtaken & self._replays.keys()
+        for tp, beginning in consumer.fetch_beginning_offsets(wanted).items():
+            replay = self._replays[tp]
+            self._log.warning(
+                "the changelog has deleted records before they were restored: wiped, and restored from the beginning",
+                task=str(replay.hosted.id), store=replay.store, topic=tp.topic, offset=replay.position,
+                beginning=beginning,
+            )  # fmt: skip
+            replay.hosted.stores.wipe(replay.store)
+            replay.position = beginning
+            consumer.seek(tp, beginning)
+        self._overtaken.clear()
 
     def _restores(self, hosted: HostedTask) -> bool:
         return any(replay.hosted is hosted for replay in self._replays.values())
@@ -90,6 +130,7 @@ class Restoration:
                 replay.position = batch.offsets[count - 1] + 1
                 rows = (batch.keys[:count], batch.values[:count], batch.timestamps[:count])
                 replay.hosted.task.restore(replay.store, *rows, replay.position)
+        self._overtaken.update(consumer.lost_positions())
         finished = [tp for tp, replay in self._replays.items() if consumer.position(tp) >= replay.end]
         if not finished:
             return bool(batches), []

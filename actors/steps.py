@@ -18,16 +18,20 @@ Steps = Generator[float, None, T]
 PATIENCE_S = 120.0
 """So long may the broker, or another process with the task's stores, keep an actor waiting before it gives up."""
 _RETRY_S = 0.2
+_LOG_EVERY_S = 10.0
 
 
 def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
     """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has stores."""
     deadline = clock.monotonic_s() + PATIENCE_S
+    log_at = clock.monotonic_s()
     while True:
         try:
             return call()
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             if clock.monotonic_s() >= deadline:
                 raise
-            logger("penstock.actors").warning("an actor waits", error=str(error))
+            if clock.monotonic_s() >= log_at:
+                log_at = clock.monotonic_s() + _LOG_EVERY_S
+                logger("penstock.actors").warning("cannot go on yet, trying again", error=str(error))
         yield _RETRY_S

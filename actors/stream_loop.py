@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
-from penstock.actors.answers import answer
+from penstock.actors.answers import QueryDesk
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import commit
 from penstock.actors.failure import describe_error
@@ -28,7 +29,9 @@ from penstock.actors.messages import (
 )
 from penstock.actors.positions import start_positions
 from penstock.actors.restoration import Restoration
+from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps, patiently
+from penstock.actors.task_directory import remove_unused
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
@@ -41,8 +44,8 @@ IDLE_WAIT_S = 0.005
 """How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
+_CLEANUP_AT_MOST_EVERY_S = 10.0
 _UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache
-_PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
 
 
 class StreamLoop:
@@ -74,22 +77,23 @@ class StreamLoop:
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
+        self._desk = QueryDesk(self._tasks)
         self._running: list[HostedTask] = []
-        self._paused: set[TopicPartition] = set()
-        self._owner: dict[TopicPartition, HostedTask] = {}
         self._current: HostedTask | None = None
         self._epoch = 0
         self._asked = 0
         self._commits = 0
-        self._more = False
         self._next_punctuation_ms = 0
         self._idle_wait_s = 0.0
         self._commit_interval_s = spec.config.commit_interval_ms / 1000
         self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
+        self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
+        self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
         self._consumer = clients.consumer()
         self._producer = clients.producer()
         self._admin = clients.admin()
-        self._restoration = Restoration(clients.consumer)
+        self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
+        self._restoration = Restoration(clients.consumer, self._admin, self._clock)
 
     # ---- from any thread ----
 
@@ -102,8 +106,10 @@ class StreamLoop:
         return self._promise(lambda done: self._assignment(epoch, wanted, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
-        """The answers, in the order of the questions, all at the same moment of the tasks' life."""
-        return self._mailbox.ask(lambda: [answer(self._tasks, query) for query in queries])
+        """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
+        done: Future[list[StoreAnswer]] = Future()
+        self._mailbox.ask(lambda: self._desk.take(queries, done)).add_done_callback(partial(_reject, done))
+        return done
 
     def status(self) -> Future[ActorStatus]:
         """What the actor does, also after its end."""
@@ -126,11 +132,7 @@ class StreamLoop:
             self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
             self._jobs.append(job(done))
 
-        def rejected(begun: Future[None]) -> None:
-            if error := begun.exception():
-                done.set_exception(error)
-
-        self._mailbox.ask(begin).add_done_callback(rejected)
+        self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
         return done
 
     def _ended(self) -> ApplicationStateError:
@@ -148,7 +150,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(wait_s)
+            self._mailbox.serve(0.0 if self._desk.busy else wait_s)
+            self._desk.step()
             if self._job is None and self._jobs:
                 self._job = self._jobs.popleft()
             if self._job is None:
@@ -166,7 +169,7 @@ class StreamLoop:
         now_ms = self._clock.wall_ms()
         busy = self._restore_slice() if self._restoration.active else False
         if self._running:
-            if not self._more:
+            if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
             self._producer.poll()
@@ -175,62 +178,43 @@ class StreamLoop:
         if self._commit_is_due():
             self._jobs.append(self._committing())
             return 0.0
+        if self._clock.monotonic_s() >= self._next_cleanup_s and not self._jobs:
+            self._jobs.append(self._cleaning_up())
+            return 0.0
         self._idle_wait_s = 0.0 if busy else min(max(self._idle_wait_s * 2, _FIRST_IDLE_WAIT_S), IDLE_WAIT_S)
         return self._idle_wait_s
 
     # ---- records ----
 
     def _fetch(self) -> bool:
-        size = max(hosted.batch_size for hosted in self._running)
-        batches = self._consumer.poll(size, 0)
-        for batch in batches:
-            self._current = hosted = self._owner[batch.partition]
+        fetched = False
+        for hosted, batch in self._reader.fetch(self._running):
+            fetched = True
+            self._current = hosted
             hosted.task.add(batch)
-            if hosted.synchronised:
+            if hosted.has_several_inputs:
                 # Before these records run out and the task would go by what was known before they came.
-                self._tell_end(hosted, batch.partition)
+                self._reader.update_caught_up(hosted, batch.partition)
         self._current = None
-        return bool(batches)
+        if lost := self._reader.lost_positions():
+            self._jobs.append(self._reader.reset(lost))
+        return fetched
 
     def _process(self, now_ms: int) -> bool:
-        self._more = busy = False
-        clock = self._clock.monotonic_s
+        busy = False
+        clock, alone = self._clock.monotonic_s, len(self._running) == 1
         for hosted in self._running:
             self._current = hosted
-            if hosted.synchronised:
-                self._tell_ends(hosted)
+            if hosted.has_several_inputs:
+                self._reader.update_all_caught_up(hosted)
             done = hosted.process(now_ms, clock)
             self._current = None
-            self._more = self._more or hosted.more
             busy = busy or done > 0
-            if hosted.synchronised and not hosted.more:
-                busy = self._throttle(hosted) or busy
+            if not alone or (hosted.has_several_inputs and not hosted.more):
+                busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
         return busy
-
-    def _tell_ends(self, hosted: HostedTask) -> None:
-        for tp in hosted.sources:
-            if not hosted.task.buffered(tp):
-                self._tell_end(hosted, tp)
-
-    def _tell_end(self, hosted: HostedTask, tp: TopicPartition) -> None:
-        end = self._consumer.end_offset(tp)
-        hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
-
-    def _throttle(self, hosted: HostedTask) -> bool:
-        """Stop reading what only piles up because another source of the task is behind; whether reading goes on."""
-        limit, resumed = self._spec.config.buffered_records_per_partition, False
-        for tp in hosted.sources:
-            buffered = hosted.task.buffered(tp)
-            if buffered > limit * _PAUSE_FACTOR and tp not in self._paused:
-                self._consumer.pause([tp])
-                self._paused.add(tp)
-            elif buffered <= limit and tp in self._paused:
-                self._consumer.resume([tp])
-                self._paused.discard(tp)
-                resumed = True
-        return resumed
 
     def _punctuate(self, now_ms: int) -> None:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
@@ -244,6 +228,8 @@ class StreamLoop:
         busy, ready = self._restoration.step()
         for hosted in ready:
             self._start(hosted)
+        if self._restoration.overtaken:
+            self._jobs.append(patiently(self._restoration.begin_again, self._clock))
         return busy
 
     # ---- commit ----
@@ -279,6 +265,12 @@ class StreamLoop:
         asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets, self._asked))
         asked.add_done_callback(lambda _: self._mailbox.wake())
         return asked
+
+    def _cleaning_up(self) -> Steps[None]:
+        config = self._spec.config
+        root = config.state_dir / self._spec.application_id
+        yield from remove_unused(root, set(self._tasks), config.state_cleanup_delay_ms)
+        self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
 
     # ---- assignment ----
 
@@ -316,7 +308,7 @@ class StreamLoop:
         hosted.run(self._clock.wall_ms())
         self._current = None
         self._running.append(hosted)
-        self._reassign()
+        self._reader.assign(self._running)
 
     def _drop(self, hosted: HostedTask) -> None:
         if self._tasks.pop(hosted.id, None) is None:
@@ -324,16 +316,8 @@ class StreamLoop:
         self._restoration.forget(hosted)
         if hosted in self._running:
             self._running.remove(hosted)
-            # A client may remember that a partition is paused, and the task may come back.
-            if paused := self._paused.intersection(hosted.sources):
-                self._consumer.resume(paused)
-            self._reassign()
+            self._reader.assign(self._running)
         hosted.close()
-
-    def _reassign(self) -> None:
-        self._owner = {tp: hosted for hosted in self._running for tp in hosted.sources}
-        self._paused &= self._owner.keys()
-        self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in self._owner.items()})
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
@@ -379,9 +363,17 @@ class StreamLoop:
                 close()
             except Exception as problem:  # the rest must be closed all the same
                 self._log.error("something did not close in good order", error=describe_error(problem))
-        self._tasks, self._running, self._jobs = {}, [], deque()
+        self._tasks.clear()
+        self._running, self._jobs = [], deque()
         self.finished.set_result(error)
+        self._desk.reject(self._ended())
         for waiting in self._confirmations:
             if not waiting.done():
                 waiting.set_exception(self._ended())
         self._mailbox.shut()
+
+
+def _reject(done: Future[Any], begun: Future[None]) -> None:
+    """The command that was to see to ``done`` could not even begin."""
+    if error := begun.exception():
+        done.set_exception(error)

@@ -80,8 +80,11 @@ class ApplicationCollector(Collector):
         processed: _Samples = [(values, task.records_processed) for values, task in tasks]
         dropped: _Samples = [(values, task.dropped_records) for values, task in tasks]
         remaining: _Samples = [(values, task.restore_remaining) for values, task in tasks]
+        lost: _Samples = [(values, task.lost_records) for values, task in tasks]
         yield _counter("kafka_streams_stream_task_process", "Records processed", labels, processed)
         yield _counter("kafka_streams_stream_task_dropped_records", "Records dropped", labels, dropped)
+        what = "Records that retention deleted before they were read, in offsets"
+        yield _counter("kafka_streams_stream_task_lost_records", what, labels, lost)
         name = "kafka_streams_stream_task_restore_remaining_records_total"
         yield _gauge(name, "Changelog records still to restore", labels, remaining)
 

@@ -10,14 +10,13 @@ import asyncio
 import base64
 import binascii
 import heapq
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -41,11 +40,17 @@ from penstock.common.errors import (
     UnknownStateStoreError,
 )
 from penstock.common.ids import TaskId
+from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde
 
 T = TypeVar("T")
+_Row = tuple[bytes, Any, int | None]
+_Caller = Callable[[list[StoreQuery]], Coroutine[Any, Any, list[StoreAnswer]]]
 _CALL_S = 10.0
+_MOST_WAITING = 10_000  # look-ups that one reader lets wait for one actor
+_PIECE_ROWS = 1000
+_PAGE_BYTES = 16 << 20
 
 
 class StateQueries:
@@ -57,7 +62,8 @@ class StateQueries:
         self._spec: ApplicationSpec | None = None
         self._metadata: ApplicationMetadata | None = None
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[tuple[str, bool], _Lane] = {}
+        self._log = logger("penstock.cluster.queries")
 
     @property
     def application_id(self) -> str:
@@ -101,7 +107,7 @@ class StateQueries:
         cursor: str | None = None,
         committed: bool = False,
     ) -> StoreEntries:
-        """See the contract. Every task gives at most one row more than the page has."""
+        """See the contract. A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
         serde = await self.key_serde(store)
         lower = None if from_key is None else await self._key_bytes(store, from_key)
         upper = None if to_key is None else await self._key_bytes(store, to_key)
@@ -111,13 +117,21 @@ class StateQueries:
         where = await self._store(store)
         query = StoreQuery(
             TaskId(where.subtopology, 0), store, QueryKind.RANGE,
-            from_key=lower, to_key=upper, limit=limit + 1, committed=committed,
+            from_key=lower, to_key=upper, limit=min(limit + 1, _PIECE_ROWS), committed=committed,
         )  # fmt: skip
-        answers = await self._ask_all(query, where)
-        merged = list(heapq.merge(*(answer.rows for answer in answers), key=itemgetter(0)))
-        page = merged[:limit]
-        entries = tuple(StoreEntry(serde.deserialize(key), value, timestamp) for key, value, timestamp in page)
-        return StoreEntries(entries, _encoded(page[-1][0]) if len(merged) > limit else None)
+        tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
+        parts = [_Part(self._ask, replace(query, task_id=task)) for task in tasks]
+        page, more = await _first_rows(parts, limit)
+        entries = tuple(self._entry(store, serde, row) for row in page)
+        return StoreEntries(entries, _encoded(page[-1][0]) if more else None)
+
+    def _entry(self, store: str, serde: Serde[Any], row: _Row) -> StoreEntry:
+        key, value, timestamp = row
+        try:
+            return StoreEntry(serde.deserialize(key), value, timestamp)
+        except Exception as error:  # a serde may raise anything: see Serde. One such key must not hide all the others
+            self._log.warning("the serde cannot read a key", store=store, key=key, serde=serde.name, error=repr(error))
+            return StoreEntry(key, value, timestamp)
 
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
         """See the contract."""
@@ -143,6 +157,8 @@ class StateQueries:
             )
         if answer.failure is QueryFailure.NOT_ACTIVE:
             raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} restores its state")
+        if answer.failure is QueryFailure.BUSY:
+            raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} is busy: {answer.detail}")
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
             raise await self._unknown(query.store)
         if answer.failure is not None:
@@ -153,19 +169,20 @@ class StateQueries:
         name = metadata.placement.get(query.task_id)
         if name is None or name not in metadata.actors:
             return None
-        lane = self._lanes.get(name)
+        which = name, query.kind is QueryKind.RANGE  # look-ups do not wait behind ranges
+        lane = self._lanes.get(which)
         if lane is None:
-            lane = self._lanes[name] = _Lane(_caller(metadata.actors[name]))
+            lane = self._lanes[which] = _Lane(name, _caller(metadata.actors[name]))
         try:
             return await lane.ask(query)
-        except (RayActorError, TimeoutError):
-            # A handle to a dead actor stays dead; a new actor has a new name and a lane of its own.
-            self._lanes.pop(name, None)
-            return None
         except RayTaskError as error:
             if isinstance(error.cause, ApplicationStateError):
                 return None  # the actor's loop has ended: its tasks go elsewhere, or the application ends
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {error.cause or error}") from error
+        except RayError:
+            # Dead, out of memory, out of reach: lost. A new actor has a new name and a lane of its own.
+            self._lanes.pop(which, None)
+            return None
 
     async def _store(self, name: str) -> StoreMetadata:
         stores = await self.stores()
@@ -203,7 +220,7 @@ class StateQueries:
 
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
-        self._lanes = {name: lane for name, lane in self._lanes.items() if name in metadata.actors}
+        self._lanes = {which: lane for which, lane in self._lanes.items() if which[0] in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None
         return metadata
@@ -221,7 +238,9 @@ class StateQueries:
             try:
                 ref = getattr(self._coordinator, method).remote()
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), _CALL_S)
-            except RayActorError:
+            except RayTaskError:
+                raise
+            except RayError:
                 self._coordinator = None
                 if attempt:
                     raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
@@ -231,44 +250,114 @@ class StateQueries:
 
 
 class _Lane:
-    """The questions to one actor: one call under way, what comes meanwhile waits for the next."""
+    """The questions to one actor: one call under way, what comes meanwhile waits for the next.
 
-    def __init__(self, call: Callable[[list[StoreQuery]], Awaitable[list[StoreAnswer]]]) -> None:
+    A call that takes too long is given up by those who wait, but not repeated: until it has been answered, or the actor
+    is lost, further questions are told at once to come later.
+    """
+
+    def __init__(self, actor: str, call: _Caller) -> None:
+        self._actor = actor
         self._call = call
         self._waiting: list[tuple[StoreQuery, asyncio.Future[StoreAnswer]]] = []
         self._sender: asyncio.Task[None] | None = None
+        self._under_way: asyncio.Task[list[StoreAnswer]] | None = None
+        self._late = False
 
     async def ask(self, query: StoreQuery) -> StoreAnswer:
-        """The actor's answer. Raises what the call raised."""
+        """The actor's answer. Raises what the call raised, TaskNotReadyError when the actor is busy."""
+        if self._late:
+            raise self._busy(f"has not answered for {_CALL_S:.0f} s")
+        if len(self._waiting) >= _MOST_WAITING:
+            raise self._busy(f"has {len(self._waiting)} queries waiting")
         future: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
         self._waiting.append((query, future))
         if self._sender is None:
             self._sender = asyncio.create_task(self._send())
         return await future
 
+    def _busy(self, why: str) -> TaskNotReadyError:
+        return TaskNotReadyError(f"actor {self._actor} {why}: it is busy, ask again later")
+
     async def _send(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            try:
-                answers = await self._call([query for query, _ in batch])
-            except Exception as error:  # handed to everyone who waits for it
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if not future.done():
-                    future.set_result(answer)
+            call = self._under_way = asyncio.create_task(self._call([query for query, _ in batch]))
+            answered, _ = await asyncio.wait({call}, timeout=_CALL_S)
+            if not answered:
+                late = [future for _, future in batch + self._waiting]
+                self._waiting, self._late = [], True
+                for future in late:
+                    _fail(future, self._busy(f"has not answered for {_CALL_S:.0f} s"))
+                await asyncio.wait({call})
+                self._late = False
+            error = call.exception()
+            for index, (_, future) in enumerate(batch):
+                if error is not None:
+                    _fail(future, error)
+                elif not future.done():
+                    future.set_result(call.result()[index])
         self._sender = None
 
 
-def _caller(handle: Any) -> Callable[[list[StoreQuery]], Awaitable[list[StoreAnswer]]]:
+def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _caller(handle: Any) -> _Caller:
     async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
-        ref = handle.query.remote(queries)
-        answers: list[StoreAnswer] = await asyncio.wait_for(asyncio.wrap_future(ref.future()), _CALL_S)
+        answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())
         return answers
 
     return call
+
+
+class _Part:
+    """The rows of one task in a range, asked for piece by piece as they are needed."""
+
+    def __init__(self, ask: Callable[[StoreQuery], Awaitable[StoreAnswer]], query: StoreQuery) -> None:
+        self._ask = ask
+        self._query = query
+        self._rows: Iterator[_Row] = iter(())
+        self._last: bytes | None = None
+        self._more = True
+        self.row_bytes = 0.0
+
+    async def next(self) -> _Row | None:
+        """The next row by key; None behind the last one."""
+        row = next(self._rows, None)
+        while row is None and self._more:
+            query = self._query
+            if self._last is not None:
+                query = replace(query, from_key=self._last + b"\x00")  # the smallest key behind it
+            answer = await self._ask(query)
+            self._more = answer.more or len(answer.rows) >= query.limit
+            self.row_bytes = answer.size / max(1, len(answer.rows))
+            self._rows = iter(answer.rows)
+            row = next(self._rows, None)
+        if row is not None:
+            self._last = row[0]
+        return row
+
+
+async def _first_rows(parts: Sequence[_Part], limit: int) -> tuple[list[_Row], bool]:
+    """The first rows of all parts together, at most ``limit`` of them and about _PAGE_BYTES; whether there are more."""
+    heads = await asyncio.gather(*(part.next() for part in parts))
+    heap = [(head[0], index, head) for index, head in enumerate(heads) if head is not None]
+    heapq.heapify(heap)
+    rows: list[_Row] = []
+    size = 0.0
+    while heap and len(rows) < limit and size < _PAGE_BYTES:
+        _, index, row = heap[0]
+        rows.append(row)
+        size += parts[index].row_bytes
+        following = await parts[index].next()
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (following[0], index, following))
+    return rows, bool(heap)
 
 
 def _encoded(key: bytes) -> str:

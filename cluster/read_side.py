@@ -34,7 +34,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none."""
+    """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none. In a range, a key that
+    the store's serde cannot read is given as the bytes it is."""
 
     key: Any
     value: Any

@@ -49,6 +49,7 @@ class StreamsConfig(BaseModel):
     )
     commit_interval_ms: int = Field(default=30_000, alias="commit.interval.ms", ge=1)
     state_dir: Path = Field(default=Path(tempfile.gettempdir()) / "penstock", alias="state.dir")
+    state_cleanup_delay_ms: int = Field(default=600_000, alias="state.cleanup.delay.ms", ge=0)
     default_key_serde: InstanceOf[Serde[Any]] | None = Field(default=None, alias="default.key.serde")
     default_value_serde: InstanceOf[Serde[Any]] | None = Field(default=None, alias="default.value.serde")
     default_timestamp_extractor: Any = Field(

@@ -16,15 +16,18 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, CommittedOffset, NewTopic
 from penstock.kafka.settings import (
+    MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
+    RETRIABLE,
     admin_settings,
     as_streams_error,
     broker_errors,
@@ -37,13 +40,6 @@ _VISIBLE_TIMEOUT_S = 30.0
 _LOOK_AGAIN_S = 0.02
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
-_NOT_YET_LEADER = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
-     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH}
-)  # fmt: skip
-_FINDING_COORDINATOR = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
-)
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -99,7 +95,7 @@ class ConfluentAdmin:
         try:
             self.end_offsets(partitions)
         except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NOT_YET_LEADER:
+            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in RETRIABLE | MISSING_TOPIC:
                 return False
             raise
         return True
@@ -145,7 +141,33 @@ class ConfluentAdmin:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
-            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            try:
+                found = {tp: answer.result().offset for tp, answer in answers.items()}
+            except KafkaException as error:
+                if _code(error) in RETRIABLE | MISSING_TOPIC:
+                    # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+                    self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+                raise
+            return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """See the contract."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+        if not asked:
+            return {}
+        found = {}
+        with broker_errors("ask for the configuration of topics", self._address):
+            for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
+                try:
+                    entries = answer.result()
+                except KafkaException as error:
+                    if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise
+                    found[resource.name] = DEFAULT_DELETE_RETENTION_MS
+                    continue
+                if "compact" in entries["cleanup.policy"].value:
+                    found[resource.name] = int(entries["delete.retention.ms"].value)
+        return found
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract. A group that does not exist has committed nothing."""
@@ -199,8 +221,8 @@ class ConfluentAdmin:
                     return ask()
             except StreamsError as error:
                 cause = error.__cause__
-                finding = isinstance(cause, KafkaException) and _code(cause) in _FINDING_COORDINATOR
-                if not finding or time.monotonic() > deadline:
+                passes = isinstance(cause, KafkaException) and _code(cause) in RETRIABLE
+                if not passes or time.monotonic() > deadline:
                     raise
                 time.sleep(_LOOK_AGAIN_S)
 

@@ -23,7 +23,7 @@ def binding() -> ModuleType | None:
     """The compiled module, or None: then everything works, at about 70 % of the speed."""
     found = version("confluent-kafka")
     if found != CONFLUENT_KAFKA:
-        _say_why_not(f"confluent-kafka is {found}; the binding knows {CONFLUENT_KAFKA}")
+        _say_why_not(f"confluent-kafka is {found}; the binding supports {CONFLUENT_KAFKA}")
         return None
     try:
         # librdkafka was loaded by confluent-kafka for itself alone; the binding looks for it among what all may see.
@@ -37,7 +37,7 @@ def binding() -> ModuleType | None:
     return None
 
 
-def knows(overrides: Mapping[str, object]) -> bool:
+def supports(overrides: Mapping[str, object]) -> bool:
     """Whether the binding can do what these settings ask: callbacks, and what becomes one, are confluent-kafka's."""
     plain = all(isinstance(value, str | int | float) for value in overrides.values())
     return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,21 +17,20 @@ from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.settings import (
+    MISSING_TOPIC,
+    POSITION_LOST,
     REQUEST_TIMEOUT_S,
+    RETRIABLE,
+    UNREACHABLE,
     as_streams_error,
     broker_errors,
     client_configuration,
     consumer_settings,
 )
+from penstock.kafka.stable_ends import open_stable_ends
 
 _NOWHERE = 1 << 63  # the position of a partition that is not read
-# What librdkafka mends by itself when it fetches again.
-_PASSING = frozenset(
-    {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.BROKER_NOT_AVAILABLE,
-     KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT, KafkaError.OFFSET_NOT_AVAILABLE,
-     KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR,
-     KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
-)  # fmt: skip
+_MISSING_TOPIC_PATIENCE_S = 30.0  # so long a broker that has just started may not know a topic
 
 
 class ConfluentConsumer:
@@ -46,6 +46,9 @@ class ConfluentConsumer:
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
+        self._lost: dict[TopicPartition, int] = {}
+        self._missing: dict[TopicPartition, float] = {}
+        self._stable = open_stable_ends(bootstrap_servers, overrides)
         self._closed = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -59,8 +62,20 @@ class ConfluentConsumer:
                 self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in new.items()])
         for tp in gone:
             del self._positions[tp]
-            self._drained_at.pop(tp, None)
+            for known in (self._drained_at, self._lost, self._missing):
+                known.pop(tp, None)
         self._positions.update(new)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See the contract."""
+        others = {tp: position for tp, position in self._positions.items() if tp != partition}
+        self.assign(others)
+        self.assign({**others, partition: offset})
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        """See the contract."""
+        lost, self._lost = self._lost, {}
+        return lost
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """See the contract. Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
@@ -71,7 +86,9 @@ class ConfluentConsumer:
             if event.error.code() == KafkaError._PARTITION_EOF:
                 self._at_end(event)
             else:
-                self._refused(event)
+                self._failed(event)
+        if self._missing:
+            self._check_missing()
         for batch in batches:
             self._read(batch)
         # What was fetched of a partition may still come out just after it was given away.
@@ -90,28 +107,49 @@ class ConfluentConsumer:
             self._positions[tp] = event.offset
             self._drained_at[tp] = self._watermark(tp)
 
-    def _refused(self, event: Event) -> None:
-        error = event.error
-        where = f"partition {event.partition} of topic {event.topic!r}"
-        text = f"cannot read {where}: {error.str()} ({error.name()})"
-        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-            raise MissingTopicError(f"{text}: was the topic deleted? Create it again, or mend the topology")
-        if error.code() in _PASSING:
-            self._log.warning("the broker hesitates, reading goes on", partition=where, error=error.str())
-            return
-        raise StreamsError(text)
+    def _failed(self, event: Event) -> None:
+        error, tp = event.error, TopicPartition(event.topic or "", event.partition)
+        said = f"{error.str()} ({error.name()})"
+        if error.code() in POSITION_LOST:
+            if tp in self._positions:
+                self._lost[tp] = self._positions[tp]
+        elif error.code() in MISSING_TOPIC:
+            self._log.warning("a topic is unknown to the broker", partition=str(tp), error=said)
+            self._missing.setdefault(tp, time.monotonic() + _MISSING_TOPIC_PATIENCE_S)
+        elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
+            self._log.warning("retriable fetch error", partition=str(tp), error=said)
+        else:
+            raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {said}")
+
+    def _check_missing(self) -> None:
+        """librdkafka says once that a topic is unknown, and reads on by itself when the broker knows it again."""
+        now = time.monotonic()
+        for tp in [tp for tp, deadline in self._missing.items() if now >= deadline]:
+            with broker_errors(f"ask for topic {tp.topic!r}", self._address):
+                found = self._client.list_topics(tp.topic, REQUEST_TIMEOUT_S).topics[tp.topic]
+            if found.error is not None and found.error.code() in MISSING_TOPIC:
+                raise MissingTopicError(
+                    f"cannot read partition {tp.partition} of topic {tp.topic!r}: the topic does not exist any more. "
+                    "Create it again, or mend the topology"
+                )
+            del self._missing[tp]
 
     def position(self, partition: TopicPartition) -> int:
         """See the contract."""
         return self._positions[partition]
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the contract. The end for a reader of committed records, as far as librdkafka tells it."""
+        """See the contract. For a reader of committed records it is the last stable offset, as in Kafka Streams."""
         watermark = self._watermark(partition)
         if watermark < 0:
             return None
         if self._drained_at.get(partition) == watermark:
             return self._positions[partition]
+        if self._stable is not None and partition in self._drained_at:
+            # Read to its end before, and what was written since may be an open transaction: nothing to wait for.
+            stable = self._stable.end(partition)
+            if stable is not None and stable <= self._positions[partition]:
+                return self._positions[partition]
         return watermark
 
     def _watermark(self, partition: TopicPartition) -> int:
@@ -133,6 +171,9 @@ class ConfluentConsumer:
             return {}
         with broker_errors("ask for offsets", self._address):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
+            if any(answer.error is not None and answer.error.code() in RETRIABLE for answer in answers):
+                # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+                self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
 
     def _offset_of(self, answer: Tpo) -> int:

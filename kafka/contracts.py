@@ -16,6 +16,10 @@ END = -1
 """As a position: the next record that is written."""
 
 
+DEFAULT_DELETE_RETENTION_MS = 86_400_000
+"""A broker's default of ``delete.retention.ms``."""
+
+
 class RecordConsumer(Protocol):
     """Reads assigned partitions; belongs to no group. One thread."""
 
@@ -27,13 +31,22 @@ class RecordConsumer(Protocol):
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """At most ``max_records`` records, one batch per run of one partition, in the order they came; waits at most
-        ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read."""
+        ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read; one whose position the
+        log does not have stands still: see ``lost_positions``."""
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        """Partitions that ``poll`` has found since the last call to have lost the records at their position (retention
+        was faster), with that position. Nothing more is read of them until ``seek``."""
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at ``offset`` of an assigned partition; what is fetched of it is thrown away."""
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that ``poll`` would return; BEGINNING or END until that is known."""
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """The partition's end as of the last fetch, without asking the broker; None before the first fetch."""
+        """The partition's end as of the last fetch, without waiting for the broker; None before the first fetch. For a
+        reader of committed records the last stable offset."""
 
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends as of now: asks the broker."""
@@ -99,6 +112,10 @@ class Admin(Protocol):
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends as of now."""
+
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic
+        whose settings this client may not see it is a broker's default."""
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that ``group`` has committed."""

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.kafka.binding import binding, knows
+from penstock.kafka.binding import binding, supports
 
 # Unbound methods: mapping them over the messages makes each column without a Python frame per record.
 _topic, _partition, _offset, _error = Message.topic, Message.partition, Message.offset, Message.error
@@ -45,7 +45,7 @@ class Fetcher(Protocol):
 
 def open_fetcher(consumer: Consumer, overrides: Mapping[str, Any]) -> Fetcher:
     """The faster form that there is, for a consumer with these settings of the user's."""
-    native = binding() if knows(overrides) else None
+    native = binding() if supports(overrides) else None
     return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
 
 

@@ -12,7 +12,15 @@ from penstock.common.errors import ApplicationStateError, MissingTopicError, Str
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import CommittedOffset
-from penstock.kafka.settings import as_streams_error, client_configuration, member_settings
+from penstock.kafka.settings import (
+    FENCED,
+    MISSING_TOPIC,
+    RETRIABLE,
+    UNREACHABLE,
+    as_streams_error,
+    client_configuration,
+    member_settings,
+)
 
 OnAssigned = Callable[[frozenset[TopicPartition]], None]
 
@@ -68,11 +76,11 @@ class ConfluentGroupMember:
             self._refused(event)
 
     def _refused(self, error: KafkaError) -> None:
-        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+        if error.code() in MISSING_TOPIC:
             raise MissingTopicError(f"{error.str()}: create the topic, or mend the topology")
-        if not error.retriable():
+        if not (error.retriable() or error.code() in RETRIABLE or error.code() in UNREACHABLE):
             raise self._as_error(KafkaException(error))
-        self._log.warning("the group hesitates", group=self._group, error=error.str())
+        self._log.warning("retriable group error", group=self._group, error=error.str())
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """See the contract."""
@@ -88,8 +96,7 @@ class ConfluentGroupMember:
 
     def _as_error(self, error: KafkaException) -> StreamsError:
         detail = error.args[0]
-        fenced = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID)
-        if isinstance(detail, KafkaError) and (detail.code() in fenced or "fenced" in detail.str().lower()):
+        if isinstance(detail, KafkaError) and (detail.code() in FENCED or "fenced" in detail.str().lower()):
             return ApplicationStateError(
                 f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
                 "the application runs elsewhere under the same application.id"

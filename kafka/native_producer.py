@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from penstock.common.errors import ProductionError
 from penstock.kafka.librdkafka import Sender
-from penstock.kafka.refusals import ended, known, refusal
+from penstock.kafka.refusals import producer_failed, refusal, require_partitions
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, producer_settings
 
 
@@ -27,10 +27,10 @@ class NativeProducer(Sender):
         if count is None:
             with broker_errors(f"ask for topic {topic!r}", self._address):
                 found = self.count_partitions(topic, REQUEST_TIMEOUT_S)
-            count = self._partitions[topic] = known(topic, found)
+            count = self._partitions[topic] = require_partitions(topic, found)
         return count
 
 
 def _refused(code: int, text: str | None, topic: str | None, partition: int, key: bytes | None) -> ProductionError:
     error = KafkaError(code) if text is None else KafkaError(code, text)
-    return ended(error) if topic is None else refusal(error, topic, partition, key)
+    return producer_failed(error) if topic is None else refusal(error, topic, partition, key)

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.common.errors import ProductionError, StreamsError
 from penstock.common.records import Headers
-from penstock.kafka.binding import binding, knows
+from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import RecordProducer
-from penstock.kafka.refusals import check_headers, ended, known, not_bytes, refusal
+from penstock.kafka.refusals import check_headers, not_bytes, producer_failed, refusal, require_partitions
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -25,7 +25,7 @@ _FULL_QUEUE_WAIT_S = 0.1
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
     """The faster form that there is."""
-    if not knows(overrides) or binding() is None:
+    if not supports(overrides) or binding() is None:
         return ConfluentProducer(bootstrap_servers, overrides)
     from penstock.kafka.native_producer import NativeProducer
 
@@ -100,7 +100,7 @@ class ConfluentProducer:
         try:
             left = self._client.flush(timeout_s)
         except KafkaException as error:
-            raise ended(error.args[0]) from error
+            raise producer_failed(error.args[0]) from error
         self._raise_failure()
         return left == 0
 
@@ -108,7 +108,7 @@ class ConfluentProducer:
         try:
             self._client.poll(timeout_s)
         except KafkaException as error:
-            raise ended(error.args[0]) from error
+            raise producer_failed(error.args[0]) from error
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -128,7 +128,7 @@ class ConfluentProducer:
                 found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
             if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise as_streams_error(KafkaException(found.error), f"ask for topic {topic!r}", self._address)
-            count = self._partitions[topic] = known(topic, len(found.partitions))
+            count = self._partitions[topic] = require_partitions(topic, len(found.partitions))
         return count
 
     def close(self) -> None:

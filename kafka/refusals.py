@@ -11,16 +11,16 @@ from penstock.common.records import Headers
 def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
     """The error for a record that librdkafka or the broker refused for good."""
     hint = _HINTS.get(error.code(), "") if isinstance(error, KafkaError) else ""
-    what = f"the record cannot be written to topic {topic!r}: {_told(error)}{hint}"
+    what = f"the record cannot be written to topic {topic!r}: {_description(error)}{hint}"
     return ProductionError(what, topic=topic, partition=partition, key=key)
 
 
-def ended(error: object) -> ProductionError:
+def producer_failed(error: object) -> ProductionError:
     """The error for a producer that can write nothing any more: its order or its exactness would not hold."""
-    return ProductionError(f"the producer has come to its end, what it held is not written: {_told(error)}")
+    return ProductionError(f"the producer has failed, what it had queued is not written: {_description(error)}")
 
 
-def _told(error: object) -> str:
+def _description(error: object) -> str:
     return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
 
 
@@ -40,7 +40,7 @@ def not_bytes(part: str, given: object, topic: str) -> TypeError:
     )
 
 
-def known(topic: str, partitions: int) -> int:
+def require_partitions(topic: str, partitions: int) -> int:
     """``partitions``, unless there are none: the topic does not exist."""
     if partitions == 0:
         raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")

@@ -17,7 +17,7 @@ REQUEST_TIMEOUT_S = 8.0
 _CONSUMER: Mapping[str, Any] = {
     "auto.offset.reset": "error",  # positions are always given; one that is gone must be noticed, not guessed
     "enable.partition.eof": True,  # the only sign that a position has passed transaction markers at the end
-    "isolation.level": "read_committed",
+    "isolation.level": "read_uncommitted",  # as Kafka Streams under at_least_once
     "check.crcs": False,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": 65_536,
@@ -116,31 +116,46 @@ def client_configuration(prefix: str) -> Iterator[None]:
         raise ConfigError(f"a configuration key with the prefix {prefix!r} is wrong: {text}") from error
 
 
-_UNREACHABLE = frozenset(
+# ---- the classes of librdkafka's errors: the one table that every client goes by ----
+
+UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
-     KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT}
+     KafkaError._WAIT_COORD, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION}
 )  # fmt: skip
-
-
-# What passes by itself: the cluster knows the answer, but not this broker yet.
-_SETTLING = frozenset(
+"""Nobody answers."""
+RETRIABLE = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
-     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_CONTROLLER,
+     KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
+     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.UNSTABLE_OFFSET_COMMIT,
+     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT}
 )  # fmt: skip
+"""A leader, a coordinator or a replica changes: the same request succeeds a little later. (``_NOENT`` is librdkafka's
+word for a partition whose leader it does not know.)"""
+MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+"""The topic does not exist, or a broker that has just started has not heard of it yet."""
+POSITION_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+"""The log does not have the offset that was to be read."""
+FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
+"""Another process has taken the seat."""
 
 
 def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -> StreamsError:
-    """The error of ours that says the same, with the address when nobody answers."""
+    """The error of ours that says the same. BrokerUnreachableError means: the same call may succeed a little later."""
     detail = error.args[0]
-    if isinstance(detail, KafkaError):
-        if detail.code() in _UNREACHABLE:
-            return BrokerUnreachableError(
-                f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
-                "start it, or mend bootstrap.servers"
-            )
-        if detail.code() in _SETTLING:
-            return BrokerUnreachableError(
-                f"cannot {what}: the cluster at {bootstrap_servers} is not ready ({detail.str()}): try again"
-            )
-        return StreamsError(f"cannot {what}: {detail.str()} ({detail.name()})")
-    return StreamsError(f"cannot {what}: {detail}")
+    if not isinstance(detail, KafkaError):
+        return StreamsError(f"cannot {what}: {detail}")
+    code, said = detail.code(), f"{detail.str()} ({detail.name()})"
+    if code in UNREACHABLE:
+        return BrokerUnreachableError(
+            f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
+            "start it, or mend bootstrap.servers"
+        )
+    if code in RETRIABLE:
+        return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {said}")
+    if code in MISSING_TOPIC:
+        return BrokerUnreachableError(
+            f"cannot {what}: {said}. A broker that has just started says so too; if it lasts, create the topic again"
+        )
+    return StreamsError(f"cannot {what}: {said}")

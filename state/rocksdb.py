@@ -91,12 +91,17 @@ def _translated(error: Exception, what: str) -> StateStoreError:
         )
     if "No space left" in text:
         return StateStoreError(f"{what} cannot be written: no space left on the device [{text}]")
-    if text.startswith(("Corruption", "Invalid argument")) or "No such file" in text or "does not exist" in text:
+    # Nothing else is taken for corruption, for what is corrupt may be deleted: "No such file" and "Invalid argument"
+    # are also what a lost mount, a moved directory or an option that does not fit look like.
+    if text.startswith("Corruption"):
         return StateStoreCorruptError(
             f"{what} is corrupt: wipe it, or delete the directory while the application is stopped; it is then "
             f"restored from the changelog [{text}]"
         )
-    return StateStoreError(f"{what} failed: {text}")
+    return StateStoreError(
+        f"{what} cannot be used, and nothing was deleted: see that the directory and its disk are there and belong to "
+        f"this user, then start again [{text}]"
+    )
 
 
 class RocksDBStore:
@@ -321,9 +326,20 @@ class RocksDBTaskStores:
             raise _translated(error, self._what) from error
 
 
+def destroy(path: Path) -> None:
+    """Delete the database in ``path``, if there is one. Raises StateStoreLockedError when anybody has it open."""
+    if not (path / "LOCK").exists():
+        return
+    try:
+        Rdict.destroy(str(path), _options())
+    except Exception as error:
+        raise _translated(error, f"the stores in {path}") from error
+
+
 def _open(path: Path, families: list[str]) -> Rdict:
     existing: list[str] = []
     if (path / "CURRENT").exists():
+        _require_manifest(path)
         existing = Rdict.list_cf(str(path), _options())
     elif any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
         # RocksDB would take this for a new database and begin empty.
@@ -337,3 +353,13 @@ def _open(path: Path, families: list[str]) -> Rdict:
     options.create_missing_column_families(True)
     wanted = {*existing, *families, _OFFSETS} - {"default"}
     return Rdict(str(path), options, column_families={name: _options() for name in sorted(wanted)})
+
+
+def _require_manifest(path: Path) -> None:
+    """RocksDB speaks of a manifest that is gone as of any file that is not there; but without it the rows are lost."""
+    manifest = (path / "CURRENT").read_text(errors="replace").strip()
+    if manifest.startswith("MANIFEST-") and not (path / manifest).exists():
+        raise StateStoreCorruptError(
+            f"the stores in {path} are corrupt: the file CURRENT names {manifest}, which is missing; delete the "
+            "directory while the application is stopped, it is then restored from the changelog"
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, TaskStores
 from penstock.state.memory import InMemoryTaskStores, unknown_store
-from penstock.state.rocksdb import RocksDBTaskStores
+from penstock.state.rocksdb import RocksDBTaskStores, destroy
 
 
 def open_task_stores(path: Path | None, builders: Iterable[AnyStoreBuilder]) -> TaskStores:
@@ -27,6 +27,11 @@ def open_task_stores(path: Path | None, builders: Iterable[AnyStoreBuilder]) -> 
         (builder.name for builder in in_memory), InMemoryTaskStores(in_memory)
     )
     return _ComposedTaskStores(parts)
+
+
+def destroy_task_stores(path: Path) -> None:
+    """Delete what :func:`open_task_stores` has put below ``path``. Raises StateStoreLockedError when it is open."""
+    destroy(path / "rocksdb")
 
 
 class _ComposedBatch:

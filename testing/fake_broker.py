@@ -59,13 +59,15 @@ class FakeGroup:
 
 
 class FakeBroker:
-    """All state of the broker, behind one lock. ``down`` makes every call fail as if nobody answered."""
+    """All state of the broker, behind one lock. ``down`` makes every call fail as if nobody answered, ``error`` makes
+    it fail with that error; what a real client does in the background, such as fetching, then stands still."""
 
     address = "fake:9092"
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.down = False
+        self.error: StreamsError | None = None
         self._topics: dict[str, list[FakeLog]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._groups: dict[str, FakeGroup] = {}
@@ -73,7 +75,14 @@ class FakeBroker:
 
     # ---- topics ----
 
+    @property
+    def answers(self) -> bool:
+        """Whether calls succeed."""
+        return not self.down and self.error is None
+
     def _answering(self) -> None:
+        if self.error is not None:
+            raise self.error
         if self.down:
             raise BrokerUnreachableError(f"no broker answers at {self.address}: start it, or mend bootstrap.servers")
 

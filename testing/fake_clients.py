@@ -11,6 +11,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.kafka.contracts import (
     BEGINNING,
+    DEFAULT_DELETE_RETENTION_MS,
     END,
     Admin,
     CommittedOffset,
@@ -31,12 +32,28 @@ class FakeConsumer:
         self._positions: dict[TopicPartition, int] = {}
         self._fetched: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
+        self._lost: dict[TopicPartition, int] = {}
+        self._stuck: set[TopicPartition] = set()
+        self._ends: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See the contract."""
         self._positions = {tp: self._positions.get(tp, offset) for tp, offset in positions.items()}
         self._fetched &= positions.keys()
         self._paused &= positions.keys()
+        self._stuck &= positions.keys()
+        self._lost = {tp: at for tp, at in self._lost.items() if tp in positions}
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See the contract."""
+        self._positions[partition] = offset
+        self._stuck.discard(partition)
+        self._lost.pop(partition, None)
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        """See the contract."""
+        lost, self._lost = self._lost, {}
+        return lost
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """See the contract."""
@@ -50,9 +67,11 @@ class FakeConsumer:
                 self._broker.changed.wait(left)
 
     def _take(self, max_records: int) -> list[RecordBatch]:
-        batches = []
+        batches: list[RecordBatch] = []
+        if not self._broker.answers:
+            return batches
         for tp in list(self._positions):
-            if tp in self._paused or max_records <= 0:
+            if tp in self._paused or tp in self._stuck or max_records <= 0:
                 continue
             batch = self._read(tp, self._broker.log(tp), max_records)
             if batch is not None:
@@ -66,10 +85,9 @@ class FakeConsumer:
         self._fetched.add(tp)
         start = self._resolved(tp, log)
         if not log.beginning <= start <= log.end:
-            raise StreamsError(
-                f"cannot read partition {tp.partition} of topic {tp.topic!r}: offset {start} is out of range "
-                f"({log.beginning} to {log.end})"
-            )
+            self._lost[tp] = start
+            self._stuck.add(tp)
+            return None
         records = log.records[start - log.beginning : start - log.beginning + max_records]
         self._positions[tp] = start + len(records)
         if not records:
@@ -99,7 +117,11 @@ class FakeConsumer:
     def end_offset(self, partition: TopicPartition) -> int | None:
         """See the contract."""
         with self._broker.changed:
-            return self._broker.log(partition).end if partition in self._fetched else None
+            if partition not in self._fetched:
+                return None
+            if self._broker.answers:
+                self._ends[partition] = self._broker.log(partition).end
+            return self._ends.get(partition)
 
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """See the contract."""
@@ -153,7 +175,7 @@ class FakeProducer:
 
     def poll(self) -> None:
         """See the contract."""
-        if self._broker.down:
+        if not self._broker.answers:
             return
         queued, self._queue = self._queue, []
         for topic, record, partition in queued:
@@ -210,6 +232,15 @@ class FakeAdmin:
         """See the contract."""
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
+
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """See the contract."""
+        configs = {name: self._broker.topic_config(name) for name in topics}
+        compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}
+        return {
+            name: int(config.get("delete.retention.ms", DEFAULT_DELETE_RETENTION_MS))
+            for name, config in compacted.items()
+        }
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract."""

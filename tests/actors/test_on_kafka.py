@@ -24,9 +24,11 @@ from penstock.actors.messages import (
 )
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, NewTopic
+from penstock.kafka.local_broker import LocalBroker
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 TASK = TaskId(0, 0)
@@ -100,8 +102,24 @@ class Application:
         answer.set_result(CommitAnswer(True))
         return answer
 
-    def started(self) -> StreamLoop:
-        loop = StreamLoop(self.spec, "stream/1", self.clients, self.commit)
+    def commit_patiently(self, request: CommitRequest) -> Future[CommitAnswer]:
+        """As the real coordinator: in the background, repeated while the broker is away."""
+        answer: Future[CommitAnswer] = Future()
+
+        def repeat() -> None:
+            while not answer.done():
+                try:
+                    answer.set_result(self.commit(request).result())
+                except BrokerUnreachableError:
+                    continue
+                except StreamsError as error:
+                    answer.set_exception(error)
+
+        threading.Thread(target=repeat, daemon=True).start()
+        return answer
+
+    def started(self, committer: Callable[[CommitRequest], Future[CommitAnswer]] | None = None) -> StreamLoop:
+        loop = StreamLoop(self.spec, "stream/1", self.clients, committer or self.commit)
         threading.Thread(target=loop.run, daemon=True).start()
         loop.assign(1, [TASK]).result(30)
         return loop
@@ -133,6 +151,39 @@ def test_counts_survive_a_restart_and_a_lost_disk(
     loop.stop().result(30)
     assert loop.finished.result(10) is None
     assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
+
+
+def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
+    topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    total = 300_000
+    broker = LocalBroker(tmp_path / "broker", port=0)
+    with broker as status:
+        app = Application(status.bootstrap_servers, topic_name, tmp_path / "state")
+        app.write(*(f"key-{number % 5000}" for number in range(total)))
+        loop = app.started(app.commit_patiently)
+        for _ in range(2):
+            before = max(0, safely(app.committed, 0))
+
+            def works(before: int = before) -> bool:
+                return loop.finished.done() or safely(app.committed, 0) > before
+
+            wait_until(works, "records are committed")
+            broker.stop()
+            assert not loop.finished.done(), loop.finished.result()
+            broker.start()
+        wait_until(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
+        assert not loop.finished.done(), loop.finished.result()
+        assert sum(app.last_counts().values()) == total
+        loop.stop().result(30)
+
+
+def safely(ask: Callable[[], int], otherwise: int) -> int:
+    """The answer; ``otherwise`` while the broker is only coming up."""
+    try:
+        return ask()
+    except BrokerUnreachableError:
+        return otherwise
 
 
 def test_idle_queries_are_answered_at_once(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> None:

@@ -186,3 +186,40 @@ def test_corrupt_stores_are_deleted_and_restored(tmp_path: Path) -> None:
     for file in (tmp_path / APPLICATION / "0_0" / "rocksdb").glob("MANIFEST-*"):
         file.unlink()
     assert count_of(rig.running(), "a") == 1
+
+
+def unlogged_topology() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    grouped.count(ps.Materialized.as_("counts").with_logging_disabled())
+    return builder.build()
+
+
+def test_corrupt_stores_without_a_changelog_are_never_deleted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, unlogged_topology())
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    directory = tmp_path / APPLICATION / "0_0" / "rocksdb"
+    current = (directory / "CURRENT").read_text()
+    (directory / "CURRENT").write_text("damaged")
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    settle(loop)
+    error = loop.finished.result() or ""
+    assert "Nothing was deleted, for there is no changelog to restore counts from" in error
+    (directory / "CURRENT").write_text(current)
+    assert count_of(rig.running(), "a") == 1
+
+
+def test_stores_that_cannot_be_opened_for_another_reason_than_corruption_are_left_alone(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    directory = tmp_path / APPLICATION / "0_0" / "rocksdb"
+    directory.rename(tmp_path / "away")
+    directory.write_text("in the way")
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0)])
+    settle(loop)
+    assert "nothing was deleted" in (loop.finished.result() or "")
+    assert directory.read_text() == "in the way"

@@ -43,6 +43,7 @@ STATUS = ApplicationStatus(
                     TaskState.RUNNING,
                     records_processed=120,
                     dropped_records=2,
+                    lost_records=4,
                     lags={TopicPartition("word-count-counts-repartition", 0): 5},
                     committed={TopicPartition("word-count-counts-repartition", 0): 100},
                 ),

@@ -49,6 +49,7 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
     assert samples["kafka_streams_stream_state_updater_active_restoring_tasks", None].value == 1
     assert samples["kafka_streams_stream_task_process_total", "1_0"].value == 120
     assert samples["kafka_streams_stream_task_dropped_records_total", "1_0"].value == 2
+    assert samples["kafka_streams_stream_task_lost_records_total", "1_0"].value == 4
     assert samples["kafka_streams_stream_task_restore_remaining_records_total", "0_0"].value == 9
     lag = samples["kafka_consumer_fetch_manager_records_lag", "1_0"]
     assert lag.value == 5

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ray import cloudpickle
-from ray.exceptions import ActorDiedError, RayTaskError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayTaskError
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -57,6 +57,8 @@ class Method:
         result: Future[Any] = Future()
         try:
             answer = self._function(*self._arguments)
+            if isinstance(answer, Future):
+                return answer
         except Exception as error:
             result.set_exception(error)
         else:
@@ -72,12 +74,24 @@ class FakeActor:
         self.failure: QueryFailure | None = None
         self.dead = False
         self.ended = False
+        self.lost: Exception | None = None
+        self.held: list[Future[list[StoreAnswer]]] | None = None
+        self.keys: list[bytes] = [word.encode() for word in WORDS]
+        self.cut_at = 10**9
 
     @property
     def query(self) -> Method:
-        return Method(self._query)
+        return Method(self._query if self.held is None else self._hold)
+
+    def _hold(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
+        assert self.held is not None
+        self.calls.append(queries)
+        self.held.append(Future())
+        return self.held[-1]
 
     def _query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
+        if self.lost is not None:
+            raise self.lost
         if self.dead:
             raise ActorDiedError
         if self.ended:
@@ -92,13 +106,15 @@ class FakeActor:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
         if self.failure is not None:
             return StoreAnswer(failure=self.failure, detail="no good")
-        mine = sorted(w.encode() for w in WORDS if partition_for(w.encode(), PARTITIONS) == query.task_id.partition)
+        mine = sorted(key for key in self.keys if partition_for(key, PARTITIONS) == query.task_id.partition)
         if query.kind is QueryKind.COUNT:
             return StoreAnswer(count=len(mine))
         if query.kind is QueryKind.KEY:
             return StoreAnswer(rows=tuple((key, len(key), 7) for key in mine if key == query.key))
         low, high = query.from_key or b"", query.to_key or b"\xff"
-        return StoreAnswer(rows=tuple((key, len(key), 7) for key in mine if low <= key <= high)[: query.limit])
+        found = tuple((key, len(key), 7) for key in mine if low <= key <= high)[: query.limit]
+        rows = found[: self.cut_at]
+        return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(key) for key, _, _ in rows))
 
 
 class FakeCoordinator:
@@ -268,3 +284,121 @@ def test_the_coordinator_is_asked_once_while_nothing_moves(coordinator: FakeCoor
         assert coordinator.asked == before
 
     ask(twice)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        OutOfMemoryError("killed by Ray"),  # type: ignore[no-untyped-call]  # untyped in Ray
+        ActorUnavailableError("out of reach", b"\0" * 16),
+    ],
+)
+def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_elsewhere(
+    coordinator: FakeCoordinator, lost: Exception
+) -> None:
+    for actor in coordinator.actors.values():
+        actor.lost = lost
+    with pytest.raises(TaskNotReadyError, match="moves between actors"):
+        ask(lambda queries: queries.get("counts", "x"))
+
+    async def replaced(queries: StateQueries) -> None:
+        with pytest.raises(TaskNotReadyError):
+            await queries.get("counts", WORDS[3])
+        coordinator.actors["c"] = FakeActor(*coordinator.tasks)
+        coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
+        assert (await queries.get("counts", WORDS[3])) is not None
+
+    ask(replaced)
+
+
+def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._CALL_S", 0.05)
+    coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
+    coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
+
+    async def late(queries: StateQueries) -> None:
+        await queries.get("counts", WORDS[0])
+        slow.calls.clear()
+        slow.held = []
+        for _ in range(5):
+            with pytest.raises(TaskNotReadyError, match="has not answered"):
+                await queries.get("counts", WORDS[1])
+        assert len(slow.calls) == 1, "the actor still works on the first"
+        (first,), slow.held = slow.held, None
+        first.set_result([StoreAnswer()])
+        answered = None
+        while answered is None:
+            try:
+                answered = await queries.get("counts", WORDS[1])
+            except TaskNotReadyError:
+                await asyncio.sleep(0)
+        assert answered.value == 7
+
+    ask(late)
+
+
+def test_so_many_queries_may_wait_for_an_actor_and_no_more(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._MOST_WAITING", 10)
+
+    async def crowd(queries: StateQueries) -> None:
+        await queries.get("counts", WORDS[0])
+        found = await asyncio.gather(*(queries.get("counts", WORDS[0]) for _ in range(100)), return_exceptions=True)
+        refused = [error for error in found if isinstance(error, TaskNotReadyError)]
+        assert len(found) - len(refused) == 10
+        assert "has 10 queries waiting: it is busy" in str(refused[0])
+
+    ask(crowd)
+
+
+def test_a_busy_actor_says_so(coordinator: FakeCoordinator) -> None:
+    coordinator.actors["a"].failure = QueryFailure.BUSY
+    with pytest.raises(TaskNotReadyError, match="is busy"):
+        ask(lambda queries: queries.range("counts", None, None, 10))
+
+
+def test_a_range_is_put_together_from_pieces_whatever_their_size(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._PIECE_ROWS", 3)
+    for cut_at in (1, 2, 100):
+        for actor in coordinator.actors.values():
+            actor.cut_at = cut_at
+        assert ask(lambda queries: all_pages(queries, 1)) == WORDS
+        assert ask(lambda queries: all_pages(queries, 7)) == WORDS
+        assert ask(lambda queries: all_pages(queries, 100)) == WORDS
+
+
+async def all_pages(queries: StateQueries, limit: int) -> list[Any]:
+    found: list[Any] = []
+    cursor = None
+    while True:
+        page = await queries.range("counts", None, None, limit, cursor)
+        found += [entry.key for entry in page.entries]
+        if page.cursor is None:
+            return found
+        assert page.entries
+        cursor = page.cursor
+
+
+def test_a_page_ends_early_where_its_rows_are_large(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._PAGE_BYTES", 70)  # ten words of seven bytes
+    page = ask(lambda queries: queries.range("counts", None, None, 100))
+    assert [entry.key for entry in page.entries] == WORDS[:10]
+    assert ask(lambda queries: all_pages(queries, 100)) == WORDS
+
+
+def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordinator: FakeCoordinator) -> None:
+    bad = b"word-03\xff"
+    for actor in coordinator.actors.values():
+        actor.keys = [*actor.keys, bad]
+    expected: list[Any] = [*WORDS[:4], bad, *WORDS[4:]]
+    assert ask(lambda queries: all_pages(queries, 100)) == expected
+    assert ask(lambda queries: all_pages(queries, 2)) == expected, "and a cursor behind it works"
+    with pytest.raises(ValueError, match="not a cursor"):
+        ask(lambda queries: queries.range("counts", None, None, 10, "no cursor!"))

@@ -197,16 +197,38 @@ def test_beginnings_and_ends_are_those_of_now(rig: Rig) -> None:
     assert rig.clients.admin().end_offsets([first, second]) == {first: 5, second: 0}
 
 
-def test_an_offset_that_is_gone_is_an_error_that_names_the_partition(rig: Rig, eventually: Eventually) -> None:
+def test_an_offset_that_is_gone_is_told_and_reading_goes_on_where_one_says(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    write(rig, topic, *((None, b"a%d" % n, 1) for n in range(5)), partition=0)
+    write(rig, topic, *((None, b"b%d" % n, 1) for n in range(5)), partition=1)
+    rig.clients.admin().delete_records({first: 4})
+    lost: dict[TopicPartition, int] = {}
+    others: list[RecordBatch] = []
+
+    def told() -> bool:
+        others.extend(consumer.poll(10, 0.05))
+        lost.update(consumer.lost_positions())
+        return bool(lost) and sum(map(len, others)) == 5
+
+    with reading(rig, {first: 1, second: 0}) as consumer:
+        eventually(told, "the lost position")
+        assert lost == {first: 1}
+        assert {tp for tp, *_ in rows_of(others)} == {second}, "the other partition is read all the same"
+        assert consumer.lost_positions() == {}
+        consumer.seek(first, 4)
+        assert [row[3] for row in rows_of(read(consumer, 1, eventually))] == [b"a4"]
+        assert (consumer.position(first), consumer.position(second)) == (5, 5)
+
+
+def test_seeking_back_reads_again(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
-    write(rig, topic, *((None, b"v", 1) for _ in range(5)))
-    rig.clients.admin().delete_records({tp: 4})
-    with (
-        reading(rig, {tp: 1}) as consumer,
-        pytest.raises(StreamsError, match=f"cannot read partition 0 of topic '{topic}'"),
-    ):
-        eventually(lambda: bool(consumer.poll(10, 0.05)), "an error")
+    write(rig, topic, *((None, b"%d" % n, 1) for n in range(4)))
+    with reading(rig, {tp: 0}) as consumer:
+        read(consumer, 4, eventually)
+        consumer.seek(tp, 1)
+        assert [row[1] for row in rows_of(read(consumer, 3, eventually))] == [1, 2, 3]
 
 
 def test_closing_twice_is_allowed(rig: Rig) -> None:
@@ -254,6 +276,15 @@ def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
     assert admin.topics()[topic] == 3
     admin.delete_topics([topic, "never-was"])
     assert topic not in admin.topics()
+
+
+def test_how_long_compacted_topics_keep_deletions_is_told_and_others_are_left_out(rig: Rig) -> None:
+    short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
+    usual = rig.topic(cleanup_policy="compact,delete")
+    plain = rig.topic(cleanup_policy="delete")
+    admin = rig.clients.admin()
+    assert admin.delete_retention_ms([short, usual, plain]) == {short: 1234, usual: 86_400_000}
+    assert admin.delete_retention_ms([]) == {}
 
 
 def test_offsets_are_committed_from_outside_with_their_metadata(rig: Rig) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
+from penstock.common.errors import MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.fetcher import MessageFetcher
+from penstock.kafka.settings import POSITION_LOST, RETRIABLE, UNREACHABLE
 
 TP = TopicPartition("t", 0)
 
@@ -19,6 +22,7 @@ class Client:
     def __init__(self) -> None:
         self.ready: list[Message] = []
         self.high = 0
+        self.topic_exists = True
 
     def consume(self, most: int, timeout_s: float) -> list[Message]:
         taken, self.ready = self.ready[:most], self.ready[most:]
@@ -29,6 +33,12 @@ class Client:
 
     def incremental_assign(self, partitions: list[Tpo]) -> None:
         pass
+
+    def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
+        found, listed = ClusterMetadata(), TopicMetadata()
+        listed.error = None if self.topic_exists else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        found.topics = {topic: listed}
+        return found
 
 
 def record(offset: int) -> Message:
@@ -84,3 +94,71 @@ def test_offsets_with_gaps_stay_what_they_are(client: Client, consumer: Confluen
     client.ready = [record(0), record(2), record(3)]
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0, 2, 3]]
     assert consumer.position(TP) == 4
+
+
+def failure(code: int) -> Message:
+    return Message(topic=TP.topic, partition=TP.partition, offset=0, error=KafkaError(code))
+
+
+@pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))
+def test_reading_goes_on_after_an_error_that_passes_by_itself(
+    client: Client, consumer: ConfluentConsumer, code: int
+) -> None:
+    client.ready = [failure(code), record(0)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
+
+
+@pytest.mark.parametrize("code", sorted(POSITION_LOST))
+def test_a_lost_position_is_told_once_and_the_records_beside_it_are_not_lost(
+    client: Client, consumer: ConfluentConsumer, code: int
+) -> None:
+    other = TopicPartition("t", 1)
+    consumer.assign({TP: 5, other: 0})
+    client.ready = [failure(code), Message(topic="t", partition=1, offset=0, value=b"v", timestamp=(1, 7))]
+    assert [batch.partition for batch in consumer.poll(10, 0)] == [other]
+    assert consumer.lost_positions() == {TP: 0}
+    assert consumer.lost_positions() == {}
+
+
+def test_a_topic_that_is_unknown_for_a_moment_is_read_on_and_one_that_is_gone_is_an_error(
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.consumer._MISSING_TOPIC_PATIENCE_S", 0.0)
+    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
+    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    client.topic_exists = False
+    with pytest.raises(MissingTopicError, match="topic 't': the topic does not exist any more"):
+        consumer.poll(10, 0)
+
+
+def test_a_topic_that_is_unknown_is_not_asked_for_before_its_broker_had_time(
+    client: Client, consumer: ConfluentConsumer
+) -> None:
+    client.topic_exists = False
+    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
+
+
+class Stable:
+    """The last stable offset, when it is known."""
+
+    known: int | None = None
+
+    def end(self, partition: TopicPartition) -> int | None:
+        return self.known
+
+
+def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committed_records_are_read(
+    client: Client, consumer: ConfluentConsumer
+) -> None:
+    consumer._stable = stable = Stable()  # type: ignore[assignment]  # all of it that is used here
+    client.high = 3
+    client.ready = [record(0), record(1), end(2)]
+    consumer.poll(10, 0)
+    client.high = 4
+    assert consumer.end_offset(TP) == 4, "nobody knows yet what was written"
+    stable.known = 2
+    assert consumer.end_offset(TP) == consumer.position(TP) == 2
+    stable.known = 4
+    assert consumer.end_offset(TP) == 4

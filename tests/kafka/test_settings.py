@@ -14,7 +14,15 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.settings import as_streams_error, consumer_settings, member_settings, producer_settings
+from penstock.kafka.settings import (
+    MISSING_TOPIC,
+    RETRIABLE,
+    UNREACHABLE,
+    as_streams_error,
+    consumer_settings,
+    member_settings,
+    producer_settings,
+)
 
 
 def clients(**entries: object) -> ConfluentClients:
@@ -60,13 +68,30 @@ def test_an_unreachable_broker_is_named_within_ten_seconds() -> None:
         assert time.monotonic() - begun < 10
 
 
-@pytest.mark.parametrize(
-    "code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.LEADER_NOT_AVAILABLE]
-)
-def test_what_a_cluster_says_while_it_settles_may_be_tried_again(code: int) -> None:
+@pytest.mark.parametrize("code", sorted(RETRIABLE | MISSING_TOPIC | UNREACHABLE))
+def test_what_passes_by_itself_may_be_tried_again(code: int) -> None:
     error = as_streams_error(KafkaException(KafkaError(code)), "do this", "b:1")
     assert isinstance(error, BrokerUnreachableError)
-    assert str(error).startswith("cannot do this: the cluster at b:1 is not ready")
+    assert str(error).startswith("cannot do this: ")
+
+
+def test_what_a_leader_change_brings_is_among_it() -> None:
+    assert {
+        KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR, KafkaError.NOT_LEADER_FOR_PARTITION,
+    } <= RETRIABLE  # fmt: skip
+
+
+def test_a_refusal_for_good_is_not() -> None:
+    error = as_streams_error(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)), "do this", "b:1")
+    assert not isinstance(error, BrokerUnreachableError)
+
+
+@pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))
+def test_a_seat_in_the_group_outlives_what_passes_by_itself(code: int) -> None:
+    member = clients(bootstrap__servers="127.0.0.1:1").group_member("seat")
+    member._refused(KafkaError(code))  # type: ignore[attr-defined]  # what a poll of librdkafka's may bring
+    member.close()
 
 
 def test_an_error_of_one_partition_is_not_taken_for_no_offset() -> None:

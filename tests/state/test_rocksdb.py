@@ -115,6 +115,27 @@ def test_a_missing_file_is_an_error_and_never_an_empty_store(tmp_path: Path, mis
     assert str(tmp_path) in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Invalid argument: Column families not opened: store:b",
+        "IO error: No such file or directory: While mkdir if missing",
+        "Invalid argument: /state/0_0/rocksdb: does not exist (create_if_missing is false)",
+    ],
+)
+def test_only_what_rocksdb_calls_corruption_is_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def fails(path: Path, families: list[str]) -> None:
+        raise Exception(text)
+
+    monkeypatch.setattr("penstock.state.rocksdb._open", fails)
+    with pytest.raises(StateStoreError, match="cannot be used, and nothing was deleted") as raised:
+        opened(tmp_path, "a")
+    assert not isinstance(raised.value, StateStoreCorruptError)
+    assert text in str(raised.value)
+
+
 def test_a_second_opener_is_told_that_the_stores_are_locked(tmp_path: Path) -> None:
     stores = opened(tmp_path, "a")
     with pytest.raises(StateStoreLockedError, match="locked"):

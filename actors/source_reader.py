@@ -1,0 +1,112 @@
+"""Reading the sources of the tasks that run: when to fetch, whom to pause, where to go on when records are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.actors.clock import Clock
+from penstock.actors.hosted_task import HostedTask
+from penstock.actors.steps import Steps, patiently
+from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
+from penstock.common.records import RecordBatch
+from penstock.kafka.contracts import RecordConsumer
+
+_PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
+_STARVING_S = 0.02
+
+
+class SourceReader:
+    """The consumer of an actor, and which of its tasks reads what. ``limit``: ``buffered.records.per.partition``."""
+
+    def __init__(self, consumer: RecordConsumer, clock: Clock, limit: int) -> None:
+        self._consumer = consumer
+        self._clock = clock
+        self._limit = limit
+        self._owner: dict[TopicPartition, HostedTask] = {}
+        self._paused: set[TopicPartition] = set()
+        self._fetched_s = 0.0
+
+    def assign(self, running: Sequence[HostedTask]) -> None:
+        """Read the sources of these tasks and no others."""
+        owner = {tp: hosted for hosted in running for tp in hosted.sources}
+        # A client may remember that a partition is paused, and the task may come back.
+        if gone := self._paused - owner.keys():
+            self._consumer.resume(gone)
+            self._paused -= gone
+        self._owner = owner
+        self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
+
+    def is_due(self, running: Sequence[HostedTask]) -> bool:
+        """Whether to fetch: when no task has records left, or when one that has none has waited for others.
+
+        What is fetched may belong to any task. So while others work it is fetched seldom, and who has enough is paused.
+        """
+        waiting = working = False
+        for hosted in running:
+            if not hosted.more:
+                waiting = True
+            elif self._paused.isdisjoint(hosted.sources):
+                working = True
+        return waiting and (not working or self._clock.monotonic_s() - self._fetched_s >= _STARVING_S)
+
+    def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
+        """What is there, about as much as the tasks process in 2 ms."""
+        self._fetched_s = self._clock.monotonic_s()
+        for batch in self._consumer.poll(max(hosted.batch_size for hosted in running), 0):
+            yield self._owner[batch.partition], batch
+
+    def throttle(self, hosted: HostedTask) -> bool:
+        """Pause partitions of which enough has piled up, resume those that have little; whether any was resumed."""
+        resumed = False
+        for tp in hosted.sources:
+            buffered = hosted.task.buffered(tp)
+            if buffered > self._limit * _PAUSE_FACTOR and tp not in self._paused:
+                self._consumer.pause([tp])
+                self._paused.add(tp)
+            elif buffered <= self._limit and tp in self._paused:
+                self._resume(tp)
+                resumed = True
+        return resumed
+
+    def _resume(self, tp: TopicPartition) -> None:
+        self._consumer.resume([tp])
+        self._paused.discard(tp)
+
+    # ---- ends ----
+
+    def update_all_caught_up(self, hosted: HostedTask) -> None:
+        """Tell the task of each source without buffered records whether the broker has more."""
+        for tp in hosted.sources:
+            if not hosted.task.buffered(tp):
+                self.update_caught_up(hosted, tp)
+
+    def update_caught_up(self, hosted: HostedTask, tp: TopicPartition) -> None:
+        """Tell the task whether all of ``tp`` that the broker has is fetched."""
+        end = self._consumer.end_offset(tp)
+        hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
+
+    # ---- positions that are gone ----
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        """Positions whose records retention has deleted before they were read: see :meth:`reset`."""
+        return self._consumer.lost_positions()
+
+    def reset(self, lost: Mapping[TopicPartition, int]) -> Steps[None]:
+        """Go on where the reset policy of each source says."""
+        policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
+        beginnings = yield from patiently(lambda: self._consumer.fetch_beginning_offsets(policies), self._clock)
+        ends = yield from patiently(lambda: self._consumer.fetch_end_offsets(policies), self._clock)
+        for tp, policy in policies.items():
+            was, beginning, end = lost[tp], beginnings[tp], ends[tp]
+            to = end if policy == "latest" else beginning
+            logger("penstock.actors").error(
+                "records were deleted before they were read: the reset policy decides where reading goes on. Raise the "
+                "topic's retention, or process faster",
+                topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
+                goes_on_at=to, offsets_lost=max(0, to - was),
+            )  # fmt: skip
+            self._owner[tp].skip(tp, was, to)
+            if tp in self._paused:
+                self._resume(tp)
+            self._consumer.seek(tp, to)

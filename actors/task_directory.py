@@ -1,0 +1,141 @@
+"""The directory of one task's stores below ``state.dir``: opening it, how old it is, removing it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from penstock.actors.steps import Steps
+from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import TaskStores
+from penstock.state.stores import destroy_task_stores, open_task_stores
+
+_NAME = re.compile(r"(\d+)_(\d+)")
+_NOTE_EVERY_MS = 60_000
+
+
+class TaskDirectory:
+    """What one task has on this node. A file in it says when its last commit was: copies keep that, unlike a file time.
+
+    RocksDB's own lock says who has the stores open. Beside it ``<task>.lock`` is held while they are being opened or
+    removed, so that nobody opens what is just being removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._note = path / "last-commit"
+        self._current_ms: int | None = None
+        self._noted_ms = 0
+
+    def open(self, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
+        """Open the stores; corrupt ones are deleted when all of them have changelogs.
+
+        Raises StateStoreLockedError, and StateStoreCorruptError when one without a changelog is among them.
+        """
+        if not any(builder.persistent for builder in builders):
+            return open_task_stores(self.path, builders)
+        with self._locked():
+            self._current_ms = self._last_commit_ms()
+            try:
+                return open_task_stores(self.path, builders)
+            except StateStoreCorruptError as error:
+                lost = [builder.name for builder in builders if builder.persistent and not _restorable(builder)]
+                if lost:
+                    raise StateStoreCorruptError(
+                        f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
+                        f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
+                    ) from error
+                log = logger("penstock.actors")
+                log.warning("corrupt stores are deleted and restored from their changelogs", error=str(error))
+                shutil.rmtree(self.path)
+                return open_task_stores(self.path, builders)
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long ago the stores that were opened last took a commit; None when they are new."""
+        return None if self._current_ms is None else now_ms - self._current_ms
+
+    def note_commit(self, now_ms: int) -> None:
+        """The stores have taken a commit. Written once a minute: a time that is a little too early does no harm."""
+        self._current_ms = now_ms
+        if now_ms - self._noted_ms < _NOTE_EVERY_MS or not self.path.exists():
+            return
+        fresh = self._note.with_suffix(".new")
+        fresh.write_text(f"{now_ms}\n")
+        fresh.replace(self._note)
+        self._noted_ms = now_ms
+
+    def note_close(self) -> None:
+        """The task leaves: ``state.cleanup.delay.ms`` counts from now."""
+        if self._note.exists():
+            os.utime(self._note)
+
+    def unused_ms(self) -> float:
+        """How long ago anything in it was written, by the files' times."""
+        return time.time() * 1000 - (self._newest_ms() or 0)
+
+    def remove(self) -> None:
+        """Delete it. Raises StateStoreLockedError when somebody has its stores open."""
+        with self._locked():
+            destroy_task_stores(self.path)
+            shutil.rmtree(self.path)
+
+    def _last_commit_ms(self) -> int | None:
+        try:
+            return int(self._note.read_text())
+        except (FileNotFoundError, ValueError):
+            return self._newest_ms()  # left by a version that wrote no such file, or copied without it
+
+    def _newest_ms(self) -> int | None:
+        times = []
+        for file in self.path.rglob("*"):
+            with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
+                times.append(file.stat().st_mtime)
+        return int(max(times) * 1000) if times else None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_name(f"{self.path.name}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StateStoreLockedError(
+                    f"the stores in {self.path} are being opened or removed elsewhere"
+                ) from error
+            yield
+
+
+def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
+    """Remove the directories of tasks that left this node ``delay_ms`` ago or earlier, and that nobody has open."""
+    log = logger("penstock.actors")
+    paths = sorted(root.iterdir()) if root.exists() else ()
+    for path in paths:
+        name = _NAME.fullmatch(path.name)
+        if name is None or TaskId(int(name[1]), int(name[2])) in mine:
+            continue
+        directory = TaskDirectory(path)
+        try:
+            unused_ms = directory.unused_ms()
+            if unused_ms < delay_ms:
+                continue
+            directory.remove()
+        except StateStoreLockedError:
+            continue  # another actor of this node runs the task
+        except (OSError, StateStoreError) as error:
+            log.warning("a directory of a task that left cannot be removed", directory=str(path), error=str(error))
+        else:
+            log.info("removed the directory of a task that left", directory=str(path), unused_ms=int(unused_ms))
+        yield 0.0
+
+
+def _restorable(builder: AnyStoreBuilder) -> bool:
+    return builder.logging or builder.source_topic is not None

@@ -1,0 +1,65 @@
+"""The last stable offsets of partitions, for a reader of committed records: librdkafka keeps them to itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from penstock.common.ids import TopicPartition
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, RETRIABLE, admin_settings, client_configuration
+
+_AGE_S = 0.1
+_REFRESH_S = 1.0
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+
+
+class StableEnds:
+    """Asks in the background. An answer counts for 100 ms, about as long as what a fetch has told."""
+
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
+        with client_configuration("consumer."):
+            self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
+        self._asked: dict[TopicPartition, Future[Any]] = {}
+        self._known: dict[TopicPartition, tuple[float, int]] = {}
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """The last stable offset as of a moment ago; None while that is not known. Never waits."""
+        now = time.monotonic()
+        asked = self._asked.get(partition)
+        if asked is not None and asked.done():
+            del self._asked[partition]
+            try:
+                self._known[partition] = now, asked.result().offset
+            except KafkaException as error:
+                self._known.pop(partition, None)  # not known, so it is asked again below
+                if isinstance(error.args[0], KafkaError) and error.args[0].code() in RETRIABLE:
+                    self._refresh_leaders()
+        at, offset = self._known.get(partition, (0.0, 0))
+        if partition not in self._asked and now - at > _AGE_S / 2:
+            answers = self._client.list_offsets(
+                {Tpo(*partition): _LATEST},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+            [self._asked[partition]] = answers.values()
+        return offset if now - at <= _AGE_S else None
+
+    def _refresh_leaders(self) -> None:
+        # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
+        with suppress(KafkaException):  # asked again after the next answer that says so
+            self._client.list_topics(timeout=_REFRESH_S)
+
+
+def open_stable_ends(bootstrap_servers: str, overrides: Mapping[str, Any]) -> StableEnds | None:
+    """None for a reader of uncommitted records, to whom the high watermark is the end."""
+    if overrides.get("isolation.level") != "read_committed":
+        return None
+    return StableEnds(bootstrap_servers, overrides)

@@ -1,0 +1,93 @@
+"""Range queries beside records: in chunks, bounded in bytes and in number. On the fake broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.actors.answers import CHUNK_ROWS
+from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId
+from tests.actors.rig import STRING, Rig, count_of, key_query, settle
+
+
+def ranging(limit: int) -> StoreQuery:
+    return StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, limit=limit)
+
+
+def test_a_large_range_is_read_in_chunks_and_records_are_processed_in_between(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=1 << 30, commit_interval_ms=10**9)
+    rig.write("in", *((f"k{number:05}", "x", number + 1) for number in range(5000)))
+    loop = rig.running()
+    settle(loop)
+    asked = loop.query([ranging(5000), key_query("k00001")])
+    small = loop.query([ranging(3)])
+    rig.write("in", ("a", "x", 1))
+    steps = 0
+    while not asked.done():
+        loop.step()
+        steps += 1
+        if steps == 3:
+            assert small.done(), "a small range does not wait behind a large one"
+            assert count_of(loop, "a") == 1, "records are processed while it is read"
+    assert steps >= 5000 / CHUNK_ROWS
+    whole, one = asked.result()
+    assert [row[0] for row in whole.rows] == [b"k%05d" % number for number in range(5000)]
+    assert not whole.more
+    assert one.rows[0][1] == 1
+
+
+def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 10_000)
+    builder = ps.StreamsBuilder()
+    builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
+    rig = Rig(tmp_path, builder.build())
+    rig.write("in", *((f"k{number:02}", "x" * 1000, 1) for number in range(30)))
+    loop = rig.running()
+    settle(loop)
+    asked = loop.query([ranging(100)])
+    while not asked.done():
+        loop.step()
+    (answer,) = asked.result()
+    assert (len(answer.rows), answer.more) == (10, True)
+    assert 10_000 <= answer.size < 11_100
+    asked = loop.query([StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, from_key=b"k25", limit=100)])
+    while not asked.done():
+        loop.step()
+    assert (len(asked.result()[0].rows), asked.result()[0].more) == (5, False)
+
+
+def test_so_many_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_RANGES", 4)
+    rig = Rig(tmp_path)
+    rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
+    loop = rig.running()
+    asked = [loop.query([ranging(2000)]) for _ in range(6)]
+    loop.step()
+    assert [call.done() for call in asked] == [False] * 4 + [True] * 2
+    assert asked[-1].result()[0].failure is QueryFailure.BUSY
+    assert asked[-1].result()[0].detail == "4 ranges wait for an answer"
+    loop._finish("made by the test")
+    for call in asked[:4]:
+        assert isinstance(call.exception(), ApplicationStateError)
+
+
+def test_who_does_not_want_the_answer_any_more_does_no_harm(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
+    loop = rig.running()
+    early, late = loop.query([ranging(2000)]), loop.query([ranging(2000)])
+    assert early.cancel()
+    loop.step()
+    assert not late.cancel(), "it is under way"
+    while not late.done():
+        loop.step()
+    assert len(late.result()[0].rows) == 2000
+    assert not loop.finished.done()

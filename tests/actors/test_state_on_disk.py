@@ -1,0 +1,121 @@
+"""What tasks leave on disk: how old it may be, and when it is removed. On the fake broker."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.actors.messages import TaskState
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.kafka.contracts import NewTopic
+from penstock.state.rocksdb import RocksDBTaskStores
+from tests.actors.rig import APPLICATION, CHANGELOG, Rig, count_of, settle, states
+
+HOUR_MS = 3_600_000
+
+
+def keep_deletions_for(rig: Rig, ms: int) -> None:
+    rig.clients.admin().delete_topics([CHANGELOG])
+    config = {"cleanup.policy": "compact", "delete.retention.ms": str(ms)}
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, config=config)])
+
+
+def compact(rig: Rig) -> None:
+    """What the log cleaner does some time after the retention: deletions go, and what they deleted went before."""
+    log = rig.broker.log(TopicPartition(CHANGELOG, 0))
+    deleted = {record.key for record in log.records if record.value is None}
+    # Offsets must stay: records that are compacted away are replaced by one that changes nothing.
+    other = next(record for record in log.records if record.key not in deleted)
+    log.records = [other if record.key in deleted else record for record in log.records]
+
+
+@pytest.mark.parametrize(("away_ms", "comes_back"), [(HOUR_MS // 2, True), (2 * HOUR_MS, False)])
+def test_stores_older_than_the_changelog_keeps_deletions_are_wiped_at_the_start(
+    tmp_path: Path, away_ms: int, comes_back: bool
+) -> None:
+    rig = Rig(tmp_path)
+    keep_deletions_for(rig, HOUR_MS)
+    rig.write("in", ("gone", "x", 1), ("stays", "x", 1))
+    rig.stop(rig.running())
+    producer = rig.clients.producer()  # the task's next owner
+    producer.send(CHANGELOG, b"gone", None, 5, None, 0)
+    producer.send(CHANGELOG, b"stays", (7).to_bytes(8, "big"), 5, None, 0)
+    producer.flush(1)
+    compact(rig)
+    rig.clock.now_ms += away_ms
+    loop = rig.running()
+    assert count_of(loop, "stays") == 7
+    # Within the retention a real log still has the deletion; here it shows that nothing was wiped.
+    assert (count_of(loop, "gone") == 1) is comes_back
+
+
+def test_stores_of_any_age_are_kept_when_nothing_was_written_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    keep_deletions_for(rig, HOUR_MS)
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    rig.clock.now_ms += 100 * HOUR_MS
+    wiped: list[str] = []
+    monkeypatch.setattr(RocksDBTaskStores, "wipe", lambda self, store: wiped.append(store))
+    assert count_of(rig.running(), "a") == 1
+    assert wiped == []
+
+
+def directories(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / APPLICATION).iterdir() if path.is_dir())
+
+
+def left_an_hour_ago(tmp_path: Path, task: str) -> None:
+    directory = tmp_path / APPLICATION / task
+    hour_ago = time.time() - 3600
+    for path in [directory, *directory.rglob("*")]:
+        os.utime(path, (hour_ago, hour_ago))
+
+
+def let_the_delay_pass(rig: Rig, loop: StreamLoop) -> None:
+    rig.clock.now_ms += 600_001
+    settle(loop)
+    settle(loop)
+
+
+def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    rig.write("in", ("a", "x", 1), partition=0)
+    rig.write("in", ("a", "x", 1), partition=1)
+    loop = rig.running()
+    rig.commit(loop)
+    loop.assign(2, [TaskId(0, 0)])
+    settle(loop)
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == ["0_0", "0_1"], "it left just now"
+    left_an_hour_ago(tmp_path, "0_0")
+    left_an_hour_ago(tmp_path, "0_1")
+    (tmp_path / APPLICATION / "notes").mkdir()
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == ["0_0", "notes"], "what belongs to no task is left alone"
+    assert count_of(loop, "a") == 1
+    loop.assign(3, [TaskId(0, 0), TaskId(0, 1)])
+    settle(loop)
+    assert set(states(loop).values()) == {TaskState.RUNNING}
+
+
+def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    rig.write("in", ("a", "x", 1), partition=0)
+    other = rig.running(TaskId(0, 0))
+    rig.commit(other)
+    loop = rig.running(TaskId(0, 1))
+    left_an_hour_ago(tmp_path, "0_0")
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == ["0_0", "0_1"]
+    assert count_of(other, "a", committed=True) == 1
+    rig.write("in", ("a", "x", 2), partition=0)
+    settle(other)
+    rig.commit(other)
+    assert count_of(other, "a", committed=True) == 2

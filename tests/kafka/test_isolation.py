@@ -1,0 +1,105 @@
+"""Where a partition ends while a stranger's transaction is open, as Kafka Streams sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING, NewTopic, RecordConsumer
+
+Eventually = Callable[[Callable[[], bool], str], None]
+
+
+class Stranger:
+    """Writes into ``topic`` within one transaction."""
+
+    def __init__(self, broker: str, topic: str) -> None:
+        self.topic = topic
+        self.producer = Producer({"bootstrap.servers": broker, "transactional.id": f"{topic}-stranger"})
+        self.producer.init_transactions(10)
+        self.producer.begin_transaction()
+
+    def write(self, value: bytes) -> None:
+        self.producer.produce(self.topic, value, partition=0)
+        self.producer.flush(10)
+
+
+def clients(broker: str, group: str, **overrides: str) -> ConfluentClients:
+    entries = {"application.id": group, "bootstrap.servers": broker}
+    entries.update({f"consumer.{key.replace('_', '.')}": value for key, value in overrides.items()})
+    return ConfluentClients.of(StreamsConfig.of(entries))
+
+
+def polled(consumer: RecordConsumer) -> list[bytes | None]:
+    return [value for batch in consumer.poll(100, 0.05) for value in batch.values]
+
+
+@pytest.fixture
+def topic(broker: str, topic_name: Callable[[str], str]) -> str:
+    name = topic_name("in")
+    clients(broker, name).admin().create_topics([NewTopic(name, 1)])
+    producer = clients(broker, name).producer()
+    producer.send(name, b"k", b"plain", 1)
+    assert producer.flush(10)
+    producer.close()
+    return name
+
+
+def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committed_records_are_read(
+    broker: str, topic: str, eventually: Eventually
+) -> None:
+    tp = TopicPartition(topic, 0)
+    seen: list[bytes | None] = []
+    with closing(clients(broker, topic, isolation_level="read_committed").consumer()) as consumer:
+        consumer.assign({tp: BEGINNING})
+
+        def caught_up() -> bool:
+            seen.extend(polled(consumer))
+            return consumer.position(tp) == 1 and consumer.end_offset(tp) == 1
+
+        eventually(caught_up, "the end is reached")
+        stranger = Stranger(broker, topic)
+        for number in range(3):
+            stranger.write(b"%d" % number)
+
+            def knows_of_it(high: int = number + 2) -> bool:
+                seen.extend(polled(consumer))
+                known: int = consumer._watermark(tp)  # type: ignore[attr-defined]  # what the test is about
+                return known >= high
+
+            eventually(knows_of_it, "the transaction's record counts in the high watermark")
+            eventually(caught_up, "the partition is at its end although the high watermark is beyond")
+        assert seen == [b"plain"]
+        stranger.producer.commit_transaction(10)
+
+        def all_here() -> bool:
+            seen.extend(polled(consumer))
+            return seen == [b"plain", b"0", b"1", b"2"]
+
+        eventually(all_here, "what was committed is read")
+
+
+def test_by_default_records_are_read_whether_committed_or_not_as_in_kafka_streams_under_at_least_once(
+    broker: str, topic: str, eventually: Eventually
+) -> None:
+    tp = TopicPartition(topic, 0)
+    stranger = Stranger(broker, topic)
+    stranger.write(b"open")
+    seen: list[bytes | None] = []
+    with closing(clients(broker, topic).consumer()) as consumer:
+        assert consumer.fetch_end_offsets([tp]) == {tp: 2}
+        consumer.assign({tp: BEGINNING})
+
+        def all_here() -> bool:
+            seen.extend(polled(consumer))
+            return seen == [b"plain", b"open"]
+
+        eventually(all_here, "the record of the open transaction")
+        assert consumer.position(tp) == consumer.end_offset(tp) == 2
+        stranger.producer.abort_transaction(10)
