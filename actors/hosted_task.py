@@ -146,9 +146,15 @@ class HostedTask:
         return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
 
 
-def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
+def open_hosted_task(
+    spec: ApplicationSpec,
+    task_id: TaskId,
+    producer: RecordProducer,
+    sources: frozenset[TopicPartition] | None = None,
+) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them.
 
+    ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
     Stores that are corrupt are deleted first: their changelogs have all of them.
     """
@@ -162,7 +168,10 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
         for topic in node.topics
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-    missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
+    if sources is None:
+        missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
+    else:
+        missing = frozenset(resets.keys() - sources)
     stores = _open_stores(config.state_dir / spec.application_id / str(task_id), builders)
     try:
         task = Task(task_id, subtopologies, config, stores, producer)
