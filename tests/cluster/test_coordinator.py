@@ -226,7 +226,7 @@ def test_a_commit_that_is_asked_for_again_is_answered_with_what_became_of_it(pla
     assert play(CommitRequested(first)) == [AcceptCommit(first)], "Kafka has it, whatever came after"
     assert play.of(AssignTasks) == []
     refused = CommitRequest("stream/1", epoch, offsets(task), 2)
-    (refusal, _) = play(CommitRequested(refused))
+    (refusal, *_) = play(CommitRequested(refused))
     assert isinstance(refusal, RefuseCommit)
     play.confirm()
     assert play(CommitRequested(refused)) == [refusal], "it has been told its tasks again: once is enough"
