@@ -34,6 +34,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 
+Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
@@ -93,12 +94,7 @@ class StreamLoop:
 
     # ---- from any thread ----
 
-    def assign(
-        self,
-        epoch: int,
-        tasks: Iterable[TaskId],
-        sources: Mapping[TaskId, frozenset[TopicPartition]] | None = None,
-    ) -> Future[None]:
+    def assign(self, epoch: int, tasks: Iterable[TaskId], sources: Sources | None = None) -> Future[None]:
         """These, and no others, are the tasks. Done once the others are committed and closed.
 
         ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
@@ -288,21 +284,12 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _assignment(
-        self,
-        epoch: int,
-        wanted: frozenset[TaskId],
-        sources: Mapping[TaskId, frozenset[TopicPartition]],
-        done: Future[None],
-    ) -> Steps[None]:
+    def _assignment(self, epoch: int, wanted: frozenset[TaskId], sources: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
             return
-        released = [
-            hosted
-            for hosted in self._tasks.values()
-            if hosted.id not in wanted or sources.get(hosted.id, hosted.resets.keys()) != hosted.resets.keys()
-        ]
+        tasks = self._tasks.values()
+        released = [it for it in tasks if it.id not in wanted or sources.get(it.id, it.reads) != it.reads]
         yield from self._commit(released)
         for hosted in released:
             self._drop(hosted)
@@ -311,7 +298,7 @@ class StreamLoop:
         done.set_result(None)
         yield from self._open(sorted(wanted - self._tasks.keys()), sources)
 
-    def _open(self, ids: Sequence[TaskId], sources: Mapping[TaskId, frozenset[TopicPartition]]) -> Steps[None]:
+    def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
         opened = []
         for task_id in ids:
             opening = partial(open_hosted_task, self._spec, task_id, self._producer, sources.get(task_id))
@@ -356,10 +343,8 @@ class StreamLoop:
         tasks = tuple(
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
-        stopping = self._stopped is not None
-        return ActorStatus(
-            self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits, error, stopping
-        )
+        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits)
+        return ActorStatus(*known, error=error, stopping=self._stopped is not None)
 
     # ---- end ----
 

@@ -157,9 +157,7 @@ class Coordinator:
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self._plan.partitions.get(task, frozenset()) for task in event.tasks}
-        self._actors[event.actor_id] = ActorRecord(
-            Phase.UP, event.epoch, event.epoch, issued, event.tasks, unsure=True
-        )
+        self._actors[event.actor_id] = ActorRecord(Phase.UP, event.epoch, event.epoch, issued, event.tasks, unsure=True)
         self._target.update(dict.fromkeys(event.tasks, event.actor_id))
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._next_epoch = max(self._next_epoch, event.epoch + 1)

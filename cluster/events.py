@@ -236,13 +236,5 @@ class SetState:
 
 
 Instruction = (
-    StartActor
-    | AssignTasks
-    | StopActor
-    | KillActor
-    | CommitOffsets
-    | AcceptCommit
-    | RefuseCommit
-    | SetTimer
-    | SetState
+    StartActor | AssignTasks | StopActor | KillActor | CommitOffsets | AcceptCommit | RefuseCommit | SetTimer | SetState
 )

@@ -7,7 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 
-from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError, StreamsError
+from penstock.common.errors import (
+    ApplicationStateError,
+    ConfigError,
+    KafkaRefusedError,
+    MissingTopicError,
+    StreamsError,
+)
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import CommittedOffset, GroupMember
@@ -17,7 +23,7 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
-"""The seat is another's, Kafka does not let us take it, or what we sit there for is gone: trying again does not help."""
+"""The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
 
 
 class Membership:

@@ -8,10 +8,13 @@ and goes on its way although the coordinator that sent it is gone.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
+
+import structlog
 
 from penstock.actors.messages import (
     ActorStatus,
@@ -35,12 +38,12 @@ from penstock.cluster.dispatch import (
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.log import logger
 from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
 
 LONGEST_DELAY_S = 3.0
 CALL_AGAIN_S = 2.0
 LOOK_S = 0.5
+QUIET: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 class SimulatedActor:
@@ -152,7 +155,10 @@ class SimulatedActor:
         self._number += 1
         position = self.world.next_position()
         offsets = {partition: (position, "") for task in tasks for partition in self.tasks[task]}
-        answer = await self.world.ask_to_commit(CommitRequest(self.name, self.epoch, offsets, self._number))
+        # Now and then under an assignment that has passed: whatever the reason, it must not stay without its tasks.
+        stale = not self.world.calm and self.world.rng.random() < 0.05
+        request = CommitRequest(self.name, self.epoch - stale, offsets, self._number)
+        answer = await self.world.ask_to_commit(request)
         if not answer.accepted:
             self._drop(tasks)
 
@@ -183,7 +189,8 @@ class SimulatedHandle:
 
     async def wait(self) -> str | None:
         finished = asyncio.shield(self._actor.finished)
-        return await self._alive(finished)
+        error: str | None = await self._alive(finished)
+        return error
 
     async def status(self) -> ActorStatus | None:
         await self._world.pause()
@@ -253,6 +260,8 @@ class World:
         self.unanswered = 0
         self.committed: set[tuple[int, str, int]] = set()
         self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
+        self.broken: BaseException | None = None
+        """What must never happen, and did."""
         self._position = 0
         self._here = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -271,8 +280,13 @@ class World:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, StreamsError):
+            self.broken = self.broken or error
 
     async def pause(self) -> None:
         await asyncio.sleep(self.rng.uniform(0, LONGEST_DELAY_S if not self.calm else 0.1))
@@ -329,7 +343,7 @@ class World:
         mine = self.incarnation
         self.state, self.error = ApplicationState.CREATED, None
         machine = Coordinator(self.plan, self.tasks_per_actor, first_epoch=1_000_000 * mine)
-        dispatcher = Dispatcher(machine, self, logger("simulation"))
+        dispatcher = Dispatcher(machine, self, QUIET)
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
         await dispatcher.recover(found)
         if mine != self.incarnation:
@@ -412,8 +426,8 @@ class World:
         if living:
             self.rng.choice(living).kill()
 
-    def resize(self) -> None:
-        self.cpus = self.rng.randint(0, 6)
+    def resize(self, cpus: int | None = None) -> None:
+        self.cpus = self.rng.randint(0, 6) if cpus is None else cpus
         self._tell_cpus()
 
     def _tell_cpus(self) -> None:
@@ -457,7 +471,16 @@ class World:
     async def settle(self, condition: Callable[[], bool], what: str, limit_s: float = 600.0) -> None:
         """No more faults: wait until ``condition`` holds."""
         self.calm, self.broker_away = True, False
+        await self.until(condition, what, limit_s)
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 600.0) -> None:
+        """Wait until ``condition`` holds."""
         deadline = asyncio.get_running_loop().time() + limit_s
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, f"never: {what}"
-            await asyncio.sleep(0.25)
+            await self.let_pass(0.25)
+
+    async def let_pass(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self.broken is not None:
+            raise self.broken

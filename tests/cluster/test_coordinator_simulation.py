@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from penstock.actors.messages import ApplicationState
@@ -21,7 +19,7 @@ async def troubled(seed: int, rounds: int = 120) -> World:
         world.lose_an_actor, world.resize, world.regroup, world.restart, world.restart, world.grow, world.broker_outage,
     ]  # fmt: skip
     for _ in range(rounds):
-        await asyncio.sleep(world.rng.uniform(0, 8))
+        await world.let_pass(world.rng.uniform(0, 8))
         world.rng.choice(faults)()
     return world
 
@@ -38,7 +36,8 @@ def settled(world: World) -> bool:
         return False
     machine = world.dispatcher.machine
     living = sorted(actor.name for actor in world.actors.values() if actor.alive)
-    return not machine.starting and sorted(machine.actors) == living and sorted(set(machine.placement.values())) == living
+    used = sorted(set(machine.placement.values()))
+    return not machine.starting and sorted(machine.actors) == living == used
 
 
 def running(world: World) -> dict[object, str]:
@@ -62,7 +61,7 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
         loads = [len(actor.tasks) for actor in world.actors.values() if actor.alive]
         assert max(loads) - min(loads) <= 1
         moves, answered = world.moves, world.calls["accepted"]
-        await asyncio.sleep(100)
+        await world.let_pass(100)
         assert world.moves == moves, "tasks move although nothing has changed"
         assert world.calls["accepted"] > answered, "nothing is committed any more"
         assert world.calls["repeated"]
@@ -80,11 +79,17 @@ def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> N
 
     async def play() -> None:
         world = World(seed)
+        world.tasks_per_actor = None
         await world.start_coordinator()
-        for _ in range(12):
-            world.cpus = 6 if world.cpus < 6 else 1
-            await asyncio.sleep(world.rng.uniform(5, 20))
+        stopping = 0
+        for _ in range(8):
+            world.resize(6)
+            await world.until(lambda: settled(world), "RUNNING on six CPUs")
+            world.resize(1)
+            await world.let_pass(world.rng.uniform(0, 5))
+            stopping += sum(actor.alive and actor.stopping for actor in world.actors.values())
             world.restart()
+        assert stopping or len(world.plan.partitions) == 1, "no restart met an actor that was stopping"
         await at_rest(world)
         assert world.error is None
 
