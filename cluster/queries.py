@@ -46,6 +46,7 @@ from penstock.common.serdes import Serde
 
 T = TypeVar("T")
 _CALL_S = 10.0
+_OLD_S = 10.0  # so long is a task thought to be where it was
 
 
 class StateQueries:
@@ -56,6 +57,7 @@ class StateQueries:
         self._coordinator: Any = None
         self._spec: ApplicationSpec | None = None
         self._metadata: ApplicationMetadata | None = None
+        self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._lanes: dict[str, _Lane] = {}
 
@@ -72,6 +74,9 @@ class StateQueries:
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """See the contract."""
         metadata = self._metadata or await self._refresh()
+        if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
+            # Nothing else would tell that a topic has got partitions, and that keys are elsewhere since.
+            self._refresh_behind()
         return metadata.stores
 
     async def key_serde(self, store: str) -> Serde[Any]:
@@ -201,8 +206,14 @@ class StateQueries:
             self._refreshing = asyncio.create_task(self._fetch_metadata())
         return await asyncio.shield(self._refreshing)
 
+    def _refresh_behind(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._fetch_metadata())
+            self._refreshing.add_done_callback(lambda it: it.cancelled() or it.exception())  # asked again soon enough
+
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
+        self._fetched_at = asyncio.get_running_loop().time()
         self._lanes = {name: lane for name, lane in self._lanes.items() if name in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None

@@ -8,7 +8,7 @@ from penstock.actors.messages import ApplicationState
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 
-SEEDS = range(60)
+SEEDS = range(40)
 
 
 async def troubled(seed: int, rounds: int = 120) -> World:
@@ -73,7 +73,7 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> None:
     print(f"seed {seed}")
 
@@ -96,7 +96,7 @@ def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> N
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("loss", ["seat_lost", "refused_for_good"])
 def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_application_says_why(
     loss: str, seed: int

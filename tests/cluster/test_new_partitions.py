@@ -25,8 +25,8 @@ SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}
 
 
 def grow(broker: str, topic: str, partitions: int) -> None:
-    answers = AdminClient({"bootstrap.servers": broker}).create_partitions([NewPartitions(topic, partitions)])
-    answers[topic].result(30)
+    client = AdminClient({"bootstrap.servers": broker})
+    client.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
 
 @pytest.fixture
