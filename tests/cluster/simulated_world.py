@@ -251,6 +251,7 @@ class World:
         self.moves = 0
         self.incarnation = 0
         self.dispatcher: Dispatcher | None = None
+        self._begun: Dispatcher | None = None
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self.calm = False
@@ -344,11 +345,11 @@ class World:
         self.state, self.error = ApplicationState.CREATED, None
         machine = Coordinator(self.plan, self.tasks_per_actor, first_epoch=1_000_000 * mine)
         dispatcher = Dispatcher(machine, self, QUIET)
+        self._begun = dispatcher
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
         await dispatcher.recover(found)
         if mine != self.incarnation:
-            dispatcher.close()
-            return
+            return  # restarted while it asked the living
         self.assigned_told: frozenset[TopicPartition] = self.plan.reads
         self.dispatcher = dispatcher
         self._here.set()
@@ -359,9 +360,9 @@ class World:
         for duty in self._duties:
             duty.cancel()
         self._here.clear()
-        if self.dispatcher is not None:
-            self.dispatcher.close()
-            self.dispatcher = None
+        if self._begun is not None:
+            self._begun.close()
+        self.dispatcher = self._begun = None
         self.incarnation += 1
 
     async def _tell(self) -> None:
@@ -455,9 +456,8 @@ class World:
             self._tell_group()
 
     def restart(self) -> None:
-        if self.dispatcher is not None:
-            self.end_coordinator()
-            self.spawn(self.start_coordinator())
+        self.end_coordinator()
+        self.spawn(self.start_coordinator())
 
     def broker_outage(self) -> None:
         self.broker_away = not self.broker_away

@@ -65,6 +65,12 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
         assert world.moves == moves, "tasks move although nothing has changed"
         assert world.calls["accepted"] > answered, "nothing is committed any more"
         assert world.calls["repeated"]
+        world.calm = False
+        for _ in range(world.rng.randint(0, 3)):
+            world.request_stop()
+            await world.let_pass(world.rng.uniform(0, 4))
+            world.restart()  # Ray repeats the stop to the restarted coordinator
+            await world.until(lambda: world.dispatcher is not None, "a coordinator")
         world.request_stop()
         await world.settle(lambda: world.state is ApplicationState.NOT_RUNNING, "NOT_RUNNING")
         assert not any(actor.alive for actor in world.actors.values())
