@@ -59,14 +59,14 @@ class HostedTask:
         self.batch_size = _FIRST_BATCH
 
     @property
-    def reads(self) -> frozenset[TopicPartition]:
-        """The partitions of its sources."""
-        return frozenset(self.sources)
-
-    @property
     def synchronised(self) -> bool:
         """Whether the task waits for one source while it has records of another."""
         return len(self.sources) > 1
+
+    @property
+    def reads(self) -> frozenset[TopicPartition]:
+        """The partitions of its sources."""
+        return frozenset(self.sources)
 
     def become(self, state: TaskState) -> None:
         """The next state of the task's life. Raises ValueError for one that may not follow."""
