@@ -65,6 +65,11 @@ class HostedTask:
         """Whether the task waits for one source partition while it has records of another."""
         return len(self.sources) > 1
 
+    @property
+    def reads(self) -> frozenset[TopicPartition]:
+        """The partitions of its sources."""
+        return frozenset(self.sources)
+
     def become(self, state: TaskState) -> None:
         """The next state of the task's life. Raises ValueError for one that may not follow."""
         if state not in _MOVES[self.state]:
@@ -159,9 +164,15 @@ class HostedTask:
         return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
 
 
-def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
+def open_hosted_task(
+    spec: ApplicationSpec,
+    task_id: TaskId,
+    producer: RecordProducer,
+    sources: frozenset[TopicPartition] | None = None,
+) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them.
 
+    ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
     StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
     their changelogs have all of them.
@@ -176,7 +187,10 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
         for topic in node.topics
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-    missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
+    if sources is None:
+        missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
+    else:
+        missing = frozenset(resets.keys() - sources)
     directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
     stores = directory.open(builders)
     try:

@@ -66,7 +66,8 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ActorStatus:
-    """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended."""
+    """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
+    ``stopping``: it was told to stop and takes no tasks any more."""
 
     actor_id: str
     node_id: str
@@ -75,6 +76,7 @@ class ActorStatus:
     tasks: tuple[TaskStatus, ...]
     commits: int = 0
     error: str | None = None
+    stopping: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,8 @@ class ApplicationStatus:
     """Task to actor id, for every task the group has given to this cluster."""
     http_address: str | None = None
     error: str | None = None
+    waiting: str | None = None
+    """What the application waits for that a user can mend: a CPU, and which applications have them."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

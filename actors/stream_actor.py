@@ -10,13 +10,13 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayActorError
+from ray.exceptions import RayError, RayTaskError
 
 from penstock.actors.messages import (
     ActorStatus,
@@ -28,7 +28,7 @@ from penstock.actors.messages import (
 )
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 
@@ -81,7 +81,9 @@ class StreamActor:
             try:
                 call = asyncio.wrap_future(coordinator.commit.remote(request).future())
                 answer: CommitAnswer = await asyncio.wait_for(call, _COMMIT_CALL_S)
-            except (RayActorError, TimeoutError) as error:
+            except RayTaskError:
+                raise  # the coordinator lives, and has an error in itself
+            except (RayError, TimeoutError) as error:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise ApplicationStateError(
                         f"actor {self._actor_id} cannot commit: the coordinator has not answered for "
@@ -97,9 +99,10 @@ class StreamActor:
             raise ApplicationStateError(f"actor {self._actor_id} is not started")
         return self._loop
 
-    async def assign(self, epoch: int, tasks: Iterable[TaskId]) -> None:
-        """These, and no others, are the actor's tasks; returns when all others are committed and closed."""
-        await asyncio.wrap_future(self._started().assign(epoch, tasks))
+    async def assign(self, epoch: int, sources: Mapping[TaskId, frozenset[TopicPartition]]) -> None:
+        """These, and no others, are the actor's tasks, and what each reads; returns when all others are committed and
+        closed. One that read something else before is closed and opened again."""
+        await asyncio.wrap_future(self._started().assign(epoch, sources, sources))
 
     async def status(self) -> ActorStatus:
         """What the actor does."""

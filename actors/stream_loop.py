@@ -37,6 +37,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 
+Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
@@ -97,13 +98,14 @@ class StreamLoop:
 
     # ---- from any thread ----
 
-    def assign(self, epoch: int, tasks: Iterable[TaskId]) -> Future[None]:
+    def assign(self, epoch: int, tasks: Iterable[TaskId], sources: Sources | None = None) -> Future[None]:
         """These, and no others, are the tasks. Done once the others are committed and closed.
 
-        An epoch below the current one changes nothing.
+        ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
+        opened again. Without it Kafka is asked. An epoch below the current one changes nothing.
         """
         wanted = frozenset(tasks)
-        return self._promise(lambda done: self._assignment(epoch, wanted, done))
+        return self._promise(lambda done: self._assignment(epoch, wanted, sources or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
@@ -274,23 +276,24 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _assignment(self, epoch: int, wanted: frozenset[TaskId], done: Future[None]) -> Steps[None]:
+    def _assignment(self, epoch: int, wanted: frozenset[TaskId], sources: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
             return
-        released = [hosted for hosted in self._tasks.values() if hosted.id not in wanted]
+        tasks = self._tasks.values()
+        released = [it for it in tasks if it.id not in wanted or sources.get(it.id, it.reads) != it.reads]
         yield from self._commit(released)
         for hosted in released:
             self._drop(hosted)
             yield 0.0
         self._epoch = epoch
         done.set_result(None)
-        yield from self._open(sorted(wanted - self._tasks.keys()))
+        yield from self._open(sorted(wanted - self._tasks.keys()), sources)
 
-    def _open(self, ids: Sequence[TaskId]) -> Steps[None]:
+    def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
         opened = []
         for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer)
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, sources.get(task_id))
             hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)
@@ -324,7 +327,8 @@ class StreamLoop:
         tasks = tuple(
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
-        return ActorStatus(self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits, error)
+        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits)
+        return ActorStatus(*known, error=error, stopping=self._stopped is not None)
 
     # ---- end ----
 

@@ -15,11 +15,10 @@ The life of an actor::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignor import assign, wanted_actors
 from penstock.cluster.events import (
     AcceptCommit,
@@ -33,7 +32,10 @@ from penstock.cluster.events import (
     ApplicationFailed,
     AssignTasks,
     ClusterResized,
+    CommitFailed,
+    CommitOffsets,
     CommitRequested,
+    CommitSucceeded,
     Event,
     GroupAssigned,
     Instruction,
@@ -44,11 +46,12 @@ from penstock.cluster.events import (
     StartActor,
     StopActor,
     StopRequested,
+    TasksPlanned,
     Timer,
     TimerFired,
 )
+from penstock.cluster.life import LIVE, check_move
 from penstock.cluster.names import actor_id, actor_number
-from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.task_plan import TaskPlan
 
@@ -57,47 +60,7 @@ GATHER_MS = 10_000
 CALM_MS = 60_000
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 30_000
-
-_S = ApplicationState
-_MOVES: dict[ApplicationState, set[ApplicationState]] = {
-    _S.CREATED: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
-    _S.REBALANCING: {_S.RUNNING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
-    _S.RUNNING: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
-    # An actor may fail in its last commit: a stop that lost data must not look like a clean one.
-    _S.PENDING_SHUTDOWN: {_S.NOT_RUNNING, _S.PENDING_ERROR},
-    _S.PENDING_ERROR: {_S.ERROR},
-    _S.NOT_RUNNING: set(),
-    _S.ERROR: set(),
-}
-_LIVE = frozenset({_S.CREATED, _S.REBALANCING, _S.RUNNING})
-
-
-class _Phase(Enum):
-    STARTING = "starting"
-    UP = "up"
-    STOPPING = "stopping"
-
-
-@dataclass
-class _Actor:
-    """``issued`` was sent last, under ``epoch``; ``held`` is what the actor may still work on; ``confirmed`` is the
-    last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
-    ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take again.
-    ``last_commit`` is the number of the last commit that was accepted."""
-
-    phase: _Phase
-    epoch: int = 0
-    confirmed: int = 0
-    issued: frozenset[TaskId] = frozenset()
-    held: frozenset[TaskId] = frozenset()
-    running: frozenset[TaskId] = frozenset()
-    unsure: bool = False
-    refused: bool = False
-    last_commit: int = 0
-
-    @property
-    def settled(self) -> bool:
-        return self.phase is _Phase.UP and self.epoch == self.confirmed and not self.unsure
+_OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for this answer: the actor has gone on
 
 
 class Coordinator:
@@ -108,7 +71,7 @@ class Coordinator:
         self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
         self._next_actor = first_actor
-        self._actors: dict[str, _Actor] = {}
+        self._actors: dict[str, ActorRecord] = {}
         self._assignment: frozenset[TopicPartition] | None = None
         self._owned: frozenset[TaskId] = frozenset()
         self._target: dict[TaskId, str] = {}
@@ -122,6 +85,7 @@ class Coordinator:
         self._handlers: dict[type, Callable[[Any], None]] = {
             GroupAssigned: self._group_assigned,
             ClusterResized: self._cluster_resized,
+            TasksPlanned: self._tasks_planned,
             ActorRecovered: self._actor_recovered,
             ActorUp: self._actor_up,
             ActorAssigned: self._actor_assigned,
@@ -131,6 +95,8 @@ class Coordinator:
             ActorFailed: self._actor_failed,
             ApplicationFailed: self._application_failed,
             CommitRequested: self._commit_requested,
+            CommitSucceeded: self._commit_succeeded,
+            CommitFailed: self._commit_failed,
             StopRequested: self._stop_requested,
             TimerFired: self._timer_fired,
         }
@@ -148,6 +114,16 @@ class Coordinator:
         return self._next_epoch - 1
 
     @property
+    def plan(self) -> TaskPlan:
+        """The tasks there are."""
+        return self._plan
+
+    @property
+    def unplanned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
+        return (self._assignment or frozenset()) - self._plan.reads
+
+    @property
     def placement(self) -> dict[TaskId, str]:
         """Task to the actor that works on it, as far as it was told to."""
         return {task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned}
@@ -157,9 +133,14 @@ class Coordinator:
         """Every actor that is not gone."""
         return tuple(self._actors)
 
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """Every actor that is not up yet."""
+        return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
+
     def is_up(self, name: str) -> bool:
         """Whether the actor has started and is not gone."""
-        return name in self._actors and self._actors[name].phase is not _Phase.STARTING
+        return name in self._actors and self._actors[name].phase is not Phase.STARTING
 
     # ---- events ----
 
@@ -170,23 +151,28 @@ class Coordinator:
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
 
+    def _tasks_planned(self, event: TasksPlanned) -> None:
+        self._plan = event.plan
+        self._owned = self._plan.owned(self._assignment or frozenset())
+
     def _actor_recovered(self, event: ActorRecovered) -> None:
-        self._actors[event.actor_id] = _Actor(
-            _Phase.UP, event.epoch, event.epoch, event.tasks, event.tasks, unsure=True
-        )
+        issued = {task: self._plan.partitions.get(task, frozenset()) for task in event.tasks}
+        self._actors[event.actor_id] = ActorRecord(Phase.UP, event.epoch, event.epoch, issued, event.tasks, unsure=True)
         self._target.update(dict.fromkeys(event.tasks, event.actor_id))
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._next_epoch = max(self._next_epoch, event.epoch + 1)
+        if event.stopping:
+            self._end(event.actor_id)
 
     def _actor_up(self, event: ActorUp) -> None:
         actor = self._actors.get(event.actor_id)
-        if actor is not None and actor.phase is _Phase.STARTING:
-            actor.phase = _Phase.UP
+        if actor is not None and actor.phase is Phase.STARTING:
+            actor.phase = Phase.UP
 
     def _actor_assigned(self, event: ActorAssigned) -> None:
         actor = self._actors.get(event.actor_id)
-        if actor is not None and actor.phase is _Phase.UP and event.epoch == actor.epoch:
-            actor.confirmed, actor.held, actor.unsure = event.epoch, actor.issued, False
+        if actor is not None and actor.phase is Phase.UP and event.epoch == actor.epoch:
+            actor.confirmed, actor.held, actor.unsure = event.epoch, frozenset(actor.issued), False
 
     def _actor_reported(self, event: ActorReported) -> None:
         actor = self._actors.get(event.actor_id)
@@ -194,12 +180,15 @@ class Coordinator:
             actor.running = event.running
 
     def _actor_stopped(self, event: ActorStopped) -> None:
-        self._forget(event.actor_id)
+        self._gone(event.actor_id)
 
     def _actor_lost(self, event: ActorLost) -> None:
-        actor = self._actors.get(event.actor_id)
-        self._forget(event.actor_id)
-        if actor is None or actor.phase is _Phase.STOPPING or self.state not in _LIVE:
+        self._gone(event.actor_id)
+
+    def _gone(self, name: str) -> None:
+        actor = self._actors.get(name)
+        self._forget(name)
+        if actor is None or actor.phase is Phase.STOPPING or self.state not in LIVE:
             return
         self._losses += 1
         self._out.append(SetTimer(Timer.CALM, CALM_MS))
@@ -222,21 +211,35 @@ class Coordinator:
     def _commit_requested(self, event: CommitRequested) -> None:
         request = event.request
         actor = self._actors.get(request.actor_id)
-        if actor is not None and request.number < actor.last_commit:
-            # Nobody waits for this answer: the actor repeated the request, had that accepted, and went on.
-            self._out.append(RefuseCommit(request, "a later commit of the actor has overtaken it"))
-            return
-        reason = self._objection(request)
-        if reason is not None:
-            self._out.append(RefuseCommit(request, reason))
+        if actor is None or request.number > actor.last_commit:
+            if actor is not None:
+                actor.last_commit, actor.answer = request.number, None
+            self._commit(request)
+        elif request.number < actor.last_commit:
+            self._refuse(request, _OVERTAKEN)
+        elif actor.answer is not None:
+            self._out.append(actor.answer)
+        # Else Kafka has it, and its answer answers this call too.
+
+    def _commit_succeeded(self, event: CommitSucceeded) -> None:
+        accepted = AcceptCommit(event.request)
+        actor = self._actors.get(event.request.actor_id)
+        if actor is not None and actor.last_commit == event.request.number:
+            actor.answer = accepted
+        self._out.append(accepted)
+
+    def _commit_failed(self, event: CommitFailed) -> None:
+        actor = self._actors.get(event.request.actor_id)
+        if event.final:
+            self._refuse(event.request, event.error)
+            self._fail(event.error)
+        elif actor is not None and actor.last_commit > event.request.number:
+            self._refuse(event.request, _OVERTAKEN)
         else:
-            self._out.append(AcceptCommit(request))
-        if actor is not None:
-            actor.refused = actor.refused or reason is not None
-            actor.last_commit = request.number
+            self._commit(event.request)
 
     def _stop_requested(self, _: StopRequested) -> None:
-        if self.state in _LIVE:
+        if self.state in LIVE:
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
@@ -248,6 +251,21 @@ class Coordinator:
             self._losses = 0
 
     # ---- decisions ----
+
+    def _commit(self, request: CommitRequest) -> None:
+        """Let Kafka have it if the actor may commit it now."""
+        reason = self._objection(request)
+        if reason is None:
+            self._out.append(CommitOffsets(request))
+        else:
+            self._refuse(request, reason)
+
+    def _refuse(self, request: CommitRequest, reason: str) -> None:
+        refused = RefuseCommit(request, reason)
+        actor = self._actors.get(request.actor_id)
+        if actor is not None and actor.last_commit == request.number:
+            actor.answer, actor.refused = refused, True
+        self._out.append(refused)
 
     def _objection(self, request: CommitRequest) -> str | None:
         actor = self._actors.get(request.actor_id)
@@ -264,11 +282,11 @@ class Coordinator:
         return None
 
     def _fail(self, error: str) -> None:
-        if self.state in _LIVE or self.state is ApplicationState.PENDING_SHUTDOWN:
+        if self.state in LIVE or self.state is ApplicationState.PENDING_SHUTDOWN:
             self._set_state(ApplicationState.PENDING_ERROR, error)
 
     def _reconcile(self) -> None:
-        if self.state in _LIVE:
+        if self.state in LIVE:
             if self._assignment is None or self._cpus is None:
                 return
             self._size()
@@ -285,9 +303,9 @@ class Coordinator:
     def _size(self) -> None:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
         wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
-        staying = [name for name, actor in self._actors.items() if actor.phase is not _Phase.STOPPING]
+        staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
         by_worth = sorted(
-            staying, key=lambda name: (self._actors[name].phase is _Phase.UP, len(self._actors[name].held))
+            staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
         )
         for name in by_worth[: max(0, len(staying) - wanted)]:
             self._end(name)
@@ -296,7 +314,7 @@ class Coordinator:
         for _ in range(wanted - len(staying)):
             name = actor_id(self._next_actor)
             self._next_actor += 1
-            self._actors[name] = _Actor(_Phase.STARTING)
+            self._actors[name] = ActorRecord(Phase.STARTING)
             self._out.append(StartActor(name))
             if not self._gathering:
                 self._gathering = True
@@ -304,8 +322,8 @@ class Coordinator:
 
     def _place(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
-        up = [name for name, actor in self._actors.items() if actor.phase is _Phase.UP]
-        starting = any(actor.phase is _Phase.STARTING for actor in self._actors.values())
+        up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
+        starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
         if not starting and not self._backing_off:
             self._gathering = False
@@ -317,22 +335,24 @@ class Coordinator:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
         unsure = any(actor.unsure for actor in self._actors.values())
         for name, actor in self._actors.items():
-            if actor.phase is not _Phase.UP or actor.epoch != actor.confirmed:
+            if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
             elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
             meant = {task for task, target in self._target.items() if target == name} - elsewhere
             tasks = frozenset(meant & actor.held if unsure else meant)
-            if tasks != actor.issued or actor.unsure or actor.refused:
+            issued = {task: self._plan.partitions[task] for task in tasks}
+            if issued != actor.issued or actor.unsure or actor.refused:
                 actor.refused = False
-                actor.epoch, actor.issued, actor.held = self._next_epoch, tasks, actor.held | tasks
-                actor.running &= tasks
+                actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
+                actor.epoch, actor.issued, actor.held = self._next_epoch, issued, actor.held | tasks
                 self._next_epoch += 1
                 self._out.append(AssignTasks(name, actor.epoch, tasks))
 
     def _judge(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs, else REBALANCING."""
-        running = {task for actor in self._actors.values() if actor.settled for task in actor.running & actor.issued}
-        done = running >= self._owned
+        settled = [actor for actor in self._actors.values() if actor.settled]
+        running = {task for actor in settled for task in actor.running & actor.issued.keys()}
+        done = running >= self._owned and not self.unplanned
         state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
         if self.state is ApplicationState.CREATED and done:
             self._set_state(ApplicationState.REBALANCING)
@@ -342,19 +362,18 @@ class Coordinator:
     def _end(self, name: str) -> None:
         """Stop an actor: one that still starts has nothing to commit."""
         actor = self._actors[name]
-        if actor.phase is _Phase.STARTING:
+        if actor.phase is Phase.STARTING:
             self._forget(name)
             self._out.append(KillActor(name))
-        elif actor.phase is _Phase.UP:
-            actor.phase = _Phase.STOPPING
+        elif actor.phase is Phase.UP:
+            actor.phase = Phase.STOPPING
             self._out.append(StopActor(name))
 
     def _forget(self, name: str) -> None:
         self._actors.pop(name, None)
 
     def _set_state(self, state: ApplicationState, error: str | None = None) -> None:
-        if state not in _MOVES[self.state]:
-            raise ApplicationStateError(f"an application cannot go from {self.state.value} to {state.value}")
+        check_move(self.state, state)
         self.state = state
         self.error = error or self.error
         self._out.append(SetState(state, self.error))

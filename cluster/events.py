@@ -1,4 +1,4 @@
-"""What the coordinator's state machine is told, and what it tells its shell to do. Values, nothing else."""
+"""The events that the coordinator's state machine takes, and its instructions. Values, nothing else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.task_plan import TaskPlan
 
 
 class Timer(Enum):
@@ -35,12 +36,21 @@ class ClusterResized:
 
 
 @dataclass(frozen=True)
+class TasksPlanned:
+    """A source topic has got partitions: the tasks there are from now on."""
+
+    plan: TaskPlan
+
+
+@dataclass(frozen=True)
 class ActorRecovered:
-    """After a restart of the coordinator: an actor that lives, and what it holds."""
+    """After a restart of the coordinator: an actor that lives, and what it holds. ``stopping``: an earlier coordinator
+    told it to stop, so it takes no tasks any more."""
 
     actor_id: str
     epoch: int
     tasks: frozenset[TaskId]
+    stopping: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,8 @@ class ActorReported:
 
 @dataclass(frozen=True)
 class ActorStopped:
-    """The actor has committed, closed all it held, and ended, as it was told to."""
+    """The actor has committed, closed all it held, and ended without an error. Unless this coordinator stopped it (an
+    earlier one did), it counts as lost."""
 
     actor_id: str
 
@@ -98,9 +109,26 @@ class ApplicationFailed:
 
 @dataclass(frozen=True)
 class CommitRequested:
-    """An actor asks to commit."""
+    """An actor asks to commit, or asks again because it has heard no answer."""
 
     request: CommitRequest
+
+
+@dataclass(frozen=True)
+class CommitSucceeded:
+    """Kafka has the offsets of a CommitOffsets."""
+
+    request: CommitRequest
+
+
+@dataclass(frozen=True)
+class CommitFailed:
+    """Kafka did not take the offsets of a CommitOffsets, and the shell has waited a little since. ``final``: it never
+    will, ``error`` is what a user must know."""
+
+    request: CommitRequest
+    error: str
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +146,7 @@ class TimerFired:
 Event = (
     GroupAssigned
     | ClusterResized
+    | TasksPlanned
     | ActorRecovered
     | ActorUp
     | ActorAssigned
@@ -127,6 +156,8 @@ Event = (
     | ActorFailed
     | ApplicationFailed
     | CommitRequested
+    | CommitSucceeded
+    | CommitFailed
     | StopRequested
     | TimerFired
 )
@@ -143,7 +174,9 @@ class StartActor:
 
 @dataclass(frozen=True)
 class AssignTasks:
-    """Tell the actor that these, and no others, are its tasks; answer ActorAssigned once the others are released."""
+    """Tell the actor that these, and no others, are its tasks; answer ActorAssigned once the others are released.
+
+    The task plan says what each of them reads; one that read something else before is closed and opened again."""
 
     actor_id: str
     epoch: int
@@ -165,15 +198,22 @@ class KillActor:
 
 
 @dataclass(frozen=True)
+class CommitOffsets:
+    """Let Kafka commit for the actor; answer CommitSucceeded or CommitFailed."""
+
+    request: CommitRequest
+
+
+@dataclass(frozen=True)
 class AcceptCommit:
-    """Commit for the actor."""
+    """Answer every call with this request: Kafka has the offsets."""
 
     request: CommitRequest
 
 
 @dataclass(frozen=True)
 class RefuseCommit:
-    """Do not commit; ``reason`` is for the actor's log."""
+    """Answer every call with this request: the offsets are not committed; ``reason`` is for the actor's log."""
 
     request: CommitRequest
     reason: str
@@ -195,4 +235,6 @@ class SetState:
     error: str | None = None
 
 
-Instruction = StartActor | AssignTasks | StopActor | KillActor | AcceptCommit | RefuseCommit | SetTimer | SetState
+Instruction = (
+    StartActor | AssignTasks | StopActor | KillActor | CommitOffsets | AcceptCommit | RefuseCommit | SetTimer | SetState
+)

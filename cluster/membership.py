@@ -7,7 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 
-from penstock.common.errors import ApplicationStateError, MissingTopicError, StreamsError
+from penstock.common.errors import (
+    ApplicationStateError,
+    ConfigError,
+    KafkaRefusedError,
+    MissingTopicError,
+    StreamsError,
+)
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import CommittedOffset, GroupMember
@@ -16,8 +22,8 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
-# The seat is another's, or what we sit there for is gone: joining again would not help.
-_FINAL = (ApplicationStateError, MissingTopicError)
+FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
+"""The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
 
 
 class Membership:
@@ -45,7 +51,8 @@ class Membership:
         self._thread.start()
 
     def commit(self, offsets: Offsets) -> Future[None]:
-        """Commit as a member. The future raises StreamsError when the group refuses or the seat is given up."""
+        """Commit as a member. The future raises one of FINAL when that will never succeed (the seat is given up), else
+        StreamsError."""
         done: Future[None] = Future()
         self._commits.put((offsets, done))
         if self._closing.is_set():
@@ -61,7 +68,7 @@ class Membership:
         while not self._closing.is_set():
             try:
                 self._sit()
-            except _FINAL as error:
+            except FINAL as error:
                 self._on_failed(error)
                 break
             except StreamsError as error:
@@ -99,8 +106,14 @@ class Membership:
             offsets, done = self._commits.get(timeout=_POLL_EACH_S)
         except queue.Empty:
             return
+        if not done.set_running_or_notify_cancel():
+            return
         try:
             member.commit(offsets)
+        except FINAL as error:
+            self._on_failed(error)
+            self._closing.set()
+            done.set_exception(error)
         except StreamsError as error:
             done.set_exception(error)
         else:
@@ -112,4 +125,5 @@ class Membership:
                 _, done = self._commits.get_nowait()
             except queue.Empty:
                 return
-            done.set_exception(StreamsError("the coordinator has given up its seat in the group"))
+            if done.set_running_or_notify_cancel():
+                done.set_exception(ApplicationStateError("the coordinator has given up its seat in the group"))

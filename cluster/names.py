@@ -48,3 +48,10 @@ def stream_actor_id(name: str, application_id: str) -> str | None:
     prefix = f"penstock/{application_id}/"
     identifier = name.removeprefix(prefix)
     return identifier if name.startswith(prefix) and identifier.startswith("stream/") else None
+
+
+def application_of_stream_actor(name: str) -> str | None:
+    """The application whose stream actor is called ``name``; None for any other name."""
+    head, _, rest = name.partition("/")
+    application_id, _, kind = rest.partition("/")
+    return application_id if head == "penstock" and kind.startswith("stream/") else None

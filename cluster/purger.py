@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import Admin, CommittedOffset
-from penstock.topology.task_plan import TaskPlan
 
 
 class Purger:
-    """Remembers what was committed of repartition topics, and deletes it from Kafka when told to."""
+    """Remembers what was committed of repartition topics, and deletes it from Kafka when asked to."""
 
-    def __init__(self, plan: TaskPlan, admin: Callable[[], Admin]) -> None:
-        self.plan = plan
+    def __init__(self, repartition_topics: Set[str], admin: Callable[[], Admin]) -> None:
+        self._topics = repartition_topics
         self._admin = admin
         self._client: Admin | None = None
         self._due: dict[TopicPartition, int] = {}
@@ -25,7 +24,7 @@ class Purger:
     def committed(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Kafka has these offsets."""
         for partition, committed in offsets.items():
-            if partition.topic in self.plan.repartition_topics:
+            if partition.topic in self._topics:
                 self._due[partition] = committed.offset
 
     async def purge(self) -> None:

@@ -51,6 +51,7 @@ _CALL_S = 10.0
 _MOST_WAITING = 10_000  # look-ups that one reader lets wait for one actor
 _PIECE_ROWS = 1000
 _PAGE_BYTES = 16 << 20
+_OLD_S = 10.0  # so long is a task thought to be where it was
 
 
 class StateQueries:
@@ -61,6 +62,7 @@ class StateQueries:
         self._coordinator: Any = None
         self._spec: ApplicationSpec | None = None
         self._metadata: ApplicationMetadata | None = None
+        self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._lanes: dict[tuple[str, bool], _Lane] = {}
         self._log = logger("penstock.cluster.queries")
@@ -78,6 +80,9 @@ class StateQueries:
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """See the contract."""
         metadata = self._metadata or await self._refresh()
+        if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
+            # Nothing else would tell that a topic has got partitions, and that keys are elsewhere since.
+            self._refresh_behind()
         return metadata.stores
 
     async def key_serde(self, store: str) -> Serde[Any]:
@@ -218,8 +223,14 @@ class StateQueries:
             self._refreshing = asyncio.create_task(self._fetch_metadata())
         return await asyncio.shield(self._refreshing)
 
+    def _refresh_behind(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._fetch_metadata())
+            self._refreshing.add_done_callback(lambda it: it.cancelled() or it.exception())  # asked again soon enough
+
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
+        self._fetched_at = asyncio.get_running_loop().time()
         self._lanes = {which: lane for which, lane in self._lanes.items() if which[0] in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None

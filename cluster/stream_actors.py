@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from penstock.actors.messages import ActorStatus
 from penstock.actors.stream_actor import StreamActor
-from penstock.cluster.names import NAMESPACE, stream_actor_id, stream_actor_name
-from penstock.common.errors import StreamsError
-from penstock.common.ids import TaskId
-from penstock.common.log import logger
+from penstock.cluster.dispatch import (
+    ActorEndedError,
+    ActorFailedError,
+    ActorLostError,
+    ActorNameTakenError,
+    Sources,
+)
+from penstock.cluster.names import NAMESPACE, coordinator_name, stream_actor_id, stream_actor_name
+from penstock.common.errors import ApplicationStateError
 
 RELEASE_S = 120.0
 """Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
 STATUS_S = 10.0
-_PATIENCE_S = 30.0
 _AGAIN_S = 0.5
 
 
-class StreamActorLostError(StreamsError):
-    """The process is gone, or was ended because it did not answer."""
-
-
-class StreamActorFailedError(StreamsError):
-    """The actor lives but says that it cannot do its work: the text is what a user must know."""
-
-
 class StreamActorHandle:
-    """One stream actor, from outside."""
+    """One stream actor, from outside: :class:`~penstock.cluster.dispatch.ActorHandle` over Ray."""
 
-    def __init__(self, actor_id: str, ray_handle: Any) -> None:
+    def __init__(self, application_id: str, actor_id: str, ray_handle: Any) -> None:
         self.actor_id = actor_id
         self.ray_handle = ray_handle
-        self._log = logger("penstock.cluster.stream_actors").bind(actor=actor_id)
+        self._application_id = application_id
 
     @classmethod
     def create(cls, application_id: str, actor_id: str, spec: bytes) -> StreamActorHandle:
-        """Ask Ray for an actor on a CPU; it may have to wait for one."""
+        """Ask Ray for an actor on a CPU; it may have to wait for one. Raises ActorNameTakenError."""
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,
@@ -50,7 +45,10 @@ class StreamActorHandle:
             max_restarts=0,
             enable_task_events=False,
         )
-        return cls(actor_id, remote.remote(actor_id, spec))
+        try:
+            return cls(application_id, actor_id, remote.remote(actor_id, spec))
+        except ValueError as error:
+            raise ActorNameTakenError(str(error)) from error
 
     @classmethod
     def find(cls, application_id: str) -> list[StreamActorHandle]:
@@ -60,37 +58,31 @@ class StreamActorHandle:
             identifier = stream_actor_id(entry["name"], application_id)
             if entry["namespace"] == NAMESPACE and identifier is not None:
                 try:
-                    found.append(cls(identifier, ray.get_actor(entry["name"], namespace=NAMESPACE)))
+                    found.append(cls(application_id, identifier, ray.get_actor(entry["name"], namespace=NAMESPACE)))
                 except ValueError:
                     continue  # it has ended since it was listed
         return found
 
-    async def start(self, coordinator: Any) -> None:
+    async def start(self) -> None:
         """Wait until the actor is up, however long Ray needs to find a CPU for it."""
-        ref = asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future())
+        coordinator = ray.get_actor(coordinator_name(self._application_id), namespace=NAMESPACE)
         while True:
-            done, _ = await asyncio.wait({ref}, timeout=_PATIENCE_S)
-            if not done:
-                self._log.warning("the actor waits for a free CPU in the Ray cluster: add nodes, or end what has them")
-                continue
             try:
-                await self._answer(ref)
+                await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future()))
                 return
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
-                ref = asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future())
 
-    async def assign(self, epoch: int, tasks: Iterable[TaskId]) -> None:
-        """Give the actor its tasks; returns when all others are released."""
-        await self._repeat("assign", epoch, tuple(sorted(tasks)))
+    async def assign(self, epoch: int, sources: Sources) -> None:
+        """Give the actor its tasks and what each reads; returns when all others are released."""
+        await self._repeat("assign", epoch, sources)
 
     async def stop(self) -> None:
-        """Let the actor commit and close everything, then end its process."""
+        """Let the actor commit and close everything."""
         await self._repeat("stop")
-        self.kill()
 
     async def wait(self) -> str | None:
-        """Returns when the actor's loop ends: its error, or None after a stop. Raises StreamActorLostError."""
+        """Returns when the actor's loop ends: its error, or None after a stop. Raises ActorLostError."""
         while True:
             try:
                 error: str | None = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
@@ -125,14 +117,21 @@ class StreamActorHandle:
                 await asyncio.sleep(_AGAIN_S)
             except TimeoutError:
                 self.kill()
-                raise StreamActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
+                raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
 
     async def _answer(self, awaitable: Any) -> Any:
         try:
             return await awaitable
         except ActorUnavailableError:
             raise
-        except RayActorError as error:
-            raise StreamActorLostError(str(error).strip().splitlines()[0]) from error
         except RayTaskError as error:
-            raise StreamActorFailedError(str(error.cause or error)) from error
+            if isinstance(error.cause, ApplicationStateError):
+                raise ActorEndedError(str(error.cause)) from error
+            raise ActorFailedError(str(error.cause or error)) from error
+        except RayError as error:  # whatever ended it (memory, its node, Ray itself): another takes its place
+            raise ActorLostError(_first_line(error)) from error
+
+
+def _first_line(error: RayError) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

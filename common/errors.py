@@ -17,6 +17,7 @@
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
+    ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or mend what it names
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
@@ -133,6 +134,10 @@ class UnknownStateStoreError(StreamsError):
 
 class BrokerUnreachableError(StreamsError):
     """No broker answers at ``bootstrap.servers``."""
+
+
+class KafkaRefusedError(StreamsError):
+    """Kafka refuses for good, in its own words: not authorised, a limit exceeded. Trying again would not help."""
 
 
 class MissingTopicError(StreamsError):

@@ -141,7 +141,8 @@ class GroupMember(Protocol):
         """Keep the seat: call at least every few seconds."""
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit as a member. Raises StreamsError when the group refuses (the generation has passed)."""
+        """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), KafkaRefusedError
+        when it would refuse for ever."""
 
     def group_metadata(self) -> bytes:
         """What a transactional commit must carry to be fenced by the group's generation."""

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
-from penstock.common.errors import ApplicationStateError, MissingTopicError, StreamsError
+from penstock.common.errors import ApplicationStateError, KafkaRefusedError, MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import CommittedOffset
@@ -21,6 +21,15 @@ from penstock.kafka.settings import (
     client_configuration,
     member_settings,
 )
+
+# What no waiting mends, as in Kafka Streams: someone must allow it, or change what the error names.
+_FOR_GOOD = frozenset(
+    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED,
+     KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION,
+     KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.OFFSET_METADATA_TOO_LARGE,
+     KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
+     KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)  # fmt: skip
 
 OnAssigned = Callable[[frozenset[TopicPartition]], None]
 
@@ -66,7 +75,8 @@ class ConfluentGroupMember:
             self._on_assigned(partitions)
 
     def poll(self, timeout_s: float) -> None:
-        """See the contract. Raises ApplicationStateError when another process has taken the seat."""
+        """See the contract. Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
+        when the group refuses this client for good."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -100,6 +110,10 @@ class ConfluentGroupMember:
             return ApplicationStateError(
                 f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
                 "the application runs elsewhere under the same application.id"
+            )
+        if isinstance(detail, KafkaError) and detail.code() in _FOR_GOOD:
+            return KafkaRefusedError(
+                f"Kafka refuses what a member of group {self._group!r} must do: {detail.str()} ({detail.name()})"
             )
         return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
 

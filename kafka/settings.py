@@ -35,6 +35,7 @@ _PRODUCER: Mapping[str, Any] = {
 _MEMBER: Mapping[str, Any] = {
     "partition.assignment.strategy": "range",  # so that the inputs of a join are co-assigned
     "session.timeout.ms": 45_000,
+    "topic.metadata.refresh.interval.ms": 30_000,  # so long do new partitions of a source topic go unnoticed
 }
 # What penstock's promises rest on: a user's entry for one of these is an error, not a wish.
 _OWNED = {

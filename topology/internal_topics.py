@@ -50,7 +50,7 @@ def ensure_topics(topology: Topology, config: StreamsConfig, admin: TopicAdmin) 
     if missing:
         admin.create_topics(missing)
         # Another instance may have created them first, from an older topology.
-        _check_existing(plan.internal, admin.topics(), config)
+        _check_existing(plan.internal, admin.topics())
     return plan
 
 
@@ -74,7 +74,7 @@ def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str
         frozenset(names.values()),
     )
     internal = (*_repartition_topics(names, counts, config), *_changelogs(topology, tasks, config))
-    _check_existing(internal, existing, config)
+    _check_existing(internal, existing)
     return TopicPlan(tasks, internal)
 
 
@@ -95,7 +95,7 @@ def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping
         return
     uses = ", ".join(f"{topic!r} ({'read' if topic in read else 'written'})" for topic in missing)
     commands = "\n".join(
-        f"  kafka-topics.sh --bootstrap-server {config.bootstrap_servers} --create --topic {topic} --partitions 4"
+        f"  penstock topic create {topic} --partitions 4 --bootstrap-servers {config.bootstrap_servers}"
         for topic in missing
     )
     what = "topic does" if len(missing) == 1 else "topics do"
@@ -178,13 +178,17 @@ def _new_topic(
     return NewTopic(name, partitions, config.replication_factor, {**defaults, **everywhere, **own})
 
 
-def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int], config: StreamsConfig) -> None:
+def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -> None:
+    """As Kafka Streams: no internal topic grows with its sources, since what it holds would stay where it is."""
     for topic in internal:
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:
+            fixed = ""
+            if topic.config.get("cleanup.policy") == _REPARTITION["cleanup.policy"]:
+                fixed = f"; or keep it at that by repartition(Repartitioned.with_number_of_partitions({there}))"
             raise InternalTopicError(
-                f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: the "
-                "source topics or the topology have changed since it was created. Undo that change, or stop the "
-                f"application, delete the topic with what it holds (kafka-topics.sh --bootstrap-server "
-                f"{config.bootstrap_servers} --delete --topic {topic.name}), and start again"
+                f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: a "
+                "source topic has got partitions since it was created, or the topology has changed, and Kafka does not "
+                "move records to the partitions where they would belong now. Start under another application.id, "
+                f"which processes the sources from the beginning{fixed}"
             )

@@ -41,6 +41,11 @@ class TaskPlan:
             for number in range(sub.tasks)
         }
 
+    @cached_property
+    def reads(self) -> frozenset[TopicPartition]:
+        """Every partition that some task reads."""
+        return frozenset(partition for partitions in self.partitions.values() for partition in partitions)
+
     @property
     def topics(self) -> tuple[str, ...]:
         """Every topic that some task reads: what the group subscribes to."""

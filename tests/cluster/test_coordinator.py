@@ -20,7 +20,10 @@ from penstock.cluster.events import (
     ApplicationFailed,
     AssignTasks,
     ClusterResized,
+    CommitFailed,
+    CommitOffsets,
     CommitRequested,
+    CommitSucceeded,
     Event,
     GroupAssigned,
     Instruction,
@@ -31,6 +34,7 @@ from penstock.cluster.events import (
     StartActor,
     StopActor,
     StopRequested,
+    TasksPlanned,
     Timer,
     TimerFired,
 )
@@ -74,6 +78,10 @@ class Play:
 @pytest.fixture
 def play() -> Play:
     return Play()
+
+
+def epoch_of(play: Play, actor: str) -> int:
+    return play.machine._actors[actor].epoch
 
 
 def offsets(*tasks: TaskId) -> dict[TopicPartition, tuple[int, str]]:
@@ -157,22 +165,22 @@ def test_calm_forgets_the_losses(play: Play) -> None:
         assert len(play.of(StartActor)) == 1
 
 
-def test_a_commit_is_accepted_under_the_current_assignment(play: Play) -> None:
+def test_a_commit_under_the_current_assignment_is_accepted_when_kafka_has_it(play: Play) -> None:
     given = play.running()
     task = next(iter(given["stream/1"]))
-    epoch = play.machine._actors["stream/1"].epoch
-    request = CommitRequest("stream/1", epoch, offsets(task))
-    assert play(CommitRequested(request)) == [AcceptCommit(request)]
+    request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
+    assert play(CommitRequested(request)) == [CommitOffsets(request)]
+    assert play(CommitSucceeded(request)) == [AcceptCommit(request)]
 
 
 def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused(play: Play) -> None:
     given = play.running()
-    epoch = play.machine._actors["stream/1"].epoch
+    epoch = epoch_of(play, "stream/1")
     mine, other = next(iter(given["stream/1"])), next(iter(given["stream/2"]))
     for request, why in [
-        (CommitRequest("stream/1", epoch - 1, offsets(mine)), "has passed"),
-        (CommitRequest("stream/9", epoch, offsets(mine)), "no longer part"),
-        (CommitRequest("stream/1", epoch, offsets(mine, other)), "is not read by a task"),
+        (CommitRequest("stream/1", epoch - 1, offsets(mine), 1), "has passed"),
+        (CommitRequest("stream/9", epoch, offsets(mine), 1), "no longer part"),
+        (CommitRequest("stream/1", epoch, offsets(mine, other), 2), "is not read by a task"),
     ]:
         refusal = play(CommitRequested(request))[0]
         assert isinstance(refusal, RefuseCommit)
@@ -181,18 +189,18 @@ def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused
 
 def test_what_an_actor_releases_it_may_commit_until_it_confirmed_and_never_after(play: Play) -> None:
     given = play.running(cpus=1)
-    old = play.machine._actors["stream/1"].epoch
+    old = epoch_of(play, "stream/1")
     play(ClusterResized(2))
     play(ActorUp("stream/2"))
     (less,) = play.of(AssignTasks)
     released = next(iter(given["stream/1"] - less.tasks))
-    for epoch in (old, less.epoch):
-        (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))
-        assert isinstance(answer, AcceptCommit)
+    for number, epoch in enumerate((old, less.epoch)):
+        (answer,) = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released), number)))
+        assert isinstance(answer, CommitOffsets)
     play(ActorAssigned("stream/1", less.epoch))
-    for epoch in (old, less.epoch):
-        answer = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released))))[0]
-        assert isinstance(answer, RefuseCommit)
+    for number, epoch in enumerate((old, less.epoch), start=2):
+        refusal = play(CommitRequested(CommitRequest("stream/1", epoch, offsets(released), number)))[0]
+        assert isinstance(refusal, RefuseCommit)
 
 
 def test_commits_for_partitions_that_the_group_took_away_are_refused(play: Play) -> None:
@@ -205,17 +213,72 @@ def test_commits_for_partitions_that_the_group_took_away_are_refused(play: Play)
     assert "not assigned to this cluster" in answer.reason
 
 
-def test_a_repeated_commit_that_a_later_one_has_overtaken_is_not_made_any_more(play: Play) -> None:
+def test_a_commit_that_is_asked_for_again_is_answered_with_what_became_of_it(play: Play) -> None:
     given = play.running()
     task = next(iter(given["stream/1"]))
-    epoch = play.machine._actors["stream/1"].epoch
+    epoch = epoch_of(play, "stream/1")
+    first = CommitRequest("stream/1", epoch, offsets(task), 1)
+    assert play(CommitRequested(first)) == [CommitOffsets(first)]
+    assert play(CommitRequested(first)) == [], "Kafka has it: its answer is for both"
+    assert play(CommitSucceeded(first)) == [AcceptCommit(first)]
+    play(GroupAssigned(ALL - PLAN.partitions[task]))
+    play.confirm()
+    assert play(CommitRequested(first)) == [AcceptCommit(first)], "Kafka has it, whatever came after"
+    assert play.of(AssignTasks) == []
+    refused = CommitRequest("stream/1", epoch, offsets(task), 2)
+    (refusal, *_) = play(CommitRequested(refused))
+    assert isinstance(refusal, RefuseCommit)
+    play.confirm()
+    assert play(CommitRequested(refused)) == [refusal], "it has been told its tasks again: once is enough"
+
+
+def test_a_commit_that_a_later_one_has_overtaken_is_not_made_any_more_and_changes_nothing(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    epoch = epoch_of(play, "stream/1")
     older, later = (CommitRequest("stream/1", epoch, offsets(task), number) for number in (1, 2))
-    for request in (older, older, later, later):
-        assert play(CommitRequested(request)) == [AcceptCommit(request)]
-    (answer,) = play(CommitRequested(older))
-    assert isinstance(answer, RefuseCommit)
-    assert "overtaken" in answer.reason
+    play(CommitRequested(older))
+    assert play(CommitRequested(later)) == [CommitOffsets(later)]
+    for late in (CommitRequested(older), CommitFailed(older, "the broker was away")):
+        (answer,) = play(late)
+        assert isinstance(answer, RefuseCommit)
+        assert "overtaken" in answer.reason
+    assert play(CommitSucceeded(older)) == [AcceptCommit(older)], "whoever waits for it must hear the truth"
+    assert play(CommitSucceeded(later)) == [AcceptCommit(later)]
     assert play.machine.state is ApplicationState.RUNNING
+
+
+def test_a_commit_that_failed_is_judged_again_before_it_is_repeated(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
+    play(CommitRequested(request))
+    assert play(CommitFailed(request, "the broker was away")) == [CommitOffsets(request)]
+    play(GroupAssigned(ALL - PLAN.partitions[task]))
+    (answer, *_) = play(CommitFailed(request, "the broker was away"))
+    assert isinstance(answer, RefuseCommit)
+    assert "not assigned to this cluster" in answer.reason
+
+
+def test_the_commit_of_an_actor_that_was_lost_meanwhile_is_answered_but_not_repeated(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
+    play(CommitRequested(request), ActorLost("stream/1", "killed"))
+    (answer,) = play(CommitFailed(request, "the broker was away"))
+    assert isinstance(answer, RefuseCommit)
+
+
+def test_what_kafka_refuses_for_good_ends_the_application_with_kafkas_words(play: Play) -> None:
+    given = play.running()
+    task = next(iter(given["stream/1"]))
+    request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
+    play(CommitRequested(request))
+    play(CommitFailed(request, "Group authorization failed", final=True))
+    assert play.of(RefuseCommit) == [RefuseCommit(request, "Group authorization failed")]
+    assert len(play.of(StopActor)) == 2
+    play(ActorStopped("stream/1"), ActorStopped("stream/2"))
+    assert (play.machine.state, play.machine.error) == (ApplicationState.ERROR, "Group authorization failed")
 
 
 def test_an_actor_that_was_refused_a_commit_is_told_its_tasks_again_because_it_dropped_some(play: Play) -> None:
@@ -303,3 +366,62 @@ def test_no_task_of_ours_is_a_running_application_without_actors(play: Play) -> 
     play(ActorStopped("stream/1"), ActorStopped("stream/2"))
     assert play.machine.actors == ()
     assert play.machine.state is ApplicationState.RUNNING
+
+
+def test_an_actor_that_an_earlier_coordinator_stopped_gets_no_tasks_and_frees_its_own_when_it_has_ended(
+    play: Play,
+) -> None:
+    play(ActorRecovered("stream/1", 7, TASKS, stopping=True))
+    assert play.last == [StopActor("stream/1")], "whoever told it may be gone: someone must hear that it has ended"
+    play(ActorRecovered("stream/2", 8, frozenset()), ClusterResized(1), GroupAssigned(ALL))
+    assert [it.tasks for it in play.of(AssignTasks)] == [frozenset()]
+    play.confirm()
+    play(ActorStopped("stream/1"))
+    (all_of_it,) = play.of(AssignTasks)
+    assert (all_of_it.actor_id, all_of_it.tasks) == ("stream/2", TASKS)
+
+
+def test_an_actor_that_ends_in_good_order_though_nobody_stopped_it_is_replaced(play: Play) -> None:
+    given = play.running()
+    play(ActorStopped("stream/1"))
+    (replacement,) = play.of(StartActor)
+    play(ActorUp(replacement.actor_id))
+    assert [it.tasks for it in play.of(AssignTasks)] == [given["stream/1"]]
+    assert play.machine.state is ApplicationState.REBALANCING
+
+
+MORE = TaskPlan((SubtopologyTasks(0, {"lines": 6}), SubtopologyTasks(1, {"words": 2, "stops": 2}, stateful=True)))
+
+
+def test_new_partitions_of_a_source_topic_become_tasks_while_the_others_go_on(play: Play) -> None:
+    given = play.running(cpus=1)
+    grown = ALL | {TopicPartition("lines", 4), TopicPartition("lines", 5)}
+    assert play(GroupAssigned(grown)) == [SetState(ApplicationState.REBALANCING)], "nobody reads them yet"
+    assert play.machine.unplanned == grown - ALL
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 6}), PLAN.subtopologies[1]))
+    play(TasksPlanned(plan))
+    assert not play.machine.unplanned
+    (more,) = play.of(AssignTasks)
+    assert more.tasks == given["stream/1"] | {TaskId(0, 4), TaskId(0, 5)}
+    play.confirm()
+    assert play(ActorReported("stream/1", TASKS)) == []
+    assert play(ActorReported("stream/1", more.tasks)) == [SetState(ApplicationState.RUNNING)]
+
+
+def test_tasks_planned_before_the_group_gives_their_partitions_wait_for_it(play: Play) -> None:
+    play.running(cpus=1)
+    assert play(TasksPlanned(TaskPlan((SubtopologyTasks(0, {"lines": 6}), PLAN.subtopologies[1])))) == []
+    play(GroupAssigned(MORE.reads - {TopicPartition("stops", 1)}))
+    (more,) = play.of(AssignTasks)
+    assert {TaskId(0, 4), TaskId(0, 5)} < more.tasks
+
+
+def test_a_task_that_reads_more_than_before_is_assigned_anew_although_no_task_is_added(play: Play) -> None:
+    given = play.running(cpus=1)
+    plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
+    play(GroupAssigned(plan.reads), TasksPlanned(plan))
+    (again,) = play.of(AssignTasks)
+    assert again.tasks == given["stream/1"]
+    assert play.machine.state is ApplicationState.REBALANCING
+    play.confirm()
+    assert play(ActorReported("stream/1", TASKS)) == [SetState(ApplicationState.RUNNING)]

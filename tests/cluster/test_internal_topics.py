@@ -122,7 +122,7 @@ def test_a_missing_topic_is_named_with_its_use_and_how_to_create_it() -> None:
     with pytest.raises(MissingTopicError) as caught:
         plan_topics(WORD_COUNT, config(), {"out": 1})
     assert "'lines' (read)" in str(caught.value)
-    assert "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic lines" in str(caught.value)
+    assert "penstock topic create lines --partitions 4 --bootstrap-servers 127.0.0.1:9092" in str(caught.value)
     with pytest.raises(MissingTopicError, match=r"'lines' \(read\), 'out' \(written\)"):
         plan_topics(WORD_COUNT, config(), {})
 
@@ -170,6 +170,18 @@ def test_only_what_is_missing_is_created() -> None:
 
 def test_an_internal_topic_of_the_wrong_size_is_refused() -> None:
     admin = Topics({"lines": 3, "out": 1, "app-counts-changelog": 4})
-    with pytest.raises(InternalTopicError, match="'app-counts-changelog' has 4 partitions, but the topology needs 3"):
+    with pytest.raises(InternalTopicError) as caught:
         ensure_topics(WORD_COUNT, config(), admin)
+    assert "'app-counts-changelog' has 4 partitions, but the topology needs 3" in str(caught.value)
+    assert "with_number_of_partitions" not in str(caught.value)
     assert admin.created == []
+
+
+def test_a_repartition_topic_that_would_have_to_grow_may_also_be_kept_as_it_is_by_a_number() -> None:
+    existing = {"lines": 5, "out": 1, "app-words-repartition": 3, "app-counts-changelog": 3}
+    with pytest.raises(InternalTopicError) as caught:
+        plan_topics(WORD_COUNT, config(), existing)
+    assert "'app-words-repartition' has 3 partitions, but the topology needs 5" in str(caught.value)
+    assert "Repartitioned.with_number_of_partitions(3)" in str(caught.value)
+    fixed = chain("lines", "words-repartition", "out", repartition={"words-repartition": 3})
+    assert len(plan_topics(fixed, config(), existing).tasks.partitions) == 5 + 3

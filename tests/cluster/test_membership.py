@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.cluster.membership import Membership
-from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.cluster.membership import FINAL, Membership
+from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import CommittedOffset
 
@@ -121,3 +121,23 @@ def test_an_error_that_nobody_foresaw_is_told_instead_of_leaving_commits_waiting
         assert "unforeseen" in str(seat.failed.get(timeout=10))
         with pytest.raises(StreamsError, match="given up its seat"):
             waiting.result(10)
+
+
+@pytest.mark.parametrize("final", [KafkaRefusedError("not authorised"), ConfigError("a wrong key")])
+def test_what_no_other_try_would_mend_ends_the_membership_with_its_reason(final: StreamsError) -> None:
+    with taken() as seat:
+        seat.script.put(final)
+        assert seat.failed.get(timeout=10) is final
+        assert len(seat.members) == 1
+
+
+def test_a_commit_that_kafka_refuses_for_good_ends_the_membership_and_later_ones_are_refused_at_once() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.members[0].refusal = KafkaRefusedError("Group authorization failed")
+        with pytest.raises(KafkaRefusedError, match="Group authorization failed"):
+            seat.membership.commit({}).result(10)
+        assert "authorization" in str(seat.failed.get(timeout=10))
+        with pytest.raises(FINAL, match="given up its seat"):
+            seat.membership.commit({}).result(10)

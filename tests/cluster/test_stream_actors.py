@@ -6,9 +6,18 @@ import asyncio
 from concurrent.futures import Future
 
 import pytest
-from ray.exceptions import ActorUnavailableError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RaySystemError,
+    RayTaskError,
+)
 
+from penstock.cluster.dispatch import ActorEndedError, ActorFailedError, ActorLostError
 from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.common.errors import ApplicationStateError
 
 
 class Flaky:
@@ -40,8 +49,50 @@ def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.stream_actors._AGAIN_S", 0.0)
+    monkeypatch.setattr("penstock.cluster.stream_actors.ray.get_actor", lambda *_, **__: None)
     actor = FlakyActor()
-    handle = StreamActorHandle("stream/1", actor)
-    calls = {"start": lambda: handle.start(None), "assign": lambda: handle.assign(1, ()), "wait": handle.wait}
+    handle = StreamActorHandle("app", "stream/1", actor)
+    calls = {"start": handle.start, "assign": lambda: handle.assign(1, {}), "wait": handle.wait}
     asyncio.run(calls[method]())
     assert getattr(actor, method).calls == 2
+
+
+class Failing:
+    """A method of a Ray actor that fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def remote(self, *arguments: object) -> Failing:
+        return self
+
+    def future(self) -> Future[None]:
+        answer: Future[None] = Future()
+        answer.set_exception(self._error)
+        return answer
+
+
+def task_error(cause: Exception) -> RayTaskError:
+    return RayTaskError("wait", "traceback", cause)  # type: ignore[no-untyped-call]  # untyped in Ray
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ActorDiedError(), ActorLostError),
+        (OutOfMemoryError("low on memory"), ActorLostError),  # type: ignore[no-untyped-call]  # untyped in Ray
+        (NodeDiedError("the node is gone"), ActorLostError),  # type: ignore[no-untyped-call]
+        (RaySystemError("Ray itself"), ActorLostError),  # type: ignore[no-untyped-call]
+        (task_error(ApplicationStateError("it has ended")), ActorEndedError),
+        (task_error(ValueError("a bad record")), ActorFailedError),
+    ],
+    ids=lambda it: type(it).__name__ if isinstance(it, Exception) else "",
+)
+def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_words_are_a_failure(
+    error: Exception, expected: type[Exception]
+) -> None:
+    class Actor:
+        wait = Failing(error)
+
+    with pytest.raises(expected):
+        asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())

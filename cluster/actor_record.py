@@ -1,0 +1,42 @@
+"""What the coordinator's state machine knows of one stream actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock.cluster.events import AcceptCommit, RefuseCommit
+from penstock.common.ids import TaskId, TopicPartition
+
+
+class Phase(Enum):
+    """The life of an actor, see :mod:`penstock.cluster.coordinator`."""
+
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+
+
+@dataclass
+class ActorRecord:
+    """``issued`` was sent last, under ``epoch``, with what each task reads; ``held`` is what the actor may still work
+    on; ``confirmed`` is the last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it
+    did not yet report. ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take
+    again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
+
+    phase: Phase
+    epoch: int = 0
+    confirmed: int = 0
+    issued: Mapping[TaskId, frozenset[TopicPartition]] = field(default_factory=dict)
+    held: frozenset[TaskId] = frozenset()
+    running: frozenset[TaskId] = frozenset()
+    unsure: bool = False
+    refused: bool = False
+    last_commit: int = -1
+    answer: AcceptCommit | RefuseCommit | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has confirmed all that it was told."""
+        return self.phase is Phase.UP and self.epoch == self.confirmed and not self.unsure

@@ -1,0 +1,336 @@
+"""Between the coordinator's state machine and the world: feeds it events, carries out every instruction it gives.
+
+It knows the world only as :class:`Environment` and :class:`ActorHandle`: Ray and Kafka stand behind them in
+``coordinator_actor.py``, a world that loses, delays and repeats in ``tests/cluster/test_coordinator_simulation.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, assert_never
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
+from penstock.cluster import events
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.life import ENDED
+from penstock.common.errors import StreamsError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+
+COMMIT_AGAIN_S = 0.5
+HUNG_S = 300.0
+"""An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+Sources = Mapping[TaskId, frozenset[TopicPartition]]
+
+
+class ActorLostError(StreamsError):
+    """The process is gone, or was ended because it did not answer."""
+
+
+class ActorEndedError(StreamsError):
+    """The process lives, but its stream loop has ended: ``wait`` says why."""
+
+
+class ActorFailedError(StreamsError):
+    """The actor lives but says that it cannot do its work: the text is what a user must know."""
+
+
+class ActorNameTakenError(StreamsError):
+    """Another actor still has the name."""
+
+
+class CommitRefusedError(StreamsError):
+    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be mended."""
+
+
+class ActorHandle(Protocol):
+    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError."""
+
+    actor_id: str
+    ray_handle: Any
+    """What readers send their queries to."""
+
+    async def start(self) -> None:
+        """Returns when the actor is up, however long it waits for a CPU."""
+
+    async def assign(self, epoch: int, sources: Sources) -> None:
+        """Give the actor its tasks and what each reads; returns when all others are released."""
+
+    async def stop(self) -> None:
+        """Returns when all is committed and closed."""
+
+    async def wait(self) -> str | None:
+        """Returns when the actor's loop ends: its error, or None after a stop."""
+
+    async def status(self) -> ActorStatus | None:
+        """The actor's own view; None when it does not answer now."""
+
+    def kill(self) -> None:
+        """End the process at once. Idempotent."""
+
+
+class Environment(Protocol):
+    """What the dispatcher needs of the world."""
+
+    def create_actor(self, actor_id: str) -> ActorHandle:
+        """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
+
+    async def commit(self, offsets: Offsets) -> None:
+        """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""
+
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        """The application is in another state."""
+
+
+class Dispatcher:
+    """Owns the machine, the actors' handles, timers, and the calls that wait for the answer to a commit.
+
+    Everything runs in one event loop. ``close`` ends it: what still waits is refused.
+    """
+
+    def __init__(self, machine: Coordinator, environment: Environment, log: BoundLogger) -> None:
+        self._machine = machine
+        self._environment = environment
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._handles: dict[str, ActorHandle] = {}
+        self._statuses: dict[str, ActorStatus] = {}
+        self._last_seen: dict[str, float] = {}
+        self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
+        self._closed = False
+
+    @property
+    def machine(self) -> Coordinator:
+        """To look at, not to feed."""
+        return self._machine
+
+    @property
+    def handles(self) -> Mapping[str, ActorHandle]:
+        """Every actor that is not gone."""
+        return self._handles
+
+    @property
+    def statuses(self) -> tuple[ActorStatus, ...]:
+        """What each actor said last, by name."""
+        return tuple(self._statuses[name] for name in sorted(self._statuses) if name in self._handles)
+
+    def feed(self, event: events.Event) -> None:
+        """Let the machine take one event, and do all that it says."""
+        if not self._closed:
+            for instruction in self._machine.handle(event):
+                try:
+                    self._obey(instruction)
+                except Exception as error:  # the other instructions must be carried out all the same
+                    self._internal_error(error)
+
+    async def commit(self, request: CommitRequest) -> CommitAnswer:
+        """Commit for an actor; returns when Kafka has the offsets, or with the refusal. May be called repeatedly."""
+        if self._closed:
+            return CommitAnswer(False, "the application has ended")
+        answer: asyncio.Future[CommitAnswer] = self._loop.create_future()
+        self._asked.setdefault((request.actor_id, request.number), []).append(answer)
+        self.feed(events.CommitRequested(request))
+        return await answer
+
+    async def recover(self, found: Iterable[ActorHandle]) -> None:
+        """After a restart: go on with the actors that live; one that does not answer is killed."""
+        handles = list(found)
+        for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
+            if status is None:
+                self._log.warning("actor killed because it does not answer", actor=handle.actor_id)
+                handle.kill()
+            else:
+                self._adopt(handle, status)
+
+    def close(self) -> None:
+        """Stop all work; the actors are left alone. Idempotent."""
+        self._closed = True
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        for number in list(self._asked):
+            self._answer(number, CommitAnswer(False, "the application has ended"))
+
+    # ---- instructions ----
+
+    def _obey(self, instruction: events.Instruction) -> None:
+        match instruction:
+            case events.StartActor(name):
+                self._create(name)
+            case events.AssignTasks(name, epoch, tasks):
+                self._assign(name, epoch, tasks)
+            case events.StopActor(name):
+                self._log.info("stopping actor", actor=name)
+                self._spawn(self._call(name, lambda it: it.stop(), events.ActorStopped(name)))
+            case events.KillActor(name):
+                self._log.info("killing actor", actor=name)
+                self._release(name)
+            case events.CommitOffsets(request):
+                self._spawn(self._commit(request))
+            case events.AcceptCommit(request):
+                self._answer((request.actor_id, request.number), CommitAnswer(True))
+            case events.RefuseCommit(request, reason):
+                self._log.warning("commit refused", actor=request.actor_id, number=request.number, reason=reason)
+                self._answer((request.actor_id, request.number), CommitAnswer(False, reason))
+            case events.SetTimer(timer, delay_ms):
+                if timer in self._timers:
+                    self._timers[timer].cancel()
+                self._timers[timer] = self._loop.call_later(delay_ms / 1000, self.feed, events.TimerFired(timer))
+            case events.SetState(state, error):
+                self._environment.entered(state, error)
+            case _:
+                assert_never(instruction)
+
+    def _create(self, name: str) -> None:
+        self._log.info("starting actor", actor=name)
+        try:
+            handle = self._environment.create_actor(name)
+        except ActorNameTakenError as error:
+            # Ray has not yet let go of the name of one that died before our restart: the next has another number.
+            self._log.warning("actor not created", actor=name, error=str(error))
+            self._loop.call_soon(self.feed, events.ActorLost(name, str(error)))
+            return
+        self._handles[name] = handle
+        self._spawn(self._start(handle))
+
+    async def _start(self, handle: ActorHandle) -> None:
+        await self._call(handle.actor_id, lambda it: it.start(), events.ActorUp(handle.actor_id))
+        await self._watch(handle)
+
+    def _adopt(self, handle: ActorHandle, status: ActorStatus) -> None:
+        name = handle.actor_id
+        held = frozenset(task.task_id for task in status.tasks if task.state is not TaskState.CLOSED)
+        self._log.info("actor found alive", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
+        self._handles[name] = handle
+        self._statuses[name] = status
+        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping))
+        self._spawn(self._watch(handle))
+
+    def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
+        self._log.info("assigning", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
+        sources = {task: self._machine.plan.partitions[task] for task in sorted(tasks)}
+        self._spawn(self._call(name, lambda it: it.assign(epoch, sources), events.ActorAssigned(name, epoch)))
+
+    async def _call(
+        self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, None]], success: events.Event
+    ) -> None:
+        """Make one call to an actor and feed what came of it."""
+        handle = self._handles.get(name)
+        if handle is None:
+            return  # it is gone, and the machine knows
+        try:
+            await call(handle)
+        except ActorLostError as error:
+            self._lost(name, str(error))
+        except ActorEndedError:
+            return  # its watcher tells the machine why
+        except ActorFailedError as error:
+            self.feed(events.ActorFailed(name, str(error)))
+        else:
+            if isinstance(success, events.ActorStopped):
+                self._release(name)
+            self.feed(success)
+
+    async def _watch(self, handle: ActorHandle) -> None:
+        """Notice the end of the actor's loop, or of its process."""
+        name = handle.actor_id
+        if name not in self._handles:
+            return
+        try:
+            error = await handle.wait()
+        except StreamsError as problem:
+            self._lost(name, str(problem))
+            return
+        if error is not None:
+            self.feed(events.ActorFailed(name, error))
+        elif self._release(name):
+            self.feed(events.ActorStopped(name))
+
+    def _lost(self, name: str, reason: str) -> None:
+        if self._release(name):
+            self._log.warning("actor lost", actor=name, reason=reason)
+            self.feed(events.ActorLost(name, reason))
+
+    def _release(self, name: str) -> bool:
+        """Forget the actor and end its process: what we do not know must not hold tasks. Whether it was known."""
+        handle = self._handles.pop(name, None)
+        if handle is not None:
+            handle.kill()
+        return handle is not None
+
+    # ---- commits ----
+
+    async def _commit(self, request: CommitRequest) -> None:
+        offsets = {partition: CommittedOffset(*position) for partition, position in request.offsets.items()}
+        try:
+            await self._environment.commit(offsets)
+        except CommitRefusedError as error:
+            self._log.error("commit refused for good", actor=request.actor_id, error=str(error))
+            self.feed(events.CommitFailed(request, str(error), final=True))
+        except StreamsError as error:
+            # A rebalance passes, a broker comes back; whether the actor still may is asked again.
+            self._log.warning("commit to be repeated", actor=request.actor_id, error=str(error))
+            await asyncio.sleep(COMMIT_AGAIN_S)
+            self.feed(events.CommitFailed(request, str(error)))
+        except Exception as error:  # unforeseen; the actor must have an answer all the same
+            self._log.error("internal error in a commit", actor=request.actor_id, exc_info=error)
+            self.feed(events.CommitFailed(request, f"internal error in the coordinator: {error!r}", final=True))
+        else:
+            self.feed(events.CommitSucceeded(request))
+
+    def _answer(self, number: tuple[str, int], answer: CommitAnswer) -> None:
+        for waiting in self._asked.pop(number, ()):
+            if not waiting.done():
+                waiting.set_result(answer)
+
+    # ---- what is looked at from time to time ----
+
+    async def look_at_actors(self) -> None:
+        """Ask each actor for its status; one that has been silent for too long is killed."""
+        handles = [handle for name, handle in self._handles.items() if self._machine.is_up(name)]
+        for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
+            name, now = handle.actor_id, self._loop.time()
+            if status is not None:
+                self._last_seen[name] = now
+                self._statuses[name] = status
+                running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
+                self.feed(events.ActorReported(name, running))
+            elif now - self._last_seen.setdefault(name, now) > HUNG_S:
+                self._lost(name, f"it has not answered for {HUNG_S:.0f} s")
+        for name in (self._statuses.keys() | self._last_seen.keys()) - self._handles.keys():
+            self._statuses.pop(name, None)
+            self._last_seen.pop(name, None)
+
+    async def _status_of(self, handle: ActorHandle) -> ActorStatus | None:
+        try:
+            return await handle.status()
+        except StreamsError:
+            return None  # its watcher tells the machine
+
+    # ---- tasks ----
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._closed:
+            work.close()
+            return
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._internal_error(error)
+
+    def _internal_error(self, error: BaseException) -> None:
+        self._log.error("internal error in the coordinator", exc_info=error)
+        if self._machine.state not in ENDED:
+            failed = events.ApplicationFailed(f"internal error in the coordinator: {error!r}")
+            self._loop.call_soon(self.feed, failed)

@@ -1,0 +1,68 @@
+"""Source topics may get partitions while the application runs: this notices, and plans the tasks anew.
+
+As in Kafka Streams new tasks start where no internal topic would have to grow with them; one that has too few
+partitions for the new plan is an error, since Kafka does not move the records it holds to the partitions they now
+belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import TopologyError
+from penstock.common.log import logger
+from penstock.topology.graph import Topology
+from penstock.topology.internal_topics import TopicAdmin, plan_topics
+from penstock.topology.task_plan import TaskPlan
+
+ONE_AFTER_ANOTHER_S = 30.0
+"""Topics that are joined get their partitions one after another: so long may they differ."""
+
+
+class TopicWatch:
+    """Compares the topics in Kafka with a plan. ``clock`` gives seconds. One thread at a time."""
+
+    def __init__(
+        self, topology: Topology, config: StreamsConfig, admin: Callable[[], TopicAdmin], clock: Callable[[], float]
+    ) -> None:
+        self._topology = topology
+        self._config = config
+        self._admin = admin
+        self._client: TopicAdmin | None = None
+        self._clock = clock
+        self._differ_since: float | None = None
+        self._log = logger("penstock.cluster.topic_watch").bind(application=config.application_id)
+
+    def look(self, plan: TaskPlan) -> TaskPlan | None:
+        """The new plan if a source topic has more partitions than in ``plan``, else None.
+
+        Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
+        topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
+        or does not know a topic: then the old plan holds.
+        """
+        if self._client is None:
+            self._client = self._admin()
+        # A topic without partitions is one whose metadata cannot be had now.
+        existing = {topic: count for topic, count in self._client.topics().items() if count}
+        if not _grown(plan, existing):
+            self._differ_since = None
+            return None
+        try:
+            planned = plan_topics(self._topology, self._config, existing).tasks
+        except TopologyError as error:
+            now = self._clock()
+            self._differ_since = now if self._differ_since is None else self._differ_since
+            if now - self._differ_since >= ONE_AFTER_ANOTHER_S:
+                raise
+            self._log.warning("new partitions wait for those of the other topics", error=str(error))
+            return None
+        self._differ_since = None
+        return planned
+
+
+def _grown(plan: TaskPlan, existing: dict[str, int]) -> bool:
+    planned = {topic: count for sub in plan.subtopologies for topic, count in sub.topics.items()}
+    return any(
+        existing.get(topic, 0) > count for topic, count in planned.items() if topic not in plan.repartition_topics
+    )

@@ -1,0 +1,486 @@
+"""A world for the coordinator's dispatcher: stream actors, a consumer group, and messages that lose their way.
+
+Actors do what the stream loop does: one job after the other, a commit before a task is given up, a commit that is asked
+for again until it is answered, tasks dropped when it is refused. Every message takes its time, may be delivered twice,
+and goes on its way although the coordinator that sent it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationState,
+    CommitAnswer,
+    CommitRequest,
+    TaskState,
+    TaskStatus,
+)
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.dispatch import (
+    ActorEndedError,
+    ActorHandle,
+    ActorLostError,
+    ActorNameTakenError,
+    CommitRefusedError,
+    Dispatcher,
+    Offsets,
+    Sources,
+)
+from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
+from penstock.common.errors import BrokerUnreachableError, StreamsError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+
+LONGEST_DELAY_S = 3.0
+CALL_AGAIN_S = 2.0
+LOOK_S = 0.5
+QUIET: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+class SimulatedActor:
+    """The process of a stream actor."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.alive, self.up, self.stopping = True, False, False
+        self.epoch = 0
+        self.tasks: dict[TaskId, frozenset[TopicPartition]] = {}
+        self.running: set[TaskId] = set()
+        self.finished: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._jobs: deque[tuple[Callable[[], Coroutine[Any, Any, None]], asyncio.Future[None]]] = deque()
+        self._more = asyncio.Event()
+        self._stopped: asyncio.Future[None] | None = None
+        self._number = 0
+        self._loop_task: asyncio.Task[None] | None = None
+
+    # ---- calls ----
+
+    async def start(self) -> None:
+        if self._loop_task is None:
+            await self.world.pause()
+            self.up = self.alive
+            self._loop_task = self.world.spawn(self._go_round())
+
+    def assign(self, epoch: int, sources: Sources) -> asyncio.Future[None]:
+        return self._queue(lambda: self._assignment(epoch, sources))
+
+    def stop(self) -> asyncio.Future[None]:
+        if self._stopped is None:
+            self.stopping = True
+            self._stopped = self._queue(self._stopping)
+        return self._stopped
+
+    def status(self) -> ActorStatus:
+        if not self.up:
+            raise ActorEndedError("it is not started")
+        tasks = tuple(
+            TaskStatus(task, TaskState.RUNNING if task in self.running else TaskState.RESTORING) for task in self.tasks
+        )
+        return ActorStatus(self.name, "node", 1, self.epoch, tasks, stopping=self.stopping)
+
+    def kill(self) -> None:
+        if self.alive:
+            self.alive = False
+            self.tasks.clear()
+            self.running.clear()
+            self.died.set_result(None)
+            if self._loop_task is not None:
+                self._loop_task.cancel()
+
+    # ---- its loop ----
+
+    def _queue(self, job: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda it: it.exception())  # nobody may wait for it any more
+        if self.finished.done():
+            done.set_exception(ActorEndedError("it was stopped"))
+        else:
+            self._jobs.append((job, done))
+            self._more.set()
+        return done
+
+    async def _go_round(self) -> None:
+        while not self.finished.done():
+            try:
+                await asyncio.wait_for(self._more.wait(), self.world.rng.uniform(0.5, 3.0))
+            except TimeoutError:
+                await self._commit(list(self.tasks))
+                continue
+            self._more.clear()
+            while self._jobs:
+                job, done = self._jobs.popleft()
+                await job()
+                if not done.done():
+                    done.set_result(None)
+
+    async def _assignment(self, epoch: int, sources: Sources) -> None:
+        if epoch < self.epoch:
+            return
+        released = [task for task, reads in self.tasks.items() if sources.get(task) != reads]
+        await self._commit(released)
+        self._drop(released)
+        self.epoch = epoch
+        for task in sorted(sources.keys() - self.tasks.keys()):
+            self.tasks[task] = sources[task]
+            self.world.moves += 1
+            self.world.spawn(self._restore(task))
+        self.world.check()
+
+    async def _restore(self, task: TaskId) -> None:
+        await self.world.pause()
+        if task in self.tasks:
+            self.running.add(task)
+
+    async def _stopping(self) -> None:
+        await self._commit(list(self.tasks))
+        self._drop(list(self.tasks))
+        self.finished.set_result(None)
+        for _, waiting in self._jobs:
+            waiting.set_exception(ActorEndedError("it was stopped"))
+
+    async def _commit(self, tasks: list[TaskId]) -> None:
+        tasks = [task for task in tasks if task in self.running]
+        if not tasks:
+            return
+        self._number += 1
+        position = self.world.next_position()
+        offsets = {partition: (position, "") for task in tasks for partition in self.tasks[task]}
+        # Now and then under an assignment that has passed: whatever the reason, it must not stay without its tasks.
+        stale = not self.world.calm and self.world.rng.random() < 0.05
+        request = CommitRequest(self.name, self.epoch - stale, offsets, self._number)
+        answer = await self.world.ask_to_commit(request)
+        if not answer.accepted:
+            self._drop(tasks)
+
+    def _drop(self, tasks: list[TaskId]) -> None:
+        for task in tasks:
+            self.tasks.pop(task, None)
+            self.running.discard(task)
+
+
+class SimulatedHandle:
+    """An :class:`~penstock.cluster.dispatch.ActorHandle`: delays, repeats, and notices the end of the process."""
+
+    def __init__(self, actor: SimulatedActor) -> None:
+        self.actor_id = actor.name
+        self.ray_handle: Any = actor
+        self._actor = actor
+        self._world = actor.world
+
+    async def start(self) -> None:
+        await self._world.a_cpu_is_free(self._actor)
+        await self._alive(self._actor.start())
+
+    async def assign(self, epoch: int, sources: Sources) -> None:
+        await self._twice(lambda: self._actor.assign(epoch, sources))
+
+    async def stop(self) -> None:
+        await self._twice(self._actor.stop)
+
+    async def wait(self) -> str | None:
+        finished = asyncio.shield(self._actor.finished)
+        error: str | None = await self._alive(finished)
+        return error
+
+    async def status(self) -> ActorStatus | None:
+        await self._world.pause()
+        if not self._actor.alive:
+            raise ActorLostError("the process is gone")
+        status = self._actor.status()
+        await self._world.pause()
+        return status
+
+    def kill(self) -> None:
+        self._actor.kill()
+
+    async def _twice(self, call: Callable[[], asyncio.Future[None]]) -> None:
+        """A message arrives although its sender dies, and perhaps again later."""
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def travel() -> None:
+            await self._world.pause()
+            done = call()
+            done.add_done_callback(lambda it: None if arrived.done() else _copy(it, arrived))
+
+        self._world.spawn(travel())
+        if self._world.rng.random() < 0.2:
+            self._world.spawn(travel())
+        await self._alive(arrived)
+        await self._world.pause()
+
+    async def _alive(self, answer: Any) -> Any:
+        answer = asyncio.ensure_future(answer)
+        answer.add_done_callback(lambda it: it.cancelled() or it.exception())
+        await asyncio.wait({answer, self._actor.died}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._actor.alive:
+            await self._world.pause()
+            raise ActorLostError("the process is gone")
+        return answer.result()
+
+
+def _copy(done: asyncio.Future[None], into: asyncio.Future[None]) -> None:
+    error = done.exception()
+    if error is None:
+        into.set_result(None)
+    else:
+        into.set_exception(error)
+
+
+class World:
+    """One application on one cluster, and all that can befall it. Everything follows from ``seed``."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.counts = {f"t{sub}": self.rng.randint(1, 5) for sub in range(self.rng.randint(1, 3))}
+        self.beside = {f"s{sub}": self.rng.randint(1, 4) for sub in range(len(self.counts))}
+        self.tasks_per_actor = self.rng.choice([None, None, 1, 2])
+        self.cpus = 2
+        self.share = 1.0
+        self.assigned: frozenset[TopicPartition] = self.plan.reads
+        self.actors: dict[str, SimulatedActor] = {}
+        self.moves = 0
+        self.incarnation = 0
+        self.dispatcher: Dispatcher | None = None
+        self._begun: Dispatcher | None = None
+        self.state = ApplicationState.CREATED
+        self.error: str | None = None
+        self.calm = False
+        self.broker_away = False
+        self.seat_lost = False
+        self.refused_for_good = False
+        self.unanswered = 0
+        self.committed: set[tuple[int, str, int]] = set()
+        self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
+        self.broken: BaseException | None = None
+        """What must never happen, and did."""
+        self._position = 0
+        self._here = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._duties: list[asyncio.Task[None]] = []
+
+    @property
+    def plan(self) -> TaskPlan:
+        """As Kafka's topics are now."""
+        return TaskPlan(
+            tuple(
+                SubtopologyTasks(number, {topic: count, beside: self.beside[beside]}, stateful=number % 2 == 0)
+                for number, ((topic, count), beside) in enumerate(zip(self.counts.items(), self.beside, strict=True))
+            )
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, StreamsError):
+            self.broken = self.broken or error
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.rng.uniform(0, LONGEST_DELAY_S if not self.calm else 0.1))
+
+    def next_position(self) -> int:
+        self._position += 1
+        return self._position
+
+    def check(self) -> None:
+        held = [task for actor in self.actors.values() if actor.alive for task in actor.tasks]
+        assert len(held) == len(set(held)), "two actors hold one task"
+
+    # ---- the environment of the dispatcher ----
+
+    def create_actor(self, actor_id: str) -> ActorHandle:
+        old = self.actors.get(actor_id)
+        if old is not None and (old.alive or self.rng.random() < 0.5):
+            raise ActorNameTakenError(actor_id)
+        self.actors[actor_id] = SimulatedActor(self, actor_id)
+        return SimulatedHandle(self.actors[actor_id])
+
+    async def a_cpu_is_free(self, actor: SimulatedActor) -> None:
+        await self.pause()
+        while actor.alive and not self.calm and sum(it.alive and it.up for it in self.actors.values()) >= 6:
+            await self.pause()
+
+    async def commit(self, offsets: Offsets) -> None:
+        # Where the dispatcher lets Kafka commit, the actor that asked must be the only one with these partitions.
+        incarnation = self.incarnation
+        positions = {(tp, committed.offset) for tp, committed in offsets.items()}
+        if not self.seat_lost:
+            assert offsets.keys() <= self.assigned_told
+        await self.pause()
+        if incarnation != self.incarnation:
+            raise BrokerUnreachableError("its member is gone")
+        if self.seat_lost:
+            raise CommitRefusedError("the coordinator has given up its seat in the group")
+        if self.refused_for_good:
+            raise CommitRefusedError("Group authorization failed")
+        if self.broker_away or (not self.calm and self.rng.random() < 0.15):
+            raise self.rng.choice(
+                [BrokerUnreachableError("no broker answers"), StreamsError("the generation has passed")]
+            )
+        self.committed |= {(self.incarnation, str(tp), offset) for tp, offset in positions}
+
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        self.state, self.error = state, error
+
+    # ---- the coordinator's process ----
+
+    async def start_coordinator(self) -> None:
+        """A new incarnation; what the one before it had under way goes on."""
+        self.incarnation += 1
+        mine = self.incarnation
+        self.state, self.error = ApplicationState.CREATED, None
+        machine = Coordinator(self.plan, self.tasks_per_actor, first_epoch=1_000_000 * mine)
+        dispatcher = Dispatcher(machine, self, QUIET)
+        self._begun = dispatcher
+        found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
+        await dispatcher.recover(found)
+        if mine != self.incarnation:
+            return  # restarted while it asked the living
+        self.assigned_told: frozenset[TopicPartition] = self.plan.reads
+        self.dispatcher = dispatcher
+        self._here.set()
+        self._duties = [self.spawn(it) for it in (self._look_at_actors(), self._look_at_topics(), self._tell())]
+
+    def end_coordinator(self) -> None:
+        """Its process dies: calls under way are lost, messages sent are not."""
+        for duty in self._duties:
+            duty.cancel()
+        self._here.clear()
+        if self._begun is not None:
+            self._begun.close()
+        self.dispatcher = self._begun = None
+        self.incarnation += 1
+
+    async def _tell(self) -> None:
+        assert self.dispatcher is not None
+        for tell in self.rng.sample([self._tell_cpus, self._tell_group], 2):
+            await self.pause()
+            tell()
+
+    async def _look_at_actors(self) -> None:
+        while self.dispatcher is not None:
+            await self.dispatcher.look_at_actors()
+            await asyncio.sleep(LOOK_S)
+
+    async def _look_at_topics(self) -> None:
+        while self.dispatcher is not None:
+            if self.dispatcher.machine.unplanned or self.rng.random() < 0.05:
+                await self.pause()
+                self.dispatcher.feed(TasksPlanned(self.plan))
+            await asyncio.sleep(1.0)
+
+    # ---- a stream actor's commit ----
+
+    async def ask_to_commit(self, request: CommitRequest) -> CommitAnswer:
+        """As ``StreamActor._commit``: asked again until it is answered."""
+        calls: set[asyncio.Task[CommitAnswer | None]] = set()
+        self.unanswered += 1
+        try:
+            while True:
+                calls.add(self.spawn(self._call_coordinator(request)))
+                await asyncio.wait(calls, timeout=CALL_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                for call in [call for call in calls if call.done()]:
+                    calls.remove(call)
+                    if (answer := call.result()) is not None:
+                        return self._heard(request, answer)
+                self.calls["repeated"] += 1
+        finally:
+            self.unanswered -= 1
+
+    def _heard(self, request: CommitRequest, answer: CommitAnswer) -> CommitAnswer:
+        self.calls["accepted" if answer.accepted else "refused"] += 1
+        mine = {(self.incarnation, str(tp), offset) for tp, (offset, _) in request.offsets.items()}
+        # Only another incarnation may not know what Kafka has.
+        assert answer.accepted or self.dispatcher is None or not mine & self.committed, "Kafka has what was refused"
+        return answer
+
+    async def _call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:
+        """None when the call or its answer is lost on the way, or the coordinator dies over it."""
+        await self.pause()
+        await self._here.wait()
+        incarnation, dispatcher = self.incarnation, self.dispatcher
+        if dispatcher is None:
+            return None
+        answer = await dispatcher.commit(request)
+        if incarnation != self.incarnation or (not self.calm and self.rng.random() < 0.1):
+            return None
+        return answer
+
+    # ---- what befalls it ----
+
+    def lose_an_actor(self) -> None:
+        living = [actor for actor in self.actors.values() if actor.alive]
+        if living:
+            self.rng.choice(living).kill()
+
+    def resize(self, cpus: int | None = None) -> None:
+        self.cpus = self.rng.randint(0, 6) if cpus is None else cpus
+        self._tell_cpus()
+
+    def _tell_cpus(self) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.feed(ClusterResized(self.cpus))
+
+    def regroup(self, share: float | None = None) -> None:
+        self.share = self.rng.random() if share is None else share
+        self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
+        self._tell_group()
+
+    def _tell_group(self) -> None:
+        if self.dispatcher is not None:
+            self.assigned_told = self.assigned
+            self.dispatcher.feed(GroupAssigned(self.assigned))
+
+    def grow(self) -> None:
+        """A source topic gets partitions, and the group gives them to us."""
+        topics = self.rng.choice([self.counts, self.beside])
+        topic = self.rng.choice(sorted(topics))
+        if topics[topic] < 7:
+            before = self.plan.reads
+            topics[topic] += 1
+            self.assigned |= self.plan.reads - before
+            self._tell_group()
+
+    def restart(self) -> None:
+        self.end_coordinator()
+        self.spawn(self.start_coordinator())
+
+    def broker_outage(self) -> None:
+        self.broker_away = not self.broker_away
+
+    def request_stop(self) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.feed(StopRequested())
+
+    # ---- quiet ----
+
+    async def settle(self, condition: Callable[[], bool], what: str, limit_s: float = 600.0) -> None:
+        """No more faults: wait until ``condition`` holds."""
+        self.calm, self.broker_away = True, False
+        await self.until(condition, what, limit_s)
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 600.0) -> None:
+        """Wait until ``condition`` holds."""
+        deadline = asyncio.get_running_loop().time() + limit_s
+        while not condition():
+            assert asyncio.get_running_loop().time() < deadline, f"never: {what}"
+            await self.let_pass(0.25)
+
+    async def let_pass(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self.broken is not None:
+            raise self.broken

@@ -1,0 +1,34 @@
+"""Queries while the application gets partitions: nobody tells the reader, it must find out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.cluster.queries import StateQueries
+from penstock.common.ids import TaskId
+from tests.cluster import test_queries
+from tests.cluster.test_queries import WORDS, FakeActor, FakeCoordinator, ask
+from tests.cluster.test_queries import coordinator as coordinator
+
+
+def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._OLD_S", 0.0)
+
+    async def found(queries: StateQueries) -> int:
+        return sum([await queries.get("counts", word) is not None for word in WORDS])
+
+    async def question(queries: StateQueries) -> None:
+        assert await found(queries) == len(WORDS)
+        new = TaskId(1, test_queries.PARTITIONS)
+        monkeypatch.setattr(test_queries, "PARTITIONS", test_queries.PARTITIONS + 1)
+        coordinator.actors["c"], coordinator.placement[new] = FakeActor(new), "c"
+        async with asyncio.timeout(10):
+            while await found(queries) < len(WORDS):
+                continue
+        assert coordinator.actors["c"].calls
+
+    ask(question)

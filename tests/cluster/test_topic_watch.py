@@ -1,0 +1,90 @@
+"""Source topics that get partitions while the application runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.topology.graph import Topology
+from penstock.topology.internal_topics import plan_topics
+from tests.cluster.test_internal_topics import WORD_COUNT, chain
+
+CONFIG = StreamsConfig.of({"application.id": "app"})
+STATELESS = chain("x+y", "out", repartition={})
+STATELESS = Topology(tuple(sub.__class__(sub.id, sub.nodes) for sub in STATELESS.subtopologies))
+JOINED = Topology(STATELESS.subtopologies, {}, (frozenset({"x", "y"}),))
+
+
+class Kafka:
+    """Topics with their numbers of partitions, and a clock."""
+
+    def __init__(self, topology: Topology, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+        self.plan = plan_topics(topology, CONFIG, counts).tasks
+        self.now = 0.0
+        self.away = False
+        self._watch = TopicWatch(topology, CONFIG, lambda: self, lambda: self.now)
+
+    def topics(self) -> dict[str, int]:
+        if self.away:
+            raise BrokerUnreachableError("no broker answers")
+        return self.counts
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        raise AssertionError("nothing is created while the application runs")
+
+    def look(self, **counts: int) -> Mapping[TaskId, frozenset[TopicPartition]] | None:
+        self.counts.update(counts)
+        plan = self._watch.look(self.plan)
+        return None if plan is None else plan.partitions
+
+
+def test_a_source_topic_that_grows_has_more_tasks_and_one_that_does_not_needs_no_new_plan() -> None:
+    kafka = Kafka(STATELESS, {"x": 2, "y": 1, "out": 1})
+    assert kafka.look() is None
+    assert kafka.look(out=5) is None
+    assert kafka.look(x=3) == {
+        TaskId(0, 0): frozenset({TopicPartition("x", 0), TopicPartition("y", 0)}),
+        TaskId(0, 1): frozenset({TopicPartition("x", 1)}),
+        TaskId(0, 2): frozenset({TopicPartition("x", 2)}),
+    }
+
+
+def test_a_topic_that_kafka_does_not_show_just_now_changes_nothing() -> None:
+    kafka = Kafka(STATELESS, {"x": 2, "y": 1, "out": 1})
+    assert kafka.look(x=0) is None
+    del kafka.counts["x"]
+    assert kafka.look() is None
+    with pytest.raises(MissingTopicError):
+        kafka.look(y=2)
+    kafka.away = True
+    with pytest.raises(BrokerUnreachableError):
+        kafka.look()
+
+
+def test_an_internal_topic_that_would_have_to_grow_is_an_error_that_names_it() -> None:
+    kafka = Kafka(WORD_COUNT, {"lines": 2, "out": 1})
+    kafka.counts |= {"app-words-repartition": 2, "app-counts-changelog": 2}
+    assert kafka.look() is None
+    with pytest.raises(InternalTopicError, match="'app-words-repartition' has 2 partitions, but the topology needs 3"):
+        kafka.look(lines=3)
+
+
+def test_topics_that_are_joined_may_grow_one_after_another_but_not_for_ever() -> None:
+    kafka = Kafka(JOINED, {"x": 2, "y": 2, "out": 1})
+    assert kafka.look(x=3) is None
+    kafka.now += ONE_AFTER_ANOTHER_S - 1
+    assert kafka.look() is None
+    grown = kafka.look(y=3)
+    assert grown is not None
+    assert len(grown) == 3
+    assert kafka.look(x=4) is None, "another change has time of its own"
+    kafka.now += ONE_AFTER_ANOTHER_S
+    with pytest.raises(TopologyError, match="'x' has 4, 'y' has 3"):
+        kafka.look()
