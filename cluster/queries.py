@@ -46,6 +46,10 @@ from penstock.common.serdes import Serde
 
 T = TypeVar("T")
 _CALL_S = 10.0
+_OVER = frozenset(
+    {ApplicationState.PENDING_SHUTDOWN, ApplicationState.NOT_RUNNING, ApplicationState.PENDING_ERROR,
+     ApplicationState.ERROR}
+)  # fmt: skip
 
 
 class StateQueries:
@@ -138,9 +142,7 @@ class StateQueries:
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
             answer = await self._ask_at(await self._refresh(), query)
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
-            raise TaskNotReadyError(
-                f"task {query.task_id} of application {self._application_id!r} moves between actors"
-            )
+            raise await self._not_there(query.task_id)
         if answer.failure is QueryFailure.NOT_ACTIVE:
             raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} restores its state")
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
@@ -148,6 +150,16 @@ class StateQueries:
         if answer.failure is not None:
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
+
+    async def _not_there(self, task: TaskId) -> Exception:
+        """Why no actor has the task: for a moment, or because none will ever have it again."""
+        status = await self.status()
+        if status.state in _OVER:
+            why = status.error or "it is being stopped, or was"
+            return ApplicationStateError(
+                f"application {self._application_id!r} is in state {status.state.value}: {why}"
+            )
+        return TaskNotReadyError(f"task {task} of application {self._application_id!r} moves between actors")
 
     async def _ask_at(self, metadata: ApplicationMetadata, query: StoreQuery) -> StoreAnswer | None:
         name = metadata.placement.get(query.task_id)

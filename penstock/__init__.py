@@ -33,8 +33,8 @@ from penstock.topology.processor import Cancellable, Processor, ProcessorContext
 from penstock.topology.streams_builder import StreamsBuilder
 
 if TYPE_CHECKING:
+    from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
-    from penstock.cluster.kafka_streams import KafkaStreams
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
 __all__ = [
@@ -90,7 +90,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "KafkaStreams": ("penstock.cluster.kafka_streams", "KafkaStreams"),
+    "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.topology_test_driver", "TestOutputTopic"),

@@ -63,7 +63,7 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("state", ApplicationState)
 def test_every_state_of_an_application_has_its_number(state: ApplicationState) -> None:
-    from penstock.api.metrics import CLIENT_STATES
+    from penstock.cluster.metrics import CLIENT_STATES
 
     assert CLIENT_STATES[state] == list(ApplicationState).index(state)
 
