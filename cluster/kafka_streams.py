@@ -17,6 +17,7 @@ from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from penstock.common.log import logger
+from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.graph import Topology
 from penstock.topology.internal_topics import plan_topics
@@ -101,8 +102,11 @@ class KafkaStreams:
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Whether the broker answers and the topics fit. Raises what ``start`` raises of Kafka, starts nothing."""
-        plan_topics(self.topology, self.config, self._clients.admin().topics())
+        """Whether the broker answers, the topics fit, and no backfill stands half-done. Raises what ``start`` raises of
+        Kafka, starts nothing."""
+        admin = self._clients.admin()
+        tasks = plan_topics(self.topology, self.config, admin.topics()).tasks
+        refuse_unfinished_backfill(admin, self.application_id, set().union(*tasks.partitions.values()))
         if self.config.clients:
             self._clients.try_out()
 
@@ -129,7 +133,8 @@ class KafkaStreams:
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
-        cannot be listened on, and ApplicationStateError when the application runs already or is closed.
+        cannot be listened on, and ApplicationStateError when the application runs already, is closed, or a backfill of
+        it has not come to its end.
         """
         with self._life:
             if self._closed:
