@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -184,7 +185,7 @@ def _application(app: FastAPI, queries: ReadSide) -> None:
 
 
 class _Route(APIRoute):
-    """Refuses what it would ignore: a mistyped parameter would look like one that has no effect."""
+    """Refuses what it would otherwise ignore: a mistyped parameter would look like one that has no effect."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers, behind a look at the names of the query's parameters."""
@@ -199,10 +200,12 @@ class _Route(APIRoute):
 
 
 def _refuse_unknown(request: Request, known: Sequence[str]) -> None:
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        what = f"Unknown parameter; known are: {', '.join(known)}" if known else "This takes no parameters"
-        raise _invalid_request([(f"query/{name}", what) for name in unknown])
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = f"Unknown parameter; known are: {', '.join(known)}" if known else "This takes no parameters"
+    wrong = [(f"query/{name}", unknown) for name in given if name not in known]
+    wrong += [(f"query/{name}", "Given more than once") for name, times in given.items() if name in known and times > 1]
+    if wrong:
+        raise _invalid_request(wrong)
 
 
 def _invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:

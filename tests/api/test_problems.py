@@ -137,6 +137,11 @@ def test_a_parameter_that_a_route_does_not_know_is_refused_with_those_it_knows(
     assert document["errors"][0]["what"].endswith(f"known are: {known}" if known else "takes no parameters")
 
 
+@pytest.mark.parametrize("path", [f"{STORE}/keys/a?isolation=latest&isolation=committed", f"{STORE}/range?to=a&to=b"])
+def test_a_parameter_that_is_given_twice_is_refused_since_one_would_be_ignored(client: httpx.Client, path: str) -> None:
+    assert problem(client, path, 422, "invalid-request")["errors"][0]["what"] == "Given more than once"
+
+
 def test_every_route_of_the_document_is_among_those_that_refuse(client: httpx.Client) -> None:
     for path in client.get("/openapi.json").json()["paths"]:
         asked = path.format(app="word-count", store="counts", key="a")
