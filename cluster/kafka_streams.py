@@ -256,26 +256,20 @@ class KafkaStreams:
         for view in views:
             view.close()
         drained = True
-        last = self._ended()
-        if last is not None:
+        if control.find_coordinator(self.application_id) != self._coordinator:
+            # Someone else has ended it, and may have started it anew: that one is not ours to end.
+            self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+        elif self._last is not None:
             control.end_actors(self.application_id)
         else:
             if self._watcher is not None:
                 self._watcher.tell(ApplicationState.PENDING_SHUTDOWN)
-            last = control.stop_application(self.application_id, timeout_s)
-            drained = last is not None
-        self._last = last or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+            status = control.stop_application(self.application_id, timeout_s)
+            self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+            drained = status is not None
         if self._watcher is not None:
             self._watcher.tell(self._last.state)
         return drained
-
-    def _ended(self) -> ApplicationStatus | None:
-        """The status of an application that has ended by itself, or was stopped by someone else."""
-        try:
-            status = self.status()
-        except ApplicationStateError:  # the coordinator does not answer: it may yet, when it is told to stop
-            return None
-        return status if status.state in control.ENDED else None
 
     def _running(self) -> ApplicationStatus:
         """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""
@@ -283,6 +277,8 @@ class KafkaStreams:
             raise ApplicationStateError(f"application {self.application_id!r} is not started: call start() first")
         status = self.status()
         if status.state not in _RUNS:
-            why = status.error or ("it is closed: make a new object" if self._closed else "it was stopped")
-            raise ApplicationStateError(f"application {self.application_id!r} is in state {status.state.value}: {why}")
+            closed = "it is closed: make a new object" if self._closed else "it is being stopped, or was"
+            raise ApplicationStateError(
+                f"application {self.application_id!r} is in state {status.state.value}: {status.error or closed}"
+            )
         return status

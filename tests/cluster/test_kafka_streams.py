@@ -39,10 +39,12 @@ class FakeCluster:
         self.error: str | None = None
         self.gone = False
         self.drains = True
+        self.coordinator: object = None
         self.calls: list[str] = []
         self.stopping, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
+        patch.setattr(control, "find_coordinator", lambda application_id: self.coordinator)
         patch.setattr(control, "connect", lambda: self.calls.append("connect"))
         patch.setattr(control, "make_room", lambda application_id: self.calls.append("make room"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)
@@ -58,7 +60,8 @@ class FakeCluster:
 
     def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
         self.calls.append(f"start coordinator, HTTP at {address}")
-        return object()
+        self.coordinator = object()
+        return self.coordinator
 
     def start_http(self, application_id: str, application_server: str, serve: object) -> str:
         self.calls.append("start http")
@@ -207,6 +210,7 @@ def test_closing_ends_the_threads_of_store_views_whether_or_not_the_application_
     app.store("counts")
     assert store_threads() == ["penstock-store-counts"]
     cluster.now = ApplicationState.ERROR if ended else ApplicationState.RUNNING
+    app.status()
     assert app.close()
     assert store_threads() == []
     assert app.close()
@@ -258,11 +262,24 @@ def test_an_application_that_someone_else_has_stopped_is_closed_in_good_order(
     app: KafkaStreams, cluster: FakeCluster
 ) -> None:
     app.start()
-    cluster.gone = True
-    with pytest.raises(ApplicationStateError, match="is in state NOT_RUNNING: it was stopped"):
+    cluster.gone, cluster.coordinator = True, None
+    with pytest.raises(ApplicationStateError, match="is in state NOT_RUNNING: it is being stopped, or was"):
         app.wait_until_running()
     assert app.close()
     assert app.state() is ApplicationState.NOT_RUNNING
+
+
+@pytest.mark.parametrize("ended", [ApplicationState.NOT_RUNNING, ApplicationState.ERROR])
+def test_closing_leaves_alone_an_application_of_the_same_id_that_someone_else_has_started_since(
+    ended: ApplicationState, app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    app.start()
+    cluster.now = ended
+    assert app.state() is ended
+    before, cluster.coordinator = list(cluster.calls), object()
+    assert app.close()
+    assert app.state() is ended
+    assert cluster.calls == before
 
 
 def test_a_close_that_ends_the_actors_without_a_commit_says_so_once(app: KafkaStreams, cluster: FakeCluster) -> None:
