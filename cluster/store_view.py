@@ -77,7 +77,11 @@ class ReadOnlyKeyValueStore:
 
     def _warn_of_order(self, from_key: Any, to_key: Any) -> None:
         serde = self._run(lambda: self._queries.key_serde(self.name))
-        if serde.serialize(from_key) > serde.serialize(to_key):
+        try:
+            empty = serde.serialize(from_key) > serde.serialize(to_key)
+        except Exception:  # a serde may raise anything: the query that follows says what, and of which store
+            return
+        if empty:
             logger("penstock.cluster.store_view").warning(
                 "the range is empty: it ends before it begins in the order of the serialised keys, in which negative "
                 "integers come last",

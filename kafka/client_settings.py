@@ -25,7 +25,7 @@ def check_client_settings(prefix: str, overrides: Mapping[str, object]) -> None:
 
     Callbacks and other objects are confluent-kafka's own and are looked at when the client is made.
     """
-    library = _library()
+    library = _library() if overrides else None
     if library is None:
         return
     for name, value in overrides.items():

@@ -16,10 +16,11 @@ from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, kafka_streams
+from penstock.cluster import control, kafka_streams, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
+from penstock.cluster.read_side import StoreEntries
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 
@@ -244,6 +245,29 @@ def test_a_question_under_way_when_its_application_is_closed_is_answered_so(
         app.close()
         with pytest.raises(ApplicationStateError, match="is closed"):
             answer.result(10)
+
+
+class Rangeless:
+    """A read side whose store is empty."""
+
+    async def key_serde(self, store: str) -> ps.Serde[int]:
+        return ps.Serdes.long()
+
+    async def range(self, *_: object) -> StoreEntries:
+        return StoreEntries((), None)
+
+
+@pytest.mark.parametrize(("first", "last", "warned"), [(-2, 2, True), (3, 2, True), (2, -2, False), (1, 2, False)])
+def test_a_range_that_must_be_empty_warns_of_the_order_as_in_kafka_streams(
+    first: int, last: int, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(store_view, "StateQueries", lambda application_id: Rangeless())
+    view = store_view.ReadOnlyKeyValueStore("app", "counts")
+    try:
+        assert list(view.range(first, last)) == []
+    finally:
+        view.close()
+    assert ("ends before it begins" in capsys.readouterr().err) is warned
 
 
 def test_in_error_every_call_tells_the_cause(app: KafkaStreams, cluster: FakeCluster) -> None:
