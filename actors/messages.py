@@ -172,6 +172,8 @@ class ApplicationStatus:
     """Task to actor id, for every task the group has given to this cluster."""
     http_address: str | None = None
     error: str | None = None
+    waiting: str | None = None
+    """What the application waits for that a user can mend: a CPU, and which applications have them."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

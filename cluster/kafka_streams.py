@@ -201,9 +201,10 @@ class KafkaStreams:
         while (status := self._running()).state is not ApplicationState.RUNNING:
             if time.monotonic() >= deadline:
                 cpus = control.cluster_cpus()
+                why = f": {status.waiting}" if status.waiting else ""
                 raise ApplicationStateError(
                     f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
-                    f"({len(status.actors)} actors up, {cpus} CPUs in the Ray cluster)"
+                    f"({len(status.actors)} actors up, {cpus} CPUs in the Ray cluster){why}"
                 )
             time.sleep(_LOOK_EACH_S)
 

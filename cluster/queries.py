@@ -44,12 +44,13 @@ from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde
 
-T = TypeVar("T")
-_CALL_S = 10.0
 _OVER = frozenset(
     {ApplicationState.PENDING_SHUTDOWN, ApplicationState.NOT_RUNNING, ApplicationState.PENDING_ERROR,
      ApplicationState.ERROR}
 )  # fmt: skip
+
+T = TypeVar("T")
+_CALL_S = 10.0
 
 
 class StateQueries:

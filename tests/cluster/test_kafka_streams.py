@@ -38,6 +38,7 @@ class FakeCluster:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = ApplicationState.RUNNING
         self.error: str | None = None
+        self.waiting: str | None = None
         self.gone = False
         self.drains = True
         self.coordinator: object = None
@@ -57,7 +58,7 @@ class FakeCluster:
         patch.setattr(kafka_streams, "stop_http", lambda application_id: self.calls.append("stop http"))
 
     def status(self) -> ApplicationStatus:
-        return ApplicationStatus("app", self.now, 1, (), {}, error=self.error)
+        return ApplicationStatus("app", self.now, 1, (), {}, error=self.error, waiting=self.waiting)
 
     def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
         self.calls.append(f"start coordinator, HTTP at {address}")
@@ -333,6 +334,9 @@ def test_waiting_ends_with_the_state_that_stands_when_time_is_over(app: KafkaStr
     app.start()
     cluster.now = ApplicationState.REBALANCING
     with pytest.raises(ApplicationStateError, match=r"still REBALANCING after 0 s \(0 actors up, 4 CPUs"):
+        app.wait_until_running(0.0)
+    cluster.waiting = "2 stream actors wait for a free CPU; stream actors of other applications: 'other' (2)"
+    with pytest.raises(ApplicationStateError, match=r"Ray cluster\): 2 stream actors wait .*'other'"):
         app.wait_until_running(0.0)
 
 

@@ -106,9 +106,9 @@ class FakeCoordinator:
         self.tasks = [TaskId(1, partition) for partition in range(PARTITIONS)]
         self.actors = {"a": FakeActor(*self.tasks[:2]), "b": FakeActor(*self.tasks[2:])}
         self.placement = {self.tasks[0]: "a", self.tasks[1]: "a", self.tasks[2]: "b"}
+        self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
-        self.error: str | None = None
 
     @property
     def metadata(self) -> Method:
