@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide
 from penstock.common.errors import SerializationError, UnknownStateStoreError
+from penstock.common.serdes import Serde
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -38,13 +40,17 @@ _App = Annotated[str, Path(description="application.id")]
 _Store = Annotated[str, Path(description="The store's name")]
 _Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may hold encoded slashes")]
 _Isolation = Annotated[Isolation, Query(description="latest: all that is processed; committed: only what is committed")]
-_From = Annotated[str | None, Query(alias="from", description="The first key, included; none: from the beginning")]
-_To = Annotated[str | None, Query(description="The last key, included; none: to the end")]
+_ORDER = "Keys are in the order of their serialised bytes: negative integers come behind positive ones"
+_From = Annotated[
+    str | None, Query(alias="from", description=f"The first key, included; none: the beginning. {_ORDER}")
+]
+_To = Annotated[str | None, Query(description=f"The last key, included; none: the end. {_ORDER}")]
 _Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")]
 _Cursor = Annotated[str | None, Query(description="The cursor of the page before")]
 
 _UNKNOWN_APPLICATION = "No such application; ``known_applications`` names those there are"
 _UNKNOWN_STORE = "No such application or store; ``known_stores`` names those there are"
+_INVALID = "Invalid request; also a query parameter that is not known"
 _NOT_READY = "The application or the task restores, moves or does not run: see Retry-After"
 
 
@@ -59,6 +65,7 @@ def create_app(queries: ReadSide) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
+    app.router.route_class = _Route
     problems.install(app)
     _health(app, queries)
     _application(app, queries)
@@ -101,17 +108,39 @@ async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
         raise _invalid_key(f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}") from error
 
 
+def _check_order(serde: Serde[Any], first: Any | None, last: Any | None) -> None:
+    """Refuse a range that must be empty: its ends are swapped, or their bytes are in another order than they are."""
+    if first is None or last is None:
+        return
+    try:
+        if serde.serialize(first) <= serde.serialize(last):
+            return
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise _invalid_key(f"serde {serde.name!r} refuses {first!r} or {last!r}: {error}") from error
+    detail = (
+        f"from={first!r} comes behind to={last!r}: entries are in the order of the serialised keys' bytes (serde "
+        f"{serde.name!r}), where a negative integer is greater than any that is not; ask for two ranges, one with "
+        "from alone and one with to alone, or swap the ends"
+    )
+    raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
+
+
 def _invalid_key(detail: str) -> ProblemError:
     return ProblemError(400, "invalid-key", "The key cannot be read", detail)
 
 
 def _health(app: FastAPI, queries: ReadSide) -> None:
-    @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody)
+    @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody, responses=documented({422: _INVALID}))
     async def healthz() -> Response:
         """The server answers. Says nothing of the application: see ``/readyz``."""
         return _json({"status": "ok"})
 
-    @app.get("/readyz", tags=["health"], response_model=schemas.HealthBody, responses=documented({503: _NOT_READY}))
+    @app.get(
+        "/readyz",
+        tags=["health"],
+        response_model=schemas.HealthBody,
+        responses=documented({422: _INVALID, 503: _NOT_READY}),
+    )
     async def readyz() -> Response:
         """Whether the application is RUNNING: all its tasks are restored and process."""
         status = await queries.status()
@@ -127,7 +156,7 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
             )
         return _json({"status": "ready"})
 
-    @app.get("/metrics", tags=["health"], responses=documented({503: _NOT_READY}), response_class=_Text)
+    @app.get("/metrics", tags=["health"], responses=documented({422: _INVALID, 503: _NOT_READY}), response_class=_Text)
     async def prometheus() -> Response:
         """Metrics in Prometheus' text format, under Kafka Streams' names."""
         return Response(metrics.exposition(await queries.status()), media_type=metrics.MEDIA_TYPE)
@@ -138,7 +167,7 @@ class _Text(Response):
 
 
 def _application(app: FastAPI, queries: ReadSide) -> None:
-    responses = documented({404: _UNKNOWN_APPLICATION, 503: _NOT_READY, 422: "Invalid request"})
+    responses = documented({404: _UNKNOWN_APPLICATION, 503: _NOT_READY, 422: _INVALID})
 
     @app.get(APPLICATION, tags=["application"], response_model=schemas.ApplicationBody, responses=responses)
     async def application(app: _App) -> Response:
@@ -155,6 +184,36 @@ def _application(app: FastAPI, queries: ReadSide) -> None:
         return _json({"stores": [{field: getattr(known[name], field) for field in fields} for name in sorted(known)]})
 
 
+class _Route(APIRoute):
+    """Refuses what it would otherwise ignore: a mistyped parameter would look like one that has no effect."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers, behind a look at the names of the query's parameters."""
+        answer = super().get_route_handler()
+        known = [parameter.alias for parameter in self.dependant.query_params]
+
+        async def run(request: Request) -> Response:
+            _refuse_unknown(request, known)
+            return await answer(request)
+
+        return run
+
+
+def _refuse_unknown(request: Request, known: Sequence[str]) -> None:
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = f"Unknown parameter; known are: {', '.join(known)}" if known else "This takes no parameters"
+    wrong = [(f"query/{name}", unknown) for name in given if name not in known]
+    wrong += [(f"query/{name}", "Given more than once") for name, times in given.items() if name in known and times > 1]
+    if wrong:
+        raise _invalid_request(wrong)
+
+
+def _invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
+    errors = [{"where": where, "what": what} for where, what in found]
+    detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
+    return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
+
+
 class _EntryRoute(APIRoute):
     """Documented by FastAPI, run by Starlette: solving and validating parameters would double the cost of a look-up."""
 
@@ -162,6 +221,7 @@ class _EntryRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
         async def run(request: Request) -> Response:
+            _refuse_unknown(request, ("isolation",))
             answer: Response = await endpoint(**request.path_params, isolation=_isolation(request))
             return answer
 
@@ -174,13 +234,11 @@ def _isolation(request: Request) -> Isolation:
         return Isolation(given)
     except ValueError:
         allowed = " or ".join(repr(each.value) for each in Isolation)
-        found = [{"where": "query/isolation", "what": f"Input should be {allowed}"}]
-        detail = f"query/isolation: Input should be {allowed}"
-        raise ProblemError(422, "invalid-request", "The request is not valid", detail, errors=found) from None
+        raise _invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
 
 
 def _stores(app: FastAPI, queries: ReadSide) -> None:
-    responses = documented({400: "Bad key or cursor", 404: _UNKNOWN_STORE, 422: "Invalid request", 503: _NOT_READY})
+    responses = documented({400: "Bad key, range or cursor", 404: _UNKNOWN_STORE, 422: _INVALID, 503: _NOT_READY})
 
     async def entry(app: _App, store: _Store, key: _Key, isolation: _Isolation = Isolation.LATEST) -> Response:
         """One entry."""
@@ -215,11 +273,14 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
         cursor: _Cursor = None,
         isolation: _Isolation = Isolation.LATEST,
     ) -> Response:
-        """Entries of all partitions, by serialised key; page by page with ``cursor``. Pages are no snapshot."""
+        """Entries of all partitions, in the order of their serialised keys' bytes as in Kafka Streams: text by code
+        point, integers with the negative ones last. Page by page with ``cursor``; pages are no snapshot.
+        """
         _check(queries, app)
         try:
             first = None if from_key is None else await _read_key(queries, store, from_key)
             last = None if to is None else await _read_key(queries, store, to)
+            _check_order(await queries.key_serde(store), first, last)
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:
             raise await _unknown_store(queries, store) from None

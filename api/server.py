@@ -90,8 +90,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"application.server: port {port} on {host} is in use by another program: "
-            "set application.server to another port, or to port 0 for a free one"
+            f"application.server: port {port} on {host} is in use by another program, or another application: "
+            "set application.server to another port, to port 0 for a free one, or to '' for no HTTP"
         )
     return f"application.server: cannot listen on {host}:{port} ({error.strerror})"
 

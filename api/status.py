@@ -23,6 +23,7 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "actors": [_actor(actor) for actor in status.actors],
         "http_address": status.http_address,
         "error": status.error,
+        "waiting": status.waiting,
     }
 
 

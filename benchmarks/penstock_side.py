@@ -26,7 +26,6 @@ from benchmarks.data import PARTITIONS, TABLE
 from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
 from penstock.actors.messages import ActorStatus
-from penstock.api.server import serve
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
@@ -104,12 +103,11 @@ def main(
         "tasks.per.actor": PARTITIONS,
     }
     application = ps.KafkaStreams(WORKLOADS[workload](output), config)
-    begun_ms = time.time() * 1000
     application.start()
+    begun_ms = time.time() * 1000  # start() returns before the first record
     try:
-        # The first record does not wait for the server, so neither may the first look at the progress.
         with ThreadPoolExecutor(1) as beside:
-            server = beside.submit(_serve, application) if http else None
+            server = beside.submit(_tell_address, application) if http else None
             _follow(application, records, begun_ms)
             if server is not None:
                 server.result()
@@ -121,8 +119,9 @@ def main(
     _event("closed", time.time() * 1000)
 
 
-def _serve(application: ps.KafkaStreams) -> None:
-    address = application.serve(serve)
+def _tell_address(application: ps.KafkaStreams) -> None:
+    application.wait_until_running()
+    address = application.status().http_address
     _event("http", time.time() * 1000, address=address, application=application.application_id)
     _event("workers", time.time() * 1000, pids=_processes())
 

@@ -23,13 +23,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.api.server import serve
+from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.backfill import summary
 from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import direct_counts, load, sources
 from penstock.cli.live_view import LiveView
 from penstock.cluster.control import ENDED
-from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
@@ -75,7 +74,8 @@ def _demo(console: Console, stack: ExitStack, by_spark: bool) -> bool:
         history, files = files[::2], files[1::2]
         _count_history(console, clients, _application(broker.bootstrap_servers, folder / "state"), history)
     app = _start(stack, broker.bootstrap_servers, folder / "state")
-    address = app.serve(serve)
+    address = app.status().http_address
+    assert address is not None
     console.print(f"The word count runs on Ray and answers at {address}/docs after {time.monotonic() - began:.0f} s")
 
     loading = stack.enter_context(_Loading(clients, files))

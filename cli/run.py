@@ -57,7 +57,6 @@ def run_application(app: KafkaStreams) -> None:
 
 
 def _run_to_the_end(app: KafkaStreams) -> None:
-    from penstock.api.server import serve
     from penstock.cluster import control
 
     app.check()
@@ -66,8 +65,6 @@ def _run_to_the_end(app: KafkaStreams) -> None:
     with _signals() as stop:
         app.start()
         try:
-            if app.config.application_server:
-                app.serve(serve)
             last = _watch(app, stop)
         finally:
             drained = app.close(_DRAIN_S)

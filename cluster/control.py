@@ -90,10 +90,12 @@ def require_status(application_id: str) -> ApplicationStatus:
     return status
 
 
-def start_coordinator(spec: ApplicationSpec) -> Any:
-    """Create the application's coordinator. Raises ApplicationStateError when the application runs already."""
+def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
+    """Create the application's coordinator, which is told where its HTTP server listens. :func:`make_room` goes before.
+
+    Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
+    """
     application_id = spec.application_id
-    _make_room(application_id)
     try:
         pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]  # untyped in Ray
     except Exception as error:  # pickling runs arbitrary code of the user's objects
@@ -119,6 +121,7 @@ def start_coordinator(spec: ApplicationSpec) -> Any:
     try:
         # A driver that ends before a detached actor exists takes it along.
         ray.get(coordinator.ready.remote(), timeout=_START_S)
+        ray.get(coordinator.set_http_address.remote(http_address), timeout=_START_S)
     except RayActorError as error:
         ray.kill(coordinator)
         raise ApplicationStateError(
@@ -138,7 +141,8 @@ def _last_line(error: Exception) -> str:
     return lines[-1].strip() if lines else type(error).__name__
 
 
-def _make_room(application_id: str) -> None:
+def make_room(application_id: str) -> None:
+    """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
     status = status_of(coordinator) if coordinator is not None else None
     if status is not None and status.state not in ENDED:

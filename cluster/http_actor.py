@@ -63,12 +63,16 @@ class HttpActor:
 
     async def _tell(self, address: str) -> None:
         name = coordinator_name(self._application_id)
-        coordinator = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+        try:
+            coordinator = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+        except ValueError:
+            return  # the application is being started: whoever does that tells the coordinator
         await coordinator.set_http_address.remote(address)
 
 
 def start_http(application_id: str, application_server: str, serve: Serve) -> str:
-    """Start the server of an application on this node; its address. Raises ConfigError when it cannot listen there."""
+    """Start the server of an application on this node; its address. Raises ConfigError when it cannot listen there,
+    and ApplicationStateError when it cannot be started; nothing is left behind then."""
     host, port = host_and_port(application_server)
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HttpActor).options(
@@ -81,7 +85,12 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> st
         enable_task_events=False,
         scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True),
     )
-    actor = remote.remote(application_id, serve, host, port)
+    try:
+        actor = remote.remote(application_id, serve, host, port)
+    except ValueError as error:
+        raise ApplicationStateError(
+            f"application {application_id!r} is being started by someone else at this moment: {error}"
+        ) from error
     try:
         address: str = ray.get(actor.address.remote(), timeout=_START_S)
     except RayTaskError as error:
@@ -89,10 +98,15 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> st
         if isinstance(error.cause, StreamsError):
             raise error.cause from None
         raise
+    except RayActorError as error:
+        ray.kill(actor)
+        raise ApplicationStateError(
+            f"the HTTP server of application {application_id!r} cannot start in the Ray cluster: {error}"
+        ) from error
     except TimeoutError:
         ray.kill(actor)
         raise ApplicationStateError(
-            f"the HTTP server of {application_id!r} did not start in {_START_S:.0f} s"
+            f"the HTTP server of application {application_id!r} did not start in {_START_S:.0f} s"
         ) from None
     return address
 

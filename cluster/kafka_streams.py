@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control
-from penstock.cluster.http_actor import Serve, host_and_port, start_http
+from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
+from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
+from penstock.common.log import logger
+from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.graph import Topology
 from penstock.topology.internal_topics import plan_topics
 
 _LOOK_EACH_S = 0.1
+_RUNS = (ApplicationState.CREATED, ApplicationState.REBALANCING, ApplicationState.RUNNING)
 
 
 class KafkaStreams:
     """One application: a topology with its configuration, and the means to run it. Mirrors ``KafkaStreams``.
 
-    Creating it only checks the configuration: no Ray, no broker. It can be pickled until it is started.
+    ::
+
+        with ps.KafkaStreams(topology, config) as app:  # start() on entry, close() at the end
+            app.wait_until_running()
+
+    Creating it only checks the configuration: no Ray, no broker. It can be pickled until it is started. It runs once:
+    after ``close`` make a new object. Its methods may be called from any thread.
     """
 
     def __init__(self, topology: Topology, config: Mapping[str, Any]) -> None:
@@ -39,12 +52,35 @@ class KafkaStreams:
         self._spec = ApplicationSpec(topology, checked)
         self._coordinator: Any = None
         self._last: ApplicationStatus | None = None
+        self._closed = False
         self._views: dict[str, ReadOnlyKeyValueStore] = {}
+        self._listener: StateListener | None = None
+        self._watcher: StateWatcher | None = None
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._life = threading.Lock()  # held while it starts, and while it closes
+        self._viewing = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._coordinator is not None:
             raise ApplicationStateError(f"application {self.application_id!r} is started: only one that is not travels")
-        return {**self.__dict__, "_views": {}}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_life", "_viewing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_locks()
+
+    def __enter__(self) -> Self:
+        """``start()``."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """``close()``; what the block raised goes on to its caller."""
+        self.close()
 
     @property
     def application_id(self) -> str:
@@ -66,91 +102,184 @@ class KafkaStreams:
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Whether the broker answers and the topics fit. Raises what ``start`` raises of Kafka, starts nothing."""
-        plan_topics(self.topology, self.config, self._clients.admin().topics())
+        """Whether the broker answers, the topics fit, and no backfill stands half-done. Raises what ``start`` raises of
+        Kafka, starts nothing."""
+        admin = self._clients.admin()
+        tasks = plan_topics(self.topology, self.config, admin.topics()).tasks
+        refuse_unfinished_backfill(admin, self.application_id, set().union(*tasks.partitions.values()))
+        if self.config.clients:
+            self._clients.try_out()
 
-    def start(self) -> None:
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
+
+        It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
+        raises is logged. States that come and go within 0.1 s may be left out. When ``close`` returns it has heard of
+        the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
+        ApplicationStateError after ``start``.
+        """
+        if self._coordinator is not None or self._closed:
+            raise ApplicationStateError(
+                f"application {self.application_id!r} was started or closed before: set the state listener first"
+            )
+        self._listener = listener
+
+    def start(self, serve: bool = True) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
 
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to a cluster on this machine, else
-        to a new one that lives as long as this process. Raises BrokerUnreachableError (within 10 s), MissingTopicError,
-        InternalTopicError, TopologyError, and ApplicationStateError when the application runs already.
-        """
-        if self._coordinator is not None:
-            raise ApplicationStateError(f"application {self.application_id!r} was started before: make a new object")
-        self.check()
-        control.connect()
-        self._coordinator = control.start_coordinator(self._spec)
+        to a new one that lives as long as this process. Serves HTTP at ``application.server``, in an actor on this
+        node, unless that is empty or ``serve`` is False; ``status().http_address`` says where.
 
-    def serve(self, server: Serve) -> str:
-        """Host an HTTP server at ``application.server``, in an actor on this node; returns its address."""
-        self._started()
-        return start_http(self.application_id, self.config.application_server, server)
+        When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
+        (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
+        cannot be listened on, and ApplicationStateError when the application runs already, is closed, or a backfill of
+        it has not come to its end.
+        """
+        with self._life:
+            if self._closed:
+                raise ApplicationStateError(f"application {self.application_id!r} is closed: make a new object")
+            if self._coordinator is not None:
+                raise ApplicationStateError(
+                    f"application {self.application_id!r} was started before: make a new object"
+                )
+            self.check()
+            control.connect()
+            control.make_room(self.application_id)
+            self._coordinator = self._start_actors(self._server() if serve else None)
+            if self._listener is not None:
+                self._watcher = StateWatcher(self.application_id, self._listener, self.state)
+
+    def _server(self) -> Serve | None:
+        """What serves HTTP. ``cluster/`` knows none: ``penstock.KafkaStreams`` has one."""
+        return None
+
+    def _start_actors(self, server: Serve | None) -> Any:
+        """The HTTP server first: a port in use is told before anything has joined the group."""
+        if server is None or not self.config.application_server:
+            return control.start_coordinator(self._spec)
+        address = start_http(self.application_id, self.config.application_server, server)
+        try:
+            return control.start_coordinator(self._spec, address)
+        except BaseException:
+            stop_http(self.application_id)
+            raise
 
     def state(self) -> ApplicationState:
         """Where the application stands; CREATED before ``start``."""
         return self.status().state
 
     def status(self) -> ApplicationStatus:
-        """State, actors, tasks with their lags, placement: as the coordinator knows them, at most a second old."""
+        """State, actors, tasks with their lags, placement: as the coordinator knows them, at most a second old.
+
+        CREATED before ``start``; after ``close`` the last one. Raises ApplicationStateError when the coordinator does
+        not answer.
+        """
+        if self._last is not None:
+            return self._last
         if self._coordinator is None:
-            return ApplicationStatus(self.application_id, ApplicationState.CREATED, 0, (), {})
-        if self._last is None or self._last.state not in control.ENDED:
-            status = control.status_of(self._coordinator)
-            if status is None:  # someone else has stopped it and ended its coordinator
-                status = ApplicationStatus(self.application_id, ApplicationState.NOT_RUNNING, 0, (), {})
+            return self._without_actors(ApplicationState.CREATED)
+        status = control.status_of(self._coordinator)
+        if status is None:  # someone else has stopped it and ended its coordinator
+            return self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+        if status.state in control.ENDED:
             self._last = status
-        return self._last
+        return status
+
+    def _without_actors(self, state: ApplicationState) -> ApplicationStatus:
+        return ApplicationStatus(self.application_id, state, 0, (), {})
+
+    def metrics(self) -> Mapping[MetricName, int]:
+        """Kafka Streams' metrics of the whole application, as of ``status()``: ``process-total`` of group
+        ``stream-task-metrics`` with its tags, and so on. A stream actor is the ``thread-id``. Mirrors ``metrics()``."""
+        return metrics_of(self.status())
 
     def wait_until_running(self, timeout_s: float = 60.0) -> None:
-        """Wait until every task runs. Raises ApplicationStateError, with the error's text, if it ends or time does."""
+        """Wait until every task runs. Raises ApplicationStateError, with the error's text, before ``start``, and if the
+        application ends or time does."""
         deadline = time.monotonic() + timeout_s
-        while (status := self.status()).state is not ApplicationState.RUNNING:
-            if status.state in control.ENDED or status.state is ApplicationState.PENDING_ERROR:
-                raise ApplicationStateError(
-                    f"application {self.application_id!r} is in state {status.state.value}: {status.error or 'stopped'}"
-                )
+        while (status := self._running()).state is not ApplicationState.RUNNING:
             if time.monotonic() >= deadline:
                 cpus = control.cluster_cpus()
+                why = f": {status.waiting}" if status.waiting else ""
                 raise ApplicationStateError(
                     f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
-                    f"({len(status.actors)} actors up, {cpus} CPUs in the Ray cluster)"
+                    f"({len(status.actors)} actors up, {cpus} CPUs in the Ray cluster){why}"
                 )
             time.sleep(_LOOK_EACH_S)
 
     def store(self, name: str) -> ReadOnlyKeyValueStore:
-        """A read-only view of a state store, over all tasks. Mirrors interactive queries.
+        """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
 
-        Raises UnknownStateStoreError naming the stores there are.
+        Raises UnknownStateStoreError naming the stores there are, and ApplicationStateError, with the cause, when the
+        application is not started, or has ended.
         """
-        self._started()
+        self._running()
         if name not in (known := self.topology.store_builders):
             raise UnknownStateStoreError(
                 f"application {self.application_id!r} has no state store {name!r}; its stores: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
-        if name not in self._views:
-            self._views[name] = ReadOnlyKeyValueStore(self.application_id, name)
-        return self._views[name]
+        with self._viewing:
+            if name not in self._views:
+                self._views[name] = ReadOnlyKeyValueStore(self.application_id, name)
+            return self._views[name]
 
     def close(self, timeout_s: float = 60.0) -> bool:
-        """Drain, commit, and end all actors of the application, the HTTP server too. Idempotent.
+        """Drain, commit, and end all actors of the application, the HTTP server too. Idempotent; a second thread waits
+        for the first. Before ``start`` it makes the application NOT_RUNNING; one that is in ERROR stays there.
 
         False when it took longer than ``timeout_s``: the actors were then ended without a commit, and what they did
-        since the last one is done again at the next start.
+        since the last one is done again at the next start (or another thread still closes it).
         """
-        if self._coordinator is None:
-            return True
-        for view in self._views.values():
-            view.close()
-        self._views.clear()
-        if self._last is not None and self._last.state in control.ENDED:
-            control.end_actors(self.application_id)
-            return True
-        status = control.stop_application(self.application_id, timeout_s)
-        self._last = status or ApplicationStatus(self.application_id, ApplicationState.NOT_RUNNING, 0, (), {})
-        return status is not None
+        deadline = time.monotonic() + timeout_s
+        if not self._life.acquire(timeout=max(0.0, timeout_s)):
+            return False
+        try:
+            drained = self._closed or self._close(max(0.0, deadline - time.monotonic()))
+            self._closed = True
+        finally:
+            self._life.release()
+        if self._watcher is not None:
+            self._watcher.join(max(0.0, deadline - time.monotonic()))
+        if not drained:
+            logger("penstock.cluster").warning(
+                "the application was ended without a commit", application=self.application_id, timeout_s=timeout_s
+            )
+        return drained
 
-    def _started(self) -> None:
+    def _close(self, timeout_s: float) -> bool:
         if self._coordinator is None:
+            self._last = self._without_actors(ApplicationState.NOT_RUNNING)
+            return True
+        with self._viewing:
+            views, self._views = list(self._views.values()), {}
+        for view in views:
+            view.close()
+        drained = True
+        if control.find_coordinator(self.application_id) != self._coordinator:
+            # Someone else has ended it, and may have started it anew: that one is not ours to end.
+            self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+        elif self._last is not None:
+            control.end_actors(self.application_id)
+        else:
+            if self._watcher is not None:
+                self._watcher.tell(ApplicationState.PENDING_SHUTDOWN)
+            status = control.stop_application(self.application_id, timeout_s)
+            self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
+            drained = status is not None
+        if self._watcher is not None:
+            self._watcher.tell(self._last.state)
+        return drained
+
+    def _running(self) -> ApplicationStatus:
+        """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""
+        if self._coordinator is None and not self._closed:
             raise ApplicationStateError(f"application {self.application_id!r} is not started: call start() first")
+        status = self.status()
+        if status.state not in _RUNS:
+            closed = "it is closed: make a new object" if self._closed else "it is being stopped, or was"
+            raise ApplicationStateError(
+                f"application {self.application_id!r} is in state {status.state.value}: {status.error or closed}"
+            )
+        return status

@@ -44,6 +44,11 @@ from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde
 
+_OVER = frozenset(
+    {ApplicationState.PENDING_SHUTDOWN, ApplicationState.NOT_RUNNING, ApplicationState.PENDING_ERROR,
+     ApplicationState.ERROR}
+)  # fmt: skip
+
 T = TypeVar("T")
 _Row = tuple[bytes, Any, int | None]
 _Caller = Callable[[list[StoreQuery]], Coroutine[Any, Any, list[StoreAnswer]]]
@@ -157,9 +162,7 @@ class StateQueries:
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
             answer = await self._ask_at(await self._refresh(), query)
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
-            raise TaskNotReadyError(
-                f"task {query.task_id} of application {self._application_id!r} moves between actors"
-            )
+            raise await self._not_there(query.task_id)
         if answer.failure is QueryFailure.NOT_ACTIVE:
             raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} restores its state")
         if answer.failure is QueryFailure.BUSY:
@@ -169,6 +172,16 @@ class StateQueries:
         if answer.failure is not None:
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
+
+    async def _not_there(self, task: TaskId) -> Exception:
+        """Why no actor has the task: for a moment, or because none will ever have it again."""
+        status = await self.status()
+        if status.state in _OVER:
+            why = status.error or "it is being stopped, or was"
+            return ApplicationStateError(
+                f"application {self._application_id!r} is in state {status.state.value}: {why}"
+            )
+        return TaskNotReadyError(f"task {task} of application {self._application_id!r} moves between actors")
 
     async def _ask_at(self, metadata: ApplicationMetadata, query: StoreQuery) -> StoreAnswer | None:
         name = metadata.placement.get(query.task_id)

@@ -20,6 +20,8 @@ from penstock.common.handlers import LogAndFail
 from penstock.common.serdes import Serde
 
 PREFIXES = ("consumer.", "producer.", "admin.", "topic.")
+# Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
+_ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
 OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
 
 
@@ -79,6 +81,11 @@ class StreamsConfig(BaseModel):
         clients = {key: value for key, value in entries.items() if str(key).startswith(PREFIXES)}
         own = {key: value for key, value in entries.items() if key not in clients}
         for key in own:
+            if str(key).startswith(_ONE_CONSUMER):
+                name = str(key).partition("consumer.")[2]
+                raise ConfigError(
+                    f"configuration key {key!r}: penstock has one kind of consumer: write {'consumer.' + name!r}"
+                )
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
@@ -106,6 +113,13 @@ class StreamsConfig(BaseModel):
             raise ValueError(f"an object is expected, not its class: write {value.__name__}()")
         if not callable(value):
             raise ValueError("something to call is expected")
+        return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_key_is_a_switch(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("this key takes neither True nor False")  # to Python they are the numbers 1 and 0
         return value
 
     @field_validator("topology_optimization", mode="before")

@@ -38,12 +38,15 @@ class ConfluentClients:
 
     @classmethod
     def of(cls, config: StreamsConfig) -> ConfluentClients:
-        """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself."""
+        """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself, and for
+        one that librdkafka refuses."""
+        from penstock.kafka.client_settings import check_client_settings
         from penstock.kafka.settings import check_overrides
 
         entries = {prefix: config.client_entries(prefix) for prefix in ("consumer.", "producer.", "admin.")}
         for prefix, overrides in entries.items():
             check_overrides(prefix, overrides)
+            check_client_settings(prefix, overrides)
         return cls(
             config.bootstrap_servers,
             config.application_id,
@@ -51,6 +54,12 @@ class ConfluentClients:
             entries["producer."],
             entries["admin."],
         )
+
+    def try_out(self) -> None:
+        """Make each client once, and end it. Raises ConfigError for settings that contradict each other, and for files
+        that are not there."""
+        for client in (self.consumer(), self.producer(), self.group_member("try-out")):
+            client.close()
 
     def consumer(self) -> RecordConsumer:
         """See the protocol."""

@@ -56,6 +56,12 @@ _SEAT_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll
 def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
     """Raise ConfigError when ``overrides`` (without their ``prefix``) touch what penstock must set itself."""
     for key in overrides:
+        if key == "auto.offset.reset":
+            raise ConfigError(
+                f"configuration key {prefix + key!r}: where reading begins is said topic by topic: "
+                "Consumed.with_(…, offset_reset='latest') or Consumed.with_offset_reset_policy('latest'); "
+                "without it a topic is read from its beginning"
+            )
         if key in _OWNED[prefix]:
             raise ConfigError(f"configuration key {prefix + key!r}: penstock sets this itself; remove it")
 

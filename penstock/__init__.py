@@ -54,8 +54,8 @@ from penstock.topology.streams_builder import StreamsBuilder
 
 if TYPE_CHECKING:
     from penstock.actors.messages import ApplicationState
+    from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
-    from penstock.cluster.kafka_streams import KafkaStreams
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
     __version__: str
@@ -133,7 +133,7 @@ __all__ = [
 
 _LATER = {
     "ApplicationState": ("penstock.actors.messages", "ApplicationState"),
-    "KafkaStreams": ("penstock.cluster.kafka_streams", "KafkaStreams"),
+    "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.topology_test_driver", "TestOutputTopic"),

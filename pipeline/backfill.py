@@ -17,11 +17,12 @@ from pyspark.sql import functions as sql
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.pipeline.hand_over import write_records
 from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
-from penstock.pipeline.plan import BackfillPlan, Stage, attempts_group, plan_backfill, refuse_if_running
+from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.task_host import TaskHost
@@ -99,7 +100,8 @@ class _Backfill:
             self._run_stage(stage)
         # Processing may have taken hours.
         refuse_if_running(self._config, self._admin)
-        self._note_attempt()
+        changelogs = self._changelog_ends()
+        write_note(self._admin, self._config.application_id, changelogs, self._plan.fingerprint)
         self._tell("writing results")
         written = self._write(SINK)
         self._tell("writing state")
@@ -107,6 +109,7 @@ class _Backfill:
         self._tell("committing offsets")
         offsets = self._offsets()
         self._admin.commit(self._config.application_id, offsets)
+        withdraw_note(self._admin, self._config.application_id, changelogs)
         committed = {partition: offset.offset for partition, offset in offsets.items()}
         seconds = time.monotonic() - begun
         stages = len(self._plan.stages)
@@ -147,16 +150,15 @@ class _Backfill:
         elif row["topic"] not in self._plan.topics.repartition:
             self._read[row["topic"]] += row["sequence"]
 
-    def _note_attempt(self) -> None:
-        noted = {
-            partition: CommittedOffset(end, self._plan.fingerprint)
+    def _changelog_ends(self) -> dict[TopicPartition, int]:
+        """Where the changelogs end, without what an earlier attempt has left behind."""
+        return {
+            partition: offsets.end
             for stage in self._plan.stages
             for ranges, behind in ((stage.changelogs[store], stage.abandoned[store]) for store in stage.changelogs)
             for partition, offsets in ranges.items()
             if partition in behind
-            for end in [offsets.end]
         }
-        self._admin.commit(attempts_group(self._config), noted)
 
     def _write(self, kind: str) -> dict[str, int]:
         written: Counter[str] = Counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -11,6 +10,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
+from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
 from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
@@ -61,12 +61,6 @@ class BackfillPlan:
     """Where the live application goes on, for every partition that some task reads."""
     fingerprint: str
     """Of the committed offsets that this plan starts from."""
-
-
-def attempts_group(config: StreamsConfig) -> str:
-    """The consumer group under which a backfill notes, before it writes, where the changelogs ended: what stands behind
-    is taken for rows of an attempt that failed as long as the application's offsets have not moved."""
-    return f"{config.application_id}-backfill"
 
 
 def plan_backfill(
@@ -127,16 +121,8 @@ class _Reader:
         self.begins = consumer.fetch_beginning_offsets(everything)
         self.ends = admin.end_offsets(everything)
         self.committed = admin.committed(config.application_id)
-        self.fingerprint = self._fingerprint()
-        self._noted = {
-            partition: noted.offset
-            for partition, noted in admin.committed(attempts_group(config)).items()
-            if noted.metadata == self.fingerprint
-        }
-
-    def _fingerprint(self) -> str:
-        external = [(*p, self.committed[p].offset) for p in self.sources if p in self.committed]
-        return hashlib.sha256(repr(external).encode()).hexdigest()[:16]
+        self.fingerprint = fingerprint(self.sources, self.committed)
+        self._noted = read_note(admin, config.application_id, self.fingerprint)
 
     def position(self, partition: TopicPartition) -> int:
         """Where the application would go on."""

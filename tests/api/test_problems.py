@@ -116,6 +116,62 @@ def test_a_look_up_names_an_invalid_option_in_the_same_form(client: httpx.Client
     assert (document["detail"], document["errors"]) == (by_fastapi["detail"], by_fastapi["errors"])
 
 
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/healthz", None),
+        ("/readyz", None),
+        ("/metrics", None),
+        (APPLICATION, None),
+        (f"{APPLICATION}/stores", None),
+        (f"{STORE}/keys/a", "isolation"),
+        (f"{STORE}/range", "from, to, limit, cursor, isolation"),
+        (f"{STORE}/approximate-count", "isolation"),
+    ],
+)
+def test_a_parameter_that_a_route_does_not_know_is_refused_with_those_it_knows(
+    client: httpx.Client, path: str, known: str | None
+) -> None:
+    document = problem(client, f"{path}?reverse=true", 422, "invalid-request")
+    assert [error["where"] for error in document["errors"]] == ["query/reverse"]
+    assert document["errors"][0]["what"].endswith(f"known are: {known}" if known else "takes no parameters")
+
+
+@pytest.mark.parametrize("path", [f"{STORE}/keys/a?isolation=latest&isolation=committed", f"{STORE}/range?to=a&to=b"])
+def test_a_parameter_that_is_given_twice_is_refused_since_one_would_be_ignored(client: httpx.Client, path: str) -> None:
+    assert problem(client, path, 422, "invalid-request")["errors"][0]["what"] == "Given more than once"
+
+
+def test_every_route_of_the_document_is_among_those_that_refuse(client: httpx.Client) -> None:
+    for path in client.get("/openapi.json").json()["paths"]:
+        asked = path.format(app="word-count", store="counts", key="a")
+        problem(client, f"{asked}?reverse=true", 422, "invalid-request")
+
+
+@pytest.mark.parametrize("query", ["from=b&to=a", "from=b&to=a&limit=1"])
+def test_a_range_that_ends_before_it_begins_is_refused(client: httpx.Client, query: str) -> None:
+    problem(client, f"{STORE}/range?{query}", 400, "invalid-range")
+
+
+def test_an_end_of_a_range_that_the_serde_refuses_is_an_invalid_key(client: httpx.Client) -> None:
+    problem(client, f"{APPLICATION}/stores/by-number/range?from=1&to=99999999999", 400, "invalid-key")
+
+
+def test_a_range_from_a_negative_number_to_a_positive_one_is_refused_and_says_what_to_ask_instead(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    for number in (-3, -2, -1, 0, 1, 2, 3):
+        read_side.fakes["by-number"].put(number, str(number))
+    by_number = f"{APPLICATION}/stores/by-number/range"
+    document = problem(client, f"{by_number}?from=-2&to=2", 400, "invalid-range")
+    assert "from=-2 comes behind to=2" in document["detail"]
+
+    def keys(query: str) -> list[int]:
+        return [entry["key"] for entry in client.get(f"{by_number}?{query}").json()["entries"]]
+
+    assert keys("to=2") + keys("from=-2") == [0, 1, 2, -2, -1], "the two ranges that the answer names"
+
+
 def test_a_cursor_that_no_page_gave_is_refused(client: httpx.Client) -> None:
     problem(client, f"{STORE}/range?cursor=zz", 400, "invalid-cursor")
 

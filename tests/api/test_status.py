@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
+from tests.api.fake import FakeReadSide
 
 
 def test_the_status_shows_state_tasks_placement_and_lag(client: httpx.Client) -> None:
@@ -27,6 +29,13 @@ def test_the_status_shows_state_tasks_placement_and_lag(client: httpx.Client) ->
 def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert (body.tasks[1].actor_id, body.tasks[1].state, body.tasks[1].lag) == ("actor-2", None, None)
+
+
+def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: FakeReadSide) -> None:
+    assert client.get("/v1/applications/word-count").json()["waiting"] is None
+    read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert body.waiting == "1 stream actor waits for a free CPU"
 
 
 def test_a_running_application_is_healthy_and_ready(client: httpx.Client) -> None:
@@ -64,7 +73,7 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("state", ApplicationState)
 def test_every_state_of_an_application_has_its_number(state: ApplicationState) -> None:
-    from penstock.api.metrics import CLIENT_STATES
+    from penstock.cluster.metrics import CLIENT_STATES
 
     assert CLIENT_STATES[state] == list(ApplicationState).index(state)
 

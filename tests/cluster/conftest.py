@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import ray
 
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.api.kafka_streams import KafkaStreams
 from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.common.topics import NewTopic

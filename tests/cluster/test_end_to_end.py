@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 
+import httpx
 import pytest
 import ray
 
@@ -42,6 +43,20 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     assert app.close()
     assert app.state() is ApplicationState.NOT_RUNNING
     assert find_coordinator(it.application_id) is None
+
+
+def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeWordCount) -> None:
+    it = word_count()
+    it.send(LINES)
+    with it.app() as app:
+        app.wait_until_running()
+        eventually(it.complete, "all counts written")
+        processed = {name: value for name, value in app.metrics().items() if name.name == "process-total"}
+        assert {name.group for name in processed} == {"stream-task-metrics"}
+        assert {name.tags["task-id"] for name in processed} == {"0_0", "0_1", "1_0", "1_1"}
+    assert app.state() is ApplicationState.NOT_RUNNING
+    assert find_coordinator(it.application_id) is None
+    assert it.committed() == len(LINES)
 
 
 def test_a_stopped_application_goes_on_where_it_was_without_counting_twice(word_count: MakeWordCount) -> None:
@@ -131,8 +146,11 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
 def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_count: MakeWordCount) -> None:
     it = word_count()
     app = it.app()
+    states: list[tuple[str, str]] = []
+    app.set_state_listener(lambda new, old: states.append((new.value, old.value)))
     app.start()
     app.wait_until_running()
+    view = app.store("counts")
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)
     producer.flush(10)
@@ -141,6 +159,16 @@ def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_co
     error = app.status().error or ""
     assert "DeserializationError" in error
     assert f"topic {it.lines}, partition 1, offset 0" in error
-    with pytest.raises(ApplicationStateError, match="state ERROR"):
-        app.wait_until_running()
+    for call in (app.wait_until_running, lambda: app.store("counts"), lambda: view.get("the")):
+        with pytest.raises(ApplicationStateError, match=r"is in state ERROR: .*DeserializationError"):
+            call()
+    answer = httpx.get(f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/the")
+    assert answer.status_code == 503
+    assert "ERROR: " in answer.json()["detail"]
     assert app.close()
+    assert app.state() is ApplicationState.ERROR
+    assert states[0][1] == "CREATED"
+    assert states[-1][0] == "ERROR"
+    assert [new for new, _ in states[:-1]] == [old for _, old in states[1:]], "each change begins where the last ended"
+    with pytest.raises(ApplicationStateError, match="is closed, and with it this view"):
+        view.get("the")

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 
 import httpx
 import pytest
+import ray
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api.schemas import ApplicationBody
-from penstock.api.server import serve
 from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
 from tests.cluster.conftest import WordCount, eventually
 
@@ -24,8 +25,9 @@ def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     # One actor: once it runs nothing moves by itself, however slowly other actors would start.
     app = it.app(tasks_per_actor=4)
     app.start()
-    address = app.serve(serve)
     app.wait_until_running()
+    address = app.status().http_address
+    assert address is not None
     return app, httpx.Client(base_url=address, timeout=30)
 
 
@@ -104,14 +106,21 @@ def test_while_an_actor_is_replaced_its_tasks_say_when_to_ask_again(word_count: 
     assert app.close()
 
 
-def test_a_port_in_use_reaches_the_user_as_one_sentence(word_count: Callable[[], WordCount]) -> None:
+def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_count: Callable[[], WordCount]) -> None:
     it = word_count()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         app = it.app(application_server=f"127.0.0.1:{taken.getsockname()[1]}")
-        app.start()
         with pytest.raises(ConfigError, match="is in use by another program"):
-            app.serve(serve)
-    assert app.close()
+            app.start()
+        names = [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)]
+        assert [name for name in names if it.application_id in name] == []
+        assert it.admin.group_members(it.application_id) == 0, "nothing has joined the group"
+        assert app.state() is ApplicationState.CREATED
+    with app:  # the port is free now: the same object starts
+        app.wait_until_running()
+        address = app.status().http_address
+        assert address is not None
+        assert httpx.get(f"{address}/readyz").status_code == 200
 
 
 def _entries(client: httpx.Client, store: str, query: Mapping[str, str | int]) -> dict[str, int]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from ray import cloudpickle
 from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control
+from penstock.cluster import control, kafka_streams, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.metrics import MetricName
+from penstock.cluster.queries import StateQueries
+from penstock.cluster.read_side import StoreEntries
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, UnknownStateStoreError
+from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 
 
 def counting() -> ps.Topology:
@@ -23,36 +32,411 @@ def counting() -> ps.Topology:
     return builder.build()
 
 
+class FakeCluster:
+    """Stands for Ray and the application's actors; says what it was asked to do."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = ApplicationState.RUNNING
+        self.error: str | None = None
+        self.waiting: str | None = None
+        self.gone = False
+        self.drains = True
+        self.coordinator: object = None
+        self.calls: list[str] = []
+        self.stopping, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+        patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
+        patch.setattr(control, "find_coordinator", lambda application_id: self.coordinator)
+        patch.setattr(control, "connect", lambda: self.calls.append("connect"))
+        patch.setattr(control, "make_room", lambda application_id: self.calls.append("make room"))
+        patch.setattr(control, "start_coordinator", self.start_coordinator)
+        patch.setattr(control, "end_actors", lambda application_id: self.calls.append("end actors"))
+        patch.setattr(control, "stop_application", self.stop_application)
+        patch.setattr(control, "cluster_cpus", lambda: 4)
+        patch.setattr(KafkaStreams, "check", lambda app: None)
+        patch.setattr(kafka_streams, "start_http", self.start_http)
+        patch.setattr(kafka_streams, "stop_http", lambda application_id: self.calls.append("stop http"))
+
+    def status(self) -> ApplicationStatus:
+        return ApplicationStatus("app", self.now, 1, (), {}, error=self.error, waiting=self.waiting)
+
+    def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
+        self.calls.append(f"start coordinator, HTTP at {address}")
+        self.coordinator = object()
+        return self.coordinator
+
+    def start_http(self, application_id: str, application_server: str, serve: object) -> str:
+        self.calls.append("start http")
+        return "http://here"
+
+    def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
+        self.calls.append("stop")
+        self.stopping.set()
+        assert self.go_on.wait(10)
+        self.now = ApplicationState.NOT_RUNNING
+        return self.status() if self.drains else None
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    return FakeCluster(monkeypatch)
+
+
 @pytest.fixture
 def app() -> KafkaStreams:
-    made = KafkaStreams(counting(), {"application.id": "app"})
-    made._coordinator = object()
-    return made
+    return KafkaStreams(counting(), {"application.id": "app"})
 
 
 def store_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-store-")]
 
 
+# ---- before start ----
+
+
+@pytest.mark.parametrize("call", [KafkaStreams.wait_until_running, lambda app: app.store("counts")])
+def test_before_start_a_call_that_needs_the_application_says_what_to_do(
+    call: Callable[[KafkaStreams], object], app: KafkaStreams
+) -> None:
+    with pytest.raises(ApplicationStateError, match=r"'app' is not started: call start\(\) first"):
+        call(app)
+
+
+def test_before_start_status_and_metrics_say_created(app: KafkaStreams) -> None:
+    assert app.state() is ApplicationState.CREATED
+    assert app.metrics() == {
+        MetricName("client-state", "stream-metrics", {"application-id": "app"}): 0,
+        MetricName("alive-stream-threads", "stream-metrics", {"application-id": "app"}): 0,
+        MetricName("failed-stream-threads", "stream-metrics", {"application-id": "app"}): 0,
+    }
+
+
+def test_closing_before_start_ends_the_application_for_good_as_in_kafka_streams(
+    app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    assert app.close()
+    assert app.close()
+    assert app.state() is ApplicationState.NOT_RUNNING
+    with pytest.raises(ApplicationStateError, match="is closed: make a new object"):
+        app.start()
+    with pytest.raises(ApplicationStateError, match="is in state NOT_RUNNING: it is closed"):
+        app.store("counts")
+    assert cluster.calls == []
+
+
+# ---- start ----
+
+
+def test_start_serves_http_before_anything_joins_the_group(cluster: FakeCluster) -> None:
+    ps.KafkaStreams(counting(), {"application.id": "app"}).start()
+    assert cluster.calls == ["connect", "make room", "start http", "start coordinator, HTTP at http://here"]
+
+
+@pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])
+def test_start_serves_no_http_when_it_is_told_not_to(server: str, serve: bool, cluster: FakeCluster) -> None:
+    ps.KafkaStreams(counting(), {"application.id": "app", "application.server": server}).start(serve)
+    assert cluster.calls == ["connect", "make room", "start coordinator, HTTP at None"]
+
+
+def test_a_port_in_use_starts_nothing_and_the_application_may_be_started_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = ps.KafkaStreams(counting(), {"application.id": "app"})
+
+    def refuse(*_: object) -> str:
+        raise ConfigError("port 8080 is in use")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka_streams, "start_http", refuse)
+        with pytest.raises(ConfigError, match="port 8080"):
+            app.start()
+    assert cluster.calls == ["connect", "make room"]
+    assert app.state() is ApplicationState.CREATED
+    app.start()
+    assert app.state() is ApplicationState.RUNNING
+
+
+def test_a_coordinator_that_cannot_start_takes_the_http_server_along(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> object:
+        raise ApplicationStateError("no room")
+
+    monkeypatch.setattr(control, "start_coordinator", fail)
+    with pytest.raises(ApplicationStateError, match="no room"):
+        ps.KafkaStreams(counting(), {"application.id": "app"}).start()
+    assert cluster.calls[-2:] == ["start http", "stop http"]
+
+
+def test_a_second_start_is_refused(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    with pytest.raises(ApplicationStateError, match="was started before"):
+        app.start()
+
+
+def test_an_application_travels_until_it_is_started(app: KafkaStreams, cluster: FakeCluster) -> None:
+    pickler: Any = cloudpickle
+    copy = pickler.loads(pickler.dumps(app))
+    copy.start()
+    assert copy.state() is ApplicationState.RUNNING
+    with pytest.raises(ApplicationStateError, match="only one that is not travels"):
+        pickler.dumps(copy)
+
+
+# ---- with ----
+
+
+def test_a_with_block_starts_and_closes_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:
+    with app as entered:
+        assert entered is app
+        assert app.state() is ApplicationState.RUNNING
+        assert "stop" not in cluster.calls
+    assert cluster.calls.count("stop") == 1
+    assert app.state() is ApplicationState.NOT_RUNNING
+
+
+def test_what_a_with_block_raises_reaches_the_caller_after_the_close(app: KafkaStreams, cluster: FakeCluster) -> None:
+    with pytest.raises(ZeroDivisionError), app:
+        raise ZeroDivisionError
+    assert cluster.calls.count("stop") == 1
+
+
+# ---- close, and after ----
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_closing_ends_the_threads_of_store_views_whether_or_not_the_application_had_ended(
-    ended: bool, app: KafkaStreams, monkeypatch: pytest.MonkeyPatch
+    ended: bool, app: KafkaStreams, cluster: FakeCluster
 ) -> None:
-    over = ApplicationStatus("app", ApplicationState.ERROR, 1, (), {})
-    monkeypatch.setattr(control, "end_actors", lambda application_id: None)
-    monkeypatch.setattr(control, "stop_application", lambda application_id, timeout_s: over)
+    app.start()
     app.store("counts")
     assert store_threads() == ["penstock-store-counts"]
-    app._last = over if ended else None
+    cluster.now = ApplicationState.ERROR if ended else ApplicationState.RUNNING
+    app.status()
     assert app.close()
     assert store_threads() == []
     assert app.close()
+    assert cluster.calls.count("end actors" if ended else "stop") == 1
 
 
-def test_a_store_that_does_not_exist_is_named_with_those_that_do(app: KafkaStreams) -> None:
+def test_a_view_says_that_its_application_is_closed(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    view = app.store("counts")
+    app.close()
+    for ask in (lambda: view.get("a"), lambda: list(view.all()), view.approximate_num_entries):
+        with pytest.raises(ApplicationStateError, match=r"application 'app' is closed, and with it .* store 'counts'"):
+            ask()
+
+
+def test_a_question_under_way_when_its_application_is_closed_is_answered_so(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    async def never(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(StateQueries, "get", never)
+    app.start()
+    view = app.store("counts")
+    with ThreadPoolExecutor(1) as beside:
+        answer = beside.submit(view.get, "a")
+        assert asked.wait(10)
+        app.close()
+        with pytest.raises(ApplicationStateError, match="is closed"):
+            answer.result(10)
+
+
+class Rangeless:
+    """A read side whose store is empty."""
+
+    async def key_serde(self, store: str) -> ps.Serde[int]:
+        return ps.Serdes.long()
+
+    async def range(self, *_: object) -> StoreEntries:
+        return StoreEntries((), None)
+
+
+@pytest.mark.parametrize(("first", "last", "warned"), [(-2, 2, True), (3, 2, True), (2, -2, False), (1, 2, False)])
+def test_a_range_that_must_be_empty_warns_of_the_order_as_in_kafka_streams(
+    first: int, last: int, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(store_view, "StateQueries", lambda application_id: Rangeless())
+    view = store_view.ReadOnlyKeyValueStore("app", "counts")
+    try:
+        assert list(view.range(first, last)) == []
+    finally:
+        view.close()
+    assert ("ends before it begins" in capsys.readouterr().err) is warned
+
+
+def test_in_error_every_call_tells_the_cause(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    cluster.now, cluster.error = ApplicationState.ERROR, "ProcessingError: division by zero"
+    for call in (app.wait_until_running, lambda: app.store("counts")):
+        with pytest.raises(ApplicationStateError, match="is in state ERROR: ProcessingError: division by zero"):
+            call()
+    assert app.close()
+    assert app.state() is ApplicationState.ERROR
+    with pytest.raises(ApplicationStateError, match="is in state ERROR: ProcessingError: division by zero"):
+        app.store("counts")
+
+
+def test_an_application_that_someone_else_has_stopped_is_closed_in_good_order(
+    app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    app.start()
+    cluster.gone, cluster.coordinator = True, None
+    with pytest.raises(ApplicationStateError, match="is in state NOT_RUNNING: it is being stopped, or was"):
+        app.wait_until_running()
+    assert app.close()
+    assert app.state() is ApplicationState.NOT_RUNNING
+
+
+@pytest.mark.parametrize("ended", [ApplicationState.NOT_RUNNING, ApplicationState.ERROR])
+def test_closing_leaves_alone_an_application_of_the_same_id_that_someone_else_has_started_since(
+    ended: ApplicationState, app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    app.start()
+    cluster.now = ended
+    assert app.state() is ended
+    before, cluster.coordinator = list(cluster.calls), object()
+    assert app.close()
+    assert app.state() is ended
+    assert cluster.calls == before
+
+
+def test_a_close_that_ends_the_actors_without_a_commit_says_so_once(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    cluster.drains = False
+    assert not app.close()
+    assert app.close(), "nothing is left to close"
+    assert app.state() is ApplicationState.NOT_RUNNING
+
+
+def test_two_threads_that_close_at_once_close_once_and_both_wait(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    cluster.go_on.clear()
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(app.close)
+        assert cluster.stopping.wait(10)
+        second = threads.submit(app.close)
+        assert not app.close(0.0), "no time to wait for the other thread"
+        assert not second.done()
+        cluster.go_on.set()
+        assert first.result(10)
+        assert second.result(10)
+    assert cluster.calls.count("stop") == 1
+
+
+def test_waiting_ends_with_the_state_that_stands_when_time_is_over(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    cluster.now = ApplicationState.REBALANCING
+    with pytest.raises(ApplicationStateError, match=r"still REBALANCING after 0 s \(0 actors up, 4 CPUs"):
+        app.wait_until_running(0.0)
+    cluster.waiting = "2 stream actors wait for a free CPU; stream actors of other applications: 'other' (2)"
+    with pytest.raises(ApplicationStateError, match=r"Ray cluster\): 2 stream actors wait .*'other'"):
+        app.wait_until_running(0.0)
+
+
+def test_a_store_that_does_not_exist_is_named_with_those_that_do(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
     with pytest.raises(UnknownStateStoreError, match="no state store 'county'; its stores: counts"):
         app.store("county")
     assert store_threads() == []
+
+
+# ---- the state listener ----
+
+
+class Heard:
+    """A state listener; wait for what it should hear."""
+
+    def __init__(self) -> None:
+        self.changes: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+
+    def __call__(self, new: ApplicationState, old: ApplicationState) -> None:
+        self.changes.put((new.value, old.value))
+
+    def next(self) -> tuple[str, str]:
+        return self.changes.get(timeout=10)
+
+
+def test_a_state_listener_hears_each_change_as_new_and_old_state(app: KafkaStreams, cluster: FakeCluster) -> None:
+    heard = Heard()
+    cluster.now = ApplicationState.REBALANCING
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("REBALANCING", "CREATED")
+    cluster.now = ApplicationState.RUNNING
+    assert heard.next() == ("RUNNING", "REBALANCING")
+    app.close()
+    assert heard.changes.qsize() == 2, "close() returns when the listener has heard of the end"
+    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
+    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
+
+
+def test_a_state_listener_hears_of_an_error_and_of_nothing_behind_it(app: KafkaStreams, cluster: FakeCluster) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    cluster.now = ApplicationState.ERROR
+    assert heard.next() == ("ERROR", "RUNNING")
+    app.close()
+    assert heard.changes.empty()
+
+
+def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
+    app: KafkaStreams, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = Heard()
+
+    def listener(new: ApplicationState, old: ApplicationState) -> None:
+        heard(new, old)
+        raise ZeroDivisionError("a listener's own")
+
+    app.set_state_listener(listener)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    app.close()
+    assert heard.changes.qsize() == 2
+    assert "the state listener raised" in capsys.readouterr().err
+
+
+def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:
+    closed: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    app.set_state_listener(lambda new, old: closed.put(app.close()) if new is ApplicationState.ERROR else None)
+    app.start()
+    cluster.now = ApplicationState.ERROR
+    assert closed.get(timeout=10)
+
+
+def test_a_coordinator_that_does_not_answer_is_no_change_of_state(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, silent = Heard(), threading.Event()
+
+    def no_answer(_: object) -> ApplicationStatus:
+        silent.set()
+        raise ApplicationStateError("the application's coordinator has not answered for 10 s")
+
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "status_of", no_answer)
+        assert silent.wait(10)
+    cluster.now = ApplicationState.REBALANCING
+    assert heard.next() == ("REBALANCING", "RUNNING")
+    app.close()
+
+
+def test_a_state_listener_comes_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    with pytest.raises(ApplicationStateError, match="set the state listener first"):
+        app.set_state_listener(print)
 
 
 class FakeActorClass:
@@ -90,7 +474,6 @@ def test_a_start_that_fails_leaves_no_coordinator_behind(
     actor = FakeActorClass(taken)
     ray = SimpleNamespace(remote=lambda _: actor, get=get, kill=killed.append)
     monkeypatch.setattr(control, "ray", ray)
-    monkeypatch.setattr(control, "_make_room", lambda application_id: None)
     with pytest.raises(ApplicationStateError, match=says):
         control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     assert killed == [actor] * kills

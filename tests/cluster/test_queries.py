@@ -122,6 +122,7 @@ class FakeCoordinator:
         self.tasks = [TaskId(1, partition) for partition in range(PARTITIONS)]
         self.actors = {"a": FakeActor(*self.tasks[:2]), "b": FakeActor(*self.tasks[2:])}
         self.placement = {self.tasks[0]: "a", self.tasks[1]: "a", self.tasks[2]: "b"}
+        self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
 
@@ -142,7 +143,7 @@ class FakeCoordinator:
 
     @property
     def status(self) -> Method:
-        return Method(lambda: ApplicationStatus("app", self.state, 1, (), {}))
+        return Method(lambda: ApplicationStatus("app", self.state, 1, (), {}, error=self.error))
 
 
 @pytest.fixture
@@ -203,6 +204,28 @@ def test_a_task_that_is_nowhere_or_restores_is_not_ready(coordinator: FakeCoordi
         ask(lambda queries: queries.approximate_num_entries("counts"))
     coordinator.placement.clear()
     with pytest.raises(TaskNotReadyError, match="moves between actors"):
+        ask(lambda queries: queries.get("counts", "x"))
+
+
+@pytest.mark.parametrize("state", [ApplicationState.PENDING_ERROR, ApplicationState.ERROR])
+def test_a_task_that_will_never_be_anywhere_again_is_not_asked_for_again_but_tells_the_cause(
+    coordinator: FakeCoordinator, state: ApplicationState
+) -> None:
+    coordinator.actors["a"].ended = coordinator.actors["b"].dead = True
+    coordinator.state, coordinator.error = state, "ProcessingError: division by zero"
+    for question in (
+        lambda queries: queries.get("counts", "x"),
+        lambda queries: queries.range("counts", None, None, 10),
+        lambda queries: queries.approximate_num_entries("counts"),
+    ):
+        with pytest.raises(ApplicationStateError, match=f"is in state {state.value}: ProcessingError: division by"):
+            ask(question)
+
+
+def test_a_query_while_the_application_stops_says_so(coordinator: FakeCoordinator) -> None:
+    coordinator.placement.clear()
+    coordinator.state = ApplicationState.PENDING_SHUTDOWN
+    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is being stopped"):
         ask(lambda queries: queries.get("counts", "x"))
 
 

@@ -111,6 +111,12 @@ def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any
     assert said.endswith("topology.optimization")
 
 
+@pytest.mark.parametrize("kind", ["main.consumer.", "restore.consumer.", "global.consumer."])
+def test_the_prefixes_of_kafka_streams_three_consumers_are_refused_with_the_one_there_is(kind: str) -> None:
+    said = refusal(f"{kind}fetch.max.bytes", 1)
+    assert said.endswith("penstock has one kind of consumer: write 'consumer.fetch.max.bytes'")
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -149,6 +155,9 @@ def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) ->
         ("commit.interval.ms", "soon", "valid integer"),
         ("commit.interval.ms", 1.5, "valid integer"),
         ("commit.interval.ms", None, "valid integer"),
+        ("commit.interval.ms", True, "neither True nor False"),
+        ("tasks.per.actor", True, "neither True nor False"),
+        ("statestore.cache.max.bytes", False, "neither True nor False"),
         ("state.dir", 7, "not a valid path"),
         ("default.key.serde", "string", "instance of Serde"),
         ("default.value.serde", Serdes.string, "instance of Serde"),

@@ -10,6 +10,8 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+import penstock as ps
+from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
 from penstock.kafka.clients import ConfluentClients
@@ -38,9 +40,79 @@ def test_what_penstock_must_set_itself_cannot_be_set(key: str) -> None:
         clients(**{key: "x"})
 
 
-def test_an_unknown_client_setting_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"'consumer\.'.*no\.such\.thing"):
-        clients(consumer__no__such__thing=1).consumer()
+def reading() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).to("copy")
+    return builder.build()
+
+
+def refusal(key: str, value: object) -> str:
+    with pytest.raises(ConfigError) as refused:
+        KafkaStreams(reading(), {"application.id": "app", key: value})
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("consumer.fetch.max.bytez", "consumer.fetch.max.bytes"),
+        ("producer.compresion.type", "producer.compression.type"),
+        ("admin.ssl.ca.locations", "admin.ssl.ca.location"),
+    ],
+)
+def test_a_client_setting_that_librdkafka_does_not_know_is_refused_at_once_and_the_nearest_named(
+    key: str, near: str
+) -> None:
+    assert refusal(key, 1) == f"unknown configuration key {key!r}; did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("consumer.fetch.max.bytes", -5, "outside allowed range"),
+        ("consumer.fetch.max.bytes", "much", "Invalid value"),
+        ("consumer.fetch.max.bytes", True, "Invalid value"),
+        ("consumer.fetch.max.bytes", 1.5, "a whole number is expected"),
+        ("consumer.isolation.level", "some", 'Invalid value "some"'),
+        ("admin.socket.timeout.ms", "soon", "Invalid value"),
+    ],
+)
+def test_a_value_that_librdkafka_refuses_is_refused_at_once_in_its_words(key: str, value: object, why: str) -> None:
+    said = refusal(key, value)
+    assert said.startswith(f"configuration key {key!r}: ")
+    assert why in said
+    assert said.endswith(f"(got {value!r})")
+
+
+def test_a_setting_of_the_other_client_is_refused_since_it_would_do_nothing() -> None:
+    assert refusal("producer.fetch.max.bytes", 1).endswith("for the other client: 'consumer.fetch.max.bytes'")
+
+
+def test_where_reading_begins_is_said_topic_by_topic() -> None:
+    said = refusal("consumer.auto.offset.reset", "latest")
+    assert "offset_reset='latest'" in said
+    assert "Consumed.with_offset_reset_policy" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("consumer.fetch.max.bytes", 1_000_000),
+        ("consumer.check.crcs", True),
+        ("producer.linger.ms", 0.5),
+        ("producer.compression.type", "zstd"),
+        ("admin.ssl.ca.location", "/only/on/the/nodes.pem"),
+    ],
+)
+def test_a_good_setting_passes_without_a_look_at_the_files_it_names(key: str, value: object) -> None:
+    assert KafkaStreams(reading(), {"application.id": "app", key: value}).config.clients[key] == value
+
+
+def test_settings_that_contradict_each_other_are_refused_when_the_clients_are_tried_out() -> None:
+    made = clients(consumer__session__timeout__ms=400_000, consumer__max__poll__interval__ms=300_000)
+    clients(consumer__session__timeout__ms=9_000).try_out()
+    with pytest.raises(ConfigError, match=r"max\.poll\.interval\.ms"):
+        made.try_out()
 
 
 def test_overrides_reach_the_clients_they_are_meant_for() -> None:

@@ -93,7 +93,10 @@ def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_a
             patched.setattr(ConfluentAdmin, "commit", fail)
             with pytest.raises(StreamsError, match="power"):
                 run(word_count)
+        with pytest.raises(ApplicationStateError, match=r"count these records twice: .* run 'penstock backfill' again"):
+            word_count.app().start()
         assert run(word_count).read == {word_count.lines: len(lines)}
+        word_count.app().check()
         assert changelog(word_count) == dict(word_count.sent)
         assert word_count.complete()
     again = run(word_count)

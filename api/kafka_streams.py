@@ -1,0 +1,15 @@
+"""``penstock.KafkaStreams``: the application of ``cluster/`` with the HTTP API as its server."""
+
+from __future__ import annotations
+
+from penstock.cluster.http_actor import Serve
+from penstock.cluster.kafka_streams import KafkaStreams as WithoutServer
+
+
+class KafkaStreams(WithoutServer):
+    __doc__ = WithoutServer.__doc__
+
+    def _server(self) -> Serve:
+        from penstock.api.server import serve
+
+        return serve

@@ -1,0 +1,120 @@
+"""The metrics of an application: Kafka Streams' names, groups and tags, out of one status. No Ray here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
+
+# KIP-1091 shows a state as a number: its place in KafkaStreams.State.
+CLIENT_STATES = {
+    ApplicationState.CREATED: 0,
+    ApplicationState.REBALANCING: 1,
+    ApplicationState.RUNNING: 2,
+    ApplicationState.PENDING_SHUTDOWN: 3,
+    ApplicationState.NOT_RUNNING: 4,
+    ApplicationState.PENDING_ERROR: 5,
+    ApplicationState.ERROR: 6,
+}
+
+_Samples = Sequence[tuple[Sequence[str], int]]
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """What a metric is called, such as ``process-total`` of group ``stream-task-metrics`` with the tags
+    ``application-id``, ``thread-id`` (a stream actor) and ``task-id``. Mirrors ``MetricName``.
+
+    The description does not count in comparisons.
+    """
+
+    name: str
+    group: str
+    tags: Mapping[str, str]
+    description: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.group, frozenset(self.tags.items())))
+
+
+@dataclass(frozen=True)
+class MetricFamily:
+    """All metrics of one name. ``tags`` are the tags' names; each sample has their values and a number. A counter only
+    grows while its actor lives."""
+
+    group: str
+    name: str
+    description: str
+    tags: Sequence[str]
+    samples: _Samples
+    counter: bool = False
+
+
+def metrics_of(status: ApplicationStatus) -> dict[MetricName, int]:
+    """Every metric with its value, as of ``status``."""
+    return {
+        MetricName(family.name, family.group, dict(zip(family.tags, values, strict=True)), family.description): number
+        for family in metric_families(status)
+        for values, number in family.samples
+    }
+
+
+def metric_families(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    """Client, threads, tasks, then source partitions."""
+    yield from _client(status)
+    yield from _threads(status)
+    yield from _tasks(status)
+    yield from _partitions(status)
+
+
+def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    failed = sum(actor.error is not None for actor in status.actors)
+    states = ", ".join(f"{number} {state.value}" for state, number in CLIENT_STATES.items())
+    for name, what, number in (
+        ("client-state", f"State of the application: {states}", CLIENT_STATES[status.state]),
+        ("alive-stream-threads", "Stream actors that run", len(status.actors) - failed),
+        ("failed-stream-threads", "Stream actors whose loop ended with an error", failed),
+    ):
+        samples = [([status.application_id], number)]
+        yield MetricFamily("stream-metrics", name, what, ["application-id"], samples)
+
+
+def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    actors = [([status.application_id, actor.actor_id], actor) for actor in status.actors]
+    tags = ["application-id", "thread-id"]
+    commits: _Samples = [(values, actor.commits) for values, actor in actors]
+    restoring: _Samples = [
+        (values, sum(task.state is TaskState.RESTORING for task in actor.tasks)) for values, actor in actors
+    ]
+    yield MetricFamily("stream-thread-metrics", "commit-total", "Commits", tags, commits, counter=True)
+    group = "stream-state-updater-metrics"
+    yield MetricFamily(group, "active-restoring-tasks", "Tasks that restore", tags, restoring)
+
+
+def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    app, group = status.application_id, "stream-task-metrics"
+    tags = ["application-id", "thread-id", "task-id"]
+    tasks = [([app, actor.actor_id, str(task.task_id)], task) for actor in status.actors for task in actor.tasks]
+    processed: _Samples = [(values, task.records_processed) for values, task in tasks]
+    dropped: _Samples = [(values, task.dropped_records) for values, task in tasks]
+    remaining: _Samples = [(values, task.restore_remaining) for values, task in tasks]
+    yield MetricFamily(group, "process-total", "Records processed", tags, processed, counter=True)
+    yield MetricFamily(group, "dropped-records-total", "Records dropped", tags, dropped, counter=True)
+    lost: _Samples = [(values, task.lost_records) for values, task in tasks]
+    what = "Records that retention deleted before they were read, in offsets"
+    yield MetricFamily(group, "lost-records-total", what, tags, lost, counter=True)
+    name, what = "restore-remaining-records-total", "Changelog records still to restore"
+    yield MetricFamily(group, name, what, tags, remaining)
+
+
+def _partitions(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    lags: _Samples = [
+        ([status.application_id, actor.actor_id, str(task.task_id), at.topic, str(at.partition)], lag)
+        for actor in status.actors
+        for task in actor.tasks
+        for at, lag in task.lags.items()
+    ]
+    tags = ["application-id", "thread-id", "task-id", "topic", "partition"]
+    what = "Records between position and end"
+    yield MetricFamily("consumer-fetch-manager-metrics", "records-lag", what, tags, lags)

@@ -1,0 +1,69 @@
+"""Tells a listener of each change of an application's state, from a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from penstock.cluster.read_side import ApplicationState
+from penstock.common.errors import ApplicationStateError
+from penstock.common.log import logger
+
+StateListener = Callable[[ApplicationState, ApplicationState], object]
+"""``listener(new, old)``. Mirrors ``KafkaStreams.StateListener``."""
+
+_LOOK_EACH_S = 0.1
+_ENDED = (ApplicationState.NOT_RUNNING, ApplicationState.ERROR)
+
+
+class StateWatcher:
+    """Looks at the state ten times a second until the application has ended, or until it is told the rest."""
+
+    def __init__(self, application_id: str, listener: StateListener, look: Callable[[], ApplicationState]) -> None:
+        self._log = logger("penstock.cluster.state_watcher").bind(application=application_id)
+        self._listener = listener
+        self._look = look
+        self._state = ApplicationState.CREATED
+        self._told: queue.SimpleQueue[ApplicationState] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"penstock-state-{application_id}", daemon=True)
+        self._thread.start()
+
+    def tell(self, state: ApplicationState) -> None:
+        """Say where the application is. From the first time on nothing is looked at any more."""
+        self._told.put(state)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the listener has heard of the end; not in the listener itself."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while self._state not in _ENDED:
+            try:
+                self._enter(self._told.get(timeout=_LOOK_EACH_S))
+            except queue.Empty:
+                seen = self._seen()
+                if seen is not None and self._told.empty():
+                    self._enter(seen)
+                continue
+            break
+        while self._state not in _ENDED:
+            self._enter(self._told.get())
+
+    def _seen(self) -> ApplicationState | None:
+        try:
+            return self._look()
+        except ApplicationStateError as error:
+            # Its coordinator is being restarted: the application itself goes on.
+            self._log.warning("the state is not known", error=str(error))
+            return None
+
+    def _enter(self, new: ApplicationState) -> None:
+        old, self._state = self._state, new
+        if new is old:
+            return
+        try:
+            self._listener(new, old)
+        except Exception:  # a user's function may raise anything, and the application must not end with it
+            self._log.exception("the state listener raised", new=new.value, old=old.value)

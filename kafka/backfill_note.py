@@ -1,0 +1,60 @@
+"""The note by which a backfill that failed half-way is known: by the next backfill, and by a start of the application.
+
+Before a backfill writes anything, it commits in a group of its own where each changelog ended, and with that a
+fingerprint of the offsets that it started from. While those offsets have not moved, what stands behind the mark is the
+state of an attempt that did not come to its end, and belongs to records that are not committed as processed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.contracts import Admin
+
+
+def note_group(application_id: str) -> str:
+    """The consumer group that holds the note."""
+    return f"{application_id}-backfill"
+
+
+def fingerprint(sources: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]) -> str:
+    """Of the offsets that the application has committed in its source partitions."""
+    offsets = [(*partition, committed[partition].offset) for partition in sorted(sources) if partition in committed]
+    return hashlib.sha256(repr(offsets).encode()).hexdigest()[:16]
+
+
+def write_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, int], started_from: str) -> None:
+    """Note the ends of the changelogs and the fingerprint, before anything is written."""
+    admin.commit(note_group(application_id), {at: CommittedOffset(end, started_from) for at, end in ends.items()})
+
+
+def withdraw_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, int]) -> None:
+    """The backfill has come to its end. Its offsets tell that too, unless there was nothing to read."""
+    write_note(admin, application_id, ends, "")
+
+
+def read_note(admin: Admin, application_id: str, started_from: str) -> dict[TopicPartition, int]:
+    """Where the changelogs ended before an attempt from these offsets; empty when there was none, or it is over."""
+    noted = admin.committed(note_group(application_id))
+    return {partition: note.offset for partition, note in noted.items() if note.metadata == started_from}
+
+
+def refuse_unfinished_backfill(admin: Admin, application_id: str, sources: Iterable[TopicPartition]) -> None:
+    """Raise ApplicationStateError when changelogs hold state of a backfill that did not come to its end: an application
+    that started now would restore it, and process the records that it came from once more."""
+    if not admin.committed(note_group(application_id)):
+        return
+    noted = read_note(admin, application_id, fingerprint(sources, admin.committed(application_id)))
+    ends = admin.end_offsets(noted)
+    behind = {partition: ends[partition] - mark for partition, mark in noted.items() if ends[partition] > mark}
+    if behind:
+        topics = ", ".join(repr(topic) for topic in sorted({partition.topic for partition in behind}))
+        raise ApplicationStateError(
+            f"a backfill of application {application_id!r} has not come to its end: it wrote {sum(behind.values())} "
+            f"rows of state to {topics}, but did not commit the offsets of the records that they count. A start now "
+            "would count these records twice: wait for the backfill if it still runs, else run 'penstock backfill' "
+            "again until it succeeds (it writes over those rows), then start"
+        )

@@ -1,0 +1,35 @@
+"""Metrics as a mapping: Kafka Streams' names, groups and tags."""
+
+from __future__ import annotations
+
+import pickle
+
+from penstock.cluster.metrics import MetricName, metrics_of
+from tests.api.fake import STATUS
+
+TASK = {"application-id": "word-count", "thread-id": "actor-1", "task-id": "1_0"}
+
+
+def test_every_metric_has_the_name_the_group_and_the_tags_of_kafka_streams() -> None:
+    found = metrics_of(STATUS)
+    client, thread = {"application-id": "word-count"}, {"application-id": "word-count", "thread-id": "actor-1"}
+    partition = {**TASK, "topic": "word-count-counts-repartition", "partition": "0"}
+    assert found[MetricName("client-state", "stream-metrics", client)] == 2
+    assert found[MetricName("alive-stream-threads", "stream-metrics", client)] == 1
+    assert found[MetricName("failed-stream-threads", "stream-metrics", client)] == 0
+    assert found[MetricName("commit-total", "stream-thread-metrics", thread)] == 7
+    assert found[MetricName("active-restoring-tasks", "stream-state-updater-metrics", thread)] == 1
+    assert found[MetricName("process-total", "stream-task-metrics", TASK)] == 120
+    assert found[MetricName("dropped-records-total", "stream-task-metrics", TASK)] == 2
+    remaining = MetricName("restore-remaining-records-total", "stream-task-metrics", {**TASK, "task-id": "0_0"})
+    assert found[remaining] == 9
+    assert found[MetricName("records-lag", "consumer-fetch-manager-metrics", partition)] == 5
+    assert all(name.description for name in found)
+
+
+def test_a_name_is_equal_to_another_whatever_the_order_of_its_tags_and_its_description() -> None:
+    one = MetricName("process-total", "stream-task-metrics", TASK, "Records processed")
+    other = MetricName("process-total", "stream-task-metrics", dict(reversed(TASK.items())))
+    assert (one, hash(one)) == (other, hash(other))
+    assert one != MetricName("process-total", "stream-task-metrics", {**TASK, "task-id": "1_1"})
+    assert pickle.loads(pickle.dumps(one)) == one
