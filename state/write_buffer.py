@@ -175,6 +175,11 @@ class WriteBuffer:
             for key in list(islice(self.clean, (len(self.clean) + 1) // 2)):
                 del self.clean[key]
 
+    def forget_objects(self) -> None:
+        """Read committed rows from their bytes again, as after a restart. Not to be called between ``flush`` and
+        ``committed_now``."""
+        self.clean.clear()
+
     def dirty_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
         if not self.dirty:

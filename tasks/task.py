@@ -297,6 +297,11 @@ class Task:
         for buffer in self._buffers.values():
             buffer.committed_now()
 
+    def forget_objects(self) -> None:
+        """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
+        for buffer in self._buffers.values():
+            buffer.forget_objects()
+
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
         return TaskMetrics(self._processed, self._context.dropped_records, self._context.stream_time)
