@@ -15,6 +15,7 @@ from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
 from penstock.state.stores import open_task_stores
+from penstock.state.thread_cache import ThreadCache
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
 from penstock.topology.graph import SourceNode
@@ -146,8 +147,10 @@ class HostedTask:
         return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
 
 
-def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them.
+def open_hosted_task(
+    spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer, cache: ThreadCache
+) -> HostedTask:
+    """Open the stores of ``task_id`` below the state directory and compose the task over them. ``cache`` is the thread's.
 
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
     Stores that are corrupt are deleted first: their changelogs have all of them.
@@ -165,7 +168,7 @@ def open_hosted_task(spec: ApplicationSpec, task_id: TaskId, producer: RecordPro
     missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
     stores = _open_stores(config.state_dir / spec.application_id / str(task_id), builders)
     try:
-        task = Task(task_id, subtopologies, config, stores, producer)
+        task = Task(task_id, subtopologies, config, stores, producer, cache)
     except BaseException:
         stores.close()
         raise

@@ -33,6 +33,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
+from penstock.state.thread_cache import ThreadCache
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
@@ -90,6 +91,7 @@ class StreamLoop:
         self._producer = clients.producer()
         self._admin = clients.admin()
         self._restoration = Restoration(clients.consumer)
+        self._cache = ThreadCache(spec.config.entries_memory_bytes)
 
     # ---- from any thread ----
 
@@ -251,7 +253,7 @@ class StreamLoop:
     def _commit_is_due(self) -> bool:
         if self._jobs:
             return False
-        if self._clock.monotonic_s() >= self._next_commit_s:
+        if self._cache.full or self._clock.monotonic_s() >= self._next_commit_s:
             return True
         most = self._spec.config.statestore_cache_max_bytes or _UNCACHED_BYTES
         return any(hosted.task.commit_requested for hosted in self._running) or (
@@ -298,7 +300,7 @@ class StreamLoop:
     def _open(self, ids: Sequence[TaskId]) -> Steps[None]:
         opened = []
         for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer)
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache)
             hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

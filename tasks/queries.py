@@ -27,7 +27,7 @@ def scan(
 ) -> Iterable[Row]:
     """At most ``limit`` rows by key, both ends included, None open."""
     buffer = task.buffer(store)
-    for key, (value, timestamp, *_) in islice(buffer.scan(from_key, to_key, committed=committed), limit):
+    for key, (value, timestamp, *_) in islice(buffer.scan(from_key, to_key, committed=committed, limit=limit), limit):
         yield key, value, timestamp if buffer.timestamped else None
 
 

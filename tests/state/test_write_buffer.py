@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ from penstock.state import write_buffer
 from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch
 from penstock.state.memory import InMemoryTaskStores
+from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
 from penstock.state.write_buffer import WriteBuffer
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"abc", b"b", b"\x00", b"\xff", b"\xff\xff"])
@@ -97,11 +99,24 @@ class WriteBufferMachine(RuleBasedStateMachine):
         expected = [(key, model[key][0]) for key in sorted(inside, reverse=reverse)]
         found = [(key, entry[0]) for key, entry in self.buffer.scan(from_key, to_key, reverse, committed)]
         assert found == expected
+        for limit in range(len(expected) + 2):
+            page = islice(self.buffer.scan(from_key, to_key, reverse, committed, limit), limit)
+            assert [(key, entry[0]) for key, entry in page] == expected[:limit]
 
-    @precondition(lambda self: self.steps is None)
-    @rule(size=st.sampled_from([0, 50, 10**6]))
-    def trim(self, size: int) -> None:
-        self.buffer.trim(size)
+    @rule()
+    def age(self) -> None:
+        self.buffer.age()
+
+    @rule()
+    def forget_objects(self) -> None:
+        self.buffer.forget_objects()
+
+    @rule(key=KEYS)
+    def load_to_update(self, key: bytes) -> None:
+        """What read-modify-write operators do, whose update is then dropped."""
+        if key not in self.buffer.dirty:
+            expected = self.latest.get(key)
+            assert self.buffer.load_to_update(key)[0] == (None if expected is None else expected[0])
 
     @precondition(lambda self: self.steps is None and self.updated)
     @rule()
@@ -149,6 +164,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
     def bytes_wait_only_where_updates_do(self) -> None:
         if hasattr(self, "buffer"):
             assert (self.buffer.dirty_bytes() > 0) == bool(self.buffer.dirty)
+            assert (self.buffer.waiting_bytes() > 0) <= bool(self.buffer.dirty)
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +226,7 @@ def test_kafka_streams_accounting_counts_key_value_and_overhead() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     buffer.put(b"key", "value", 1, None)
     first = buffer.dirty_bytes()
-    assert first == len(b"key") + len(b"value") + write_buffer.CACHE_ENTRY_OVERHEAD_BYTES
+    assert first == len(b"key") + len(b"value") + CACHE_ENTRY_OVERHEAD_BYTES
     buffer.put(b"yek", "eulav", 1, None)
     assert buffer.dirty_bytes() == 2 * first
     list(buffer.flush(stores.new_batch()))
