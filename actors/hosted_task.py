@@ -150,7 +150,7 @@ class HostedTask:
 def open_hosted_task(
     spec: ApplicationSpec, task_id: TaskId, producer: RecordProducer, cache: ThreadCache
 ) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them. ``cache`` is the thread's.
+    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's cache.
 
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist.
     Stores that are corrupt are deleted first: their changelogs have all of them.

@@ -129,9 +129,8 @@ def _run(made: Rig, side: Side, workload: str, measured: Results) -> None:
     run, differing = made.run(side, workload)
     measured.runs.append(run)
     measured.wrong += differing
-    made.console.print(
-        f"{workload:11} {side.name:20} {run.rate:10,.0f}/s  {run.cpu_us():5.1f} µs CPU/record  {run.peak_mb('worker'):6,.0f} MB"
-    )
+    cost = f"{run.cpu_us():5.1f} µs CPU/record  {run.peak_mb('worker'):6,.0f} MB"
+    made.console.print(f"{workload:11} {side.name:20} {run.rate:10,.0f}/s  {cost}")
 
 
 def _show(console: Console, measured: Results) -> None:

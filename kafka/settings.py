@@ -19,8 +19,9 @@ _CONSUMER: Mapping[str, Any] = {
     "enable.partition.eof": True,  # the only sign that a position has passed transaction markers at the end
     "isolation.level": "read_committed",
     "check.crcs": False,
-    "queued.min.messages": 200_000,
-    "queued.max.messages.kbytes": 65_536,
+    # Of each partition, and a queued record takes 300 B beside its own bytes.
+    "queued.min.messages": 50_000,
+    "queued.max.messages.kbytes": 16_384,
     "max.partition.fetch.bytes": 4_194_304,
     "fetch.queue.backoff.ms": 2,
     "fetch.wait.max.ms": 100,

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde
 from penstock.state.contracts import ValueAndTimestamp
+from penstock.state.round_trip import RoundTripCheck
 from penstock.state.write_buffer import Entry, WriteBuffer
 
 
@@ -25,6 +26,8 @@ class TypedKeyValueStore:
         self._key_object = key_serde.deserialize
         self._now = now
         self._timestamped = buffer.timestamped
+        self._puts = 0
+        self._round_trip = RoundTripCheck(buffer.name, "key", key_serde)
 
     def _bytes(self, key: Any) -> bytes:
         if key is None:
@@ -45,6 +48,9 @@ class TypedKeyValueStore:
         if self._timestamped and value is not None:
             value, timestamp = value
         self._buffer.put(self._bytes(key), value, timestamp, None)
+        self._puts += 1
+        if self._puts == self._round_trip.next:
+            self._round_trip.check(key, self._puts)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Set unless there is a value; returns the one that was there."""

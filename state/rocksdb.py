@@ -38,6 +38,9 @@ MEMORY_PER_PROCESS = 128 << 20
 WRITE_BUFFERS_PER_PROCESS = 48 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
 
+_MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
+_MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
+
 _OFFSETS = "offsets"
 _STORE = "store:"
 # Stands in place of a store's offset from the beginning of a wipe to its end.
@@ -78,6 +81,16 @@ def _options() -> Options:
     options.set_stats_dump_period_sec(0)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)
+    return options
+
+
+def _store_options() -> Options:
+    """For the family of a store. Most keys that are asked for stand on disk or nowhere, yet each unflushed memtable is
+    searched first: a Bloom filter over it spares half of what a look-up costs."""
+    options = _options()
+    options.set_write_buffer_size(_MEMTABLE)
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM_SHARE)
     return options
 
 
@@ -303,7 +316,7 @@ class RocksDBTaskStores:
         self._stores[name].close()
         self._handles.pop(name)
         self._guarded(lambda: database.drop_column_family(_STORE + name))
-        self._guarded(lambda: database.create_column_family(_STORE + name, _options()))
+        self._guarded(lambda: database.create_column_family(_STORE + name, _store_options()))
         self._attach(name)
         self._guarded(lambda: self._offsets.delete(name.encode()))
 
@@ -336,4 +349,5 @@ def _open(path: Path, families: list[str]) -> Rdict:
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     wanted = {*existing, *families, _OFFSETS} - {"default"}
-    return Rdict(str(path), options, column_families={name: _options() for name in sorted(wanted)})
+    families_options = {name: _options() if name == _OFFSETS else _store_options() for name in sorted(wanted)}
+    return Rdict(str(path), options, column_families=families_options)

@@ -1,4 +1,4 @@
-"""How large the entries of a write buffer are: means over samples, since measuring each would cost more than it does."""
+"""How large the entries of a write buffer are: means over samples, since measuring each would cost too much."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ class EntrySizes:
 
 def object_bytes(value: object) -> int:
     """About what ``value`` takes with all that it refers to, types and functions aside."""
-    total, waiting, seen = 0, [value], {id(None)}
+    total, largest, waiting, seen = 0, 0, [value], {id(None)}
     while waiting and len(seen) <= _MOST_OBJECTS:
         each = waiting.pop()
         if id(each) not in seen and not isinstance(each, _SHARED):
             seen.add(id(each))
-            total += getsizeof(each)
+            size = getsizeof(each)
+            total += size
+            largest = max(largest, size)
             waiting += gc.get_referents(each)
-    # The rest is taken to be as what was seen.
-    return total + total * len(waiting) // len(seen)
+    # What was not looked at is taken to be as what was, apart from the one that holds so much.
+    return total + (total - largest) * len(waiting) // len(seen)

@@ -46,5 +46,6 @@ class ThreadCache:
     def trim(self) -> None:
         """Make room where there is need."""
         while sum([store.resident_bytes() for store in self._stores]) > self._max_bytes:
-            if not any([store.age() for store in self._stores]):
+            aged = [store.age() for store in self._stores]
+            if not any(aged):
                 return

@@ -231,3 +231,25 @@ def test_kafka_streams_accounting_counts_key_value_and_overhead() -> None:
     assert buffer.dirty_bytes() == 2 * first
     list(buffer.flush(stores.new_batch()))
     assert buffer.dirty_bytes() == 0
+
+
+def test_an_update_that_is_dropped_halfway_loses_nothing_that_a_flush_under_way_holds() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"k", "flushed", 1, None)
+    list(buffer.flush(stores.new_batch()))
+    assert buffer.load_to_update(b"k")[0] == "flushed"
+    assert buffer.load(b"k")[0] == "flushed"
+
+
+def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_light_again() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    for value in ("earlier", "later"):
+        buffer.put(b"k", value, 1, None)
+        batch = stores.new_batch()
+        list(buffer.flush(batch))
+        stores.write(batch, {})
+        buffer.committed_now()
+        if value == "earlier":
+            buffer.age()
+    assert buffer.load_to_update(b"k")[0] == "later"
+    assert buffer.load(b"k")[0] == "later"
