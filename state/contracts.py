@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 K = TypeVar("K", contravariant=True)
@@ -86,6 +86,9 @@ class CommitBatch(Protocol):
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
+
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        """``put`` for many rows of ``store``: (key, row)."""
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""

@@ -9,7 +9,7 @@ which is an older commit with its older offset, and the tail of the changelog is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -236,6 +236,9 @@ class _Batch:
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self._put(key, row, self._handles[store])
+
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        return partial(self._put, column_family=self._handles[store])
 
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])

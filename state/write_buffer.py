@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count, islice
+from struct import Struct
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -31,6 +32,9 @@ once per commit is cheaper by half a microsecond per update than moving each in 
 """
 
 ABSENT: Entry = (None, -1, None, 0)
+
+# The eight bytes before the value in a row of a timestamped store.
+pack_time, read_time = Struct(">q").pack, Struct(">q").unpack_from
 
 Log = Callable[[bytes, bytes | None, int], None]
 """Writes (key, value or None, timestamp) to the store's changelog."""
@@ -92,7 +96,7 @@ class WriteBuffer:
     def decode(self, row: bytes) -> Entry:
         """The entry of a committed row."""
         if self.timestamped:
-            return self._deserialize(row[8:]), int.from_bytes(row[:8], "big", signed=True), None, 0
+            return self._deserialize(row[8:]), read_time(row)[0], None, 0
         return self._deserialize(row), -1, None, 0
 
     # ---- what operators do ----
@@ -186,11 +190,12 @@ class WriteBuffer:
         dirty.clear()
         yield  # sorting takes about a microsecond per key
         serialize, timestamped, name = self._serialize, self.timestamped, self.name
-        put, delete = batch.put, batch.delete
+        put, delete = batch.putter(name), batch.delete
         log, on_flush = (self._log, self.on_flush) if caching else (None, None)
+        with_old = self.send_old_values
         total = 0
         for number, (key, (value, timestamp, headers, _)) in enumerate(updates, 1):
-            old = self._old_value(key, value, before) if caching else None
+            old = self._old_value(key, before) if caching and (with_old or value is None) else None
             if value is None:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
@@ -203,12 +208,12 @@ class WriteBuffer:
                     raise SerializationError(
                         f"store {name}: the value of key {key!r} cannot be serialised: {type(error).__name__}: {error}"
                     ) from error
-                put(name, key, timestamp.to_bytes(8, "big", signed=True) + data if timestamped else data)
+                put(key, pack_time(timestamp) + data if timestamped else data)
                 total += len(data)
             if log is not None:
                 log(key, data, timestamp)
             if on_flush is not None:
-                on_flush(key, value, old if self.send_old_values else None, timestamp, headers)
+                on_flush(key, value, old if with_old else None, timestamp, headers)
             total += len(key)
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
@@ -222,10 +227,8 @@ class WriteBuffer:
             value = next((update[1][0] for update in updates[number - before - 1 :] if update[1][0] is not None), None)
             check.check(value, number)
 
-    def _old_value(self, key: bytes, value: Any, before: dict[bytes, Entry]) -> Any:
+    def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
         """What downstream was told last: ``before`` holds what this commit has flushed already."""
-        if value is not None and not self.send_old_values:
-            return None
         if key in before:
             return before[key][0]
         row = self.committed.get(key)
