@@ -20,7 +20,7 @@ _CONSUMER: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "check.crcs": False,
     # Of each partition, and a queued record takes 300 B beside its own bytes.
-    "queued.min.messages": 50_000,
+    "queued.min.messages": 30_000,
     "queued.max.messages.kbytes": 16_384,
     "max.partition.fetch.bytes": 4_194_304,
     "fetch.queue.backoff.ms": 2,
