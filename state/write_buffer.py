@@ -137,6 +137,10 @@ class WriteBuffer:
         entry = self.dirty.get(key) or self.load(key)
         return None if entry[0] is None else entry
 
+    def peek(self, key: bytes) -> Entry | None:
+        """The entry of ``key`` if it is in memory, without a change of what is. One with value None is a deletion."""
+        return self.dirty.get(key) or self.clean.get(key) or self._flushed.get(key) or self._older.get(key)
+
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
         number = self.tick()

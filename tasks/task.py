@@ -66,7 +66,6 @@ class Task:
             builder.name: topic for builder in builders if (topic := changelog_topic(config.application_id, builder))
         }
         self._buffers = {builder.name: self._buffer(builder) for builder in builders}
-        self._cache.add(self._buffers.values())
         wired = {builder.name: Store(builder, self._buffers[builder.name]) for builder in builders}
         composed = compose(nodes, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
@@ -85,6 +84,7 @@ class Task:
         self._reads_time = bool(self._processors)
         self._processed = 0
         self._batch: CommitBatch | None = None
+        self._cache.add(self._buffers.values())
 
     def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
         caching = builder.caching and self._cache_bytes > 0

@@ -88,6 +88,15 @@ class WriteBufferMachine(RuleBasedStateMachine):
         if entry is not None and expected is not None and self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE:
             assert entry[1] == expected[1]
 
+    @rule(key=KEYS)
+    def peek(self, key: bytes) -> None:
+        entry = self.buffer.peek(key)
+        expected = self.latest.get(key)
+        if entry is not None:
+            assert entry[0] == (None if expected is None else expected[0])
+        else:
+            assert self.committed.get(key) == (None if expected is None else (expected[0], self.shown(expected[1])))
+
     @rule(keys=st.lists(st.none() | KEYS, max_size=6))
     def prefetch(self, keys: list[bytes | None]) -> None:
         self.buffer.prefetch(keys)
@@ -238,6 +247,9 @@ def test_an_update_that_is_dropped_halfway_loses_nothing_that_a_flush_under_way_
     buffer.put(b"k", "flushed", 1, None)
     list(buffer.flush(stores.new_batch()))
     assert buffer.load_to_update(b"k")[0] == "flushed"
+    peeked = buffer.peek(b"k")
+    assert peeked is not None
+    assert peeked[0] == "flushed"
     assert buffer.load(b"k")[0] == "flushed"
 
 
