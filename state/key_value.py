@@ -92,7 +92,7 @@ class TypedKeyValueStore:
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         """Entries whose serialised key begins with ``prefix``."""
-        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, None))
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, _behind(prefix)))
         return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
     def approximate_num_entries(self) -> int:
@@ -102,3 +102,9 @@ class TypedKeyValueStore:
 
 def _optional(convert: Callable[[Any], bytes], key: Any) -> bytes | None:
     return None if key is None else convert(key)
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The first key behind all that begin with ``prefix``; None when there can be none."""
+    shortest = prefix.rstrip(b"\xff")
+    return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None
