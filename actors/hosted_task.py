@@ -11,6 +11,7 @@ from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.contracts import TaskStores
+from penstock.state.thread_cache import ThreadCache
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
 from penstock.topology.graph import SourceNode
@@ -168,9 +169,10 @@ def open_hosted_task(
     spec: ApplicationSpec,
     task_id: TaskId,
     producer: RecordProducer,
+    cache: ThreadCache,
     sources: frozenset[TopicPartition] | None = None,
 ) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them.
+    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's cache.
 
     ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
@@ -194,7 +196,7 @@ def open_hosted_task(
     directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
     stores = directory.open(builders)
     try:
-        task = Task(task_id, subtopologies, config, stores, producer)
+        task = Task(task_id, subtopologies, config, stores, producer, cache)
     except BaseException:
         stores.close()
         raise

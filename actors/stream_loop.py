@@ -36,6 +36,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
+from penstock.state.thread_cache import ThreadCache
 
 Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
@@ -95,6 +96,7 @@ class StreamLoop:
         self._admin = clients.admin()
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
+        self._cache = ThreadCache(spec.config.entries_memory_bytes)
 
     # ---- from any thread ----
 
@@ -239,7 +241,7 @@ class StreamLoop:
     def _commit_is_due(self) -> bool:
         if self._jobs:
             return False
-        if self._clock.monotonic_s() >= self._next_commit_s:
+        if self._cache.full or self._clock.monotonic_s() >= self._next_commit_s:
             return True
         most = self._spec.config.statestore_cache_max_bytes or _UNCACHED_BYTES
         return any(hosted.task.commit_requested for hosted in self._running) or (
@@ -293,7 +295,9 @@ class StreamLoop:
     def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
         opened = []
         for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, sources.get(task_id))
+            opening = partial(
+                open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id)
+            )
             hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

@@ -10,6 +10,8 @@ import orjson
 INPUT, TABLE = "bench", "users"
 PARTITIONS = 4
 KEYS = 100_000
+LARGE_RECORDS, LARGE_KEYS = 6_000_000, 10_000_000
+"""Of the workload whose state is larger than the caches."""
 START_MS = 1_700_000_000_000
 RECORDS_PER_MS = 40
 
@@ -30,12 +32,11 @@ def payments(records: int, keys: int = KEYS, seed: int = 1) -> Iterator[tuple[by
     Only the key is drawn at random: drawing amounts too would make the generator the slowest part of the run.
     """
     choose = random.Random(seed).choices
-    names = [b"user-%d" % number for number in range(keys)]
     shapes = [_payment(number) for number in range(_SHAPES)]
     for begin in range(0, records, _CHUNK):
-        drawn = choose(names, k=_CHUNK)
+        drawn = choose(range(keys), k=_CHUNK)
         for index in range(min(_CHUNK, records - begin)):
-            yield drawn[index], shapes[index], START_MS + (begin + index) // RECORDS_PER_MS
+            yield b"user-%d" % drawn[index], shapes[index], START_MS + (begin + index) // RECORDS_PER_MS
 
 
 def _payment(number: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.data import INPUT, KEYS, PARTITIONS, TABLE, payments, users
+from benchmarks.data import INPUT, KEYS, LARGE_KEYS, PARTITIONS, TABLE, payments, users
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin, NewTopic, RecordProducer
 
@@ -22,11 +22,14 @@ _FLUSH_TIMEOUT_S = 120.0
 def generate(
     admin: Admin, producer: RecordProducer, records: int, keys: int = KEYS, tell: Callable[[int], None] | None = None
 ) -> None:
-    """Create topics ``bench`` and ``users`` and write them; ``tell`` hears how many payments stand."""
+    """Create topics ``bench`` and ``users`` and write them; ``tell`` hears how many payments stand.
+
+    ``users`` stays empty when there are so many that no workload reads it.
+    """
     admin.create_topics(
         [NewTopic(INPUT, PARTITIONS, 1, KEEP), NewTopic(TABLE, PARTITIONS, 1, {"cleanup.policy": "compact"})]
     )
-    for key, value, timestamp in users(keys):
+    for key, value, timestamp in users(keys if keys < LARGE_KEYS else 0):
         producer.send(TABLE, key, value, timestamp)
     rows = payments(records, keys)
     for done in range(0, records, _TELL_EVERY):

@@ -82,7 +82,7 @@ class Progress:
 
 
 def main(
-    workload: Annotated[str, typer.Argument(help="json, count or join.")],
+    workload: Annotated[str, typer.Argument(help="json, count, join or count-large.")],
     records: Annotated[int, typer.Argument(help="How many records the input has.")],
     bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
     application_id: Annotated[str, typer.Argument(help="application.id")],

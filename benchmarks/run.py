@@ -13,13 +13,13 @@ from rich.console import Console
 
 from benchmarks import http_lookups
 from benchmarks.baseline import Jdk, build, find_jdk
-from benchmarks.data import KEYS, PARTITIONS
+from benchmarks.data import KEYS, LARGE_KEYS, LARGE_RECORDS, PARTITIONS
 from benchmarks.http_lookups import HttpResult
 from benchmarks.measure import BenchmarkError, Run, Side
 from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import comparison, surroundings, to_markdown, to_terminal
 from benchmarks.rig import Rig, rig
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import LARGE, WORKLOADS
 
 PAGE = Path("docs/BENCHMARKS.md")
 _HEAD = """\
@@ -37,7 +37,8 @@ penstock's stream actor; "others" are penstock's coordinator and Ray's raylet an
 runs, with their range; "times as fast" compares each penstock run with the Java run before it. One stream thread, one
 stream actor; caches and commit intervals at their defaults on both sides, Ray's workers at nice 0 as the JVM. Each
 run's output was compared with what plain Python makes of the same records: `json` and `join` row by row (key, value,
-timestamp), `count` by the final count of every key.
+timestamp), the counts by the final count of every key. `count-large` is the program of `count` on an input of its own,
+whose keys fit into no cache.
 """
 _HTTP_LEGEND = """\
 Look-ups of random single keys in the store of `count`, by a client in a process of its own on the same machine. Closed
@@ -63,7 +64,8 @@ def main(
     records: Annotated[int, typer.Option(min=1000, help="Number of records in the topic.")] = 4_000_000,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys.")] = KEYS,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
-    workloads: Annotated[str, typer.Option(help="Which of json, count, join, with commas.")] = ",".join(WORKLOADS),
+    workloads: Annotated[str, typer.Option(help="Which of json, count, join, count-large.")] = ",".join(WORKLOADS),
+    large_repeat: Annotated[int, typer.Option(min=1, help="Runs of each side of count-large.")] = 1,
     java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
     http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
     idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
@@ -78,8 +80,17 @@ def main(
     try:
         jdk = find_jdk() if java else None
         measured = Results(surroundings(jdk.version if jdk else None))
-        with rig(records, keys, console) as made:
-            _measure(made, jdk, chosen, repeat, idle_seconds if http else None, measured)
+        small = [workload for workload in chosen if workload != LARGE]
+        if small or http:
+            with rig(records, keys, console) as made:
+                measured.where["records"] = _described(made)
+                _measure(made, jdk, small, repeat, measured)
+                if http:
+                    _measure_lookups(made, repeat, idle_seconds, measured)
+        if LARGE in chosen:
+            with rig(LARGE_RECORDS, LARGE_KEYS, console) as made:
+                measured.where[f"records of {LARGE}"] = _described(made)
+                _measure(made, jdk, [LARGE], large_repeat, measured)
     except BenchmarkError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
@@ -95,10 +106,11 @@ def main(
         console.print(f"written to {markdown}")
 
 
-def _measure(
-    made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, idle_seconds: float | None, measured: Results
-) -> None:
-    measured.where["records"] = f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"
+def _described(made: Rig) -> str:
+    return f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"
+
+
+def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, measured: Results) -> None:
     sides = [PenstockSide(made.records, made.bootstrap_servers, made.work / "penstock-state").side()]
     if jdk is not None:
         sides.insert(0, build(jdk, made.work / "java", made.records, made.bootstrap_servers).side())
@@ -106,21 +118,24 @@ def _measure(
         for _ in range(repeat):
             for side in sides:
                 _run(made, side, workload, measured)
-    if idle_seconds is not None:
-        measured.http, measured.http_runs, wrong = http_lookups.measure(made, repeat, idle_seconds)
-        measured.wrong += wrong
+
+
+def _measure_lookups(made: Rig, repeat: int, idle_seconds: float, measured: Results) -> None:
+    measured.http, measured.http_runs, wrong = http_lookups.measure(made, repeat, idle_seconds)
+    measured.wrong += wrong
 
 
 def _run(made: Rig, side: Side, workload: str, measured: Results) -> None:
     run, differing = made.run(side, workload)
     measured.runs.append(run)
     measured.wrong += differing
-    made.console.print(f"{workload:6} {side.name:20} {run.rate:10,.0f}/s  {run.cpu_us():5.1f} µs CPU/record")
+    cost = f"{run.cpu_us():5.1f} µs CPU/record  {run.peak_mb('worker'):6,.0f} MB"
+    made.console.print(f"{workload:11} {side.name:20} {run.rate:10,.0f}/s  {cost}")
 
 
 def _show(console: Console, measured: Results) -> None:
     if measured.runs:
-        to_terminal(console, measured.where["records"], comparison(measured.runs))
+        to_terminal(console, "Side by side", comparison(measured.runs))
     if measured.http is not None:
         to_terminal(console, "Look-ups over HTTP", http_lookups.table(measured.http))
     console.print(f"outputs of all {len(measured.runs) + len(measured.http_runs)} runs verified")

@@ -1,4 +1,4 @@
-"""The three programs that are measured, as a user would write them. ``java/Bench.java`` has the same three."""
+"""The programs that are measured, as a user would write them. ``java/Bench.java`` has the same."""
 
 from __future__ import annotations
 
@@ -54,4 +54,7 @@ def join(output: str) -> ps.Topology:
     return builder.build()
 
 
-WORKLOADS: dict[str, Callable[[str], ps.Topology]] = {"json": json, "count": count, "join": join}
+LARGE = "count-large"
+"""``count`` of so many users that their counts fit into no cache; on an input of its own."""
+
+WORKLOADS: dict[str, Callable[[str], ps.Topology]] = {"json": json, "count": count, "join": join, LARGE: count}

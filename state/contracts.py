@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
@@ -89,6 +89,9 @@ class CommitBatch(Protocol):
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
+
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        """``put`` for many rows of ``store``: (key, row)."""
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""

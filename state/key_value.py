@@ -9,6 +9,7 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, refusal
 from penstock.state.contracts import ValueAndTimestamp
+from penstock.state.round_trip import RoundTripCheck
 from penstock.state.write_buffer import Entry, WriteBuffer
 
 
@@ -26,6 +27,8 @@ class TypedKeyValueStore:
         self._key_object = key_serde.deserialize
         self._now = now
         self._timestamped = buffer.timestamped
+        self._puts = 0
+        self._round_trip = RoundTripCheck(buffer.name, "key", key_serde)
 
     def _bytes(self, key: Any) -> bytes:
         if key is None:
@@ -49,6 +52,9 @@ class TypedKeyValueStore:
         if self._timestamped and value is not None:
             value, timestamp = value
         self._buffer.put(self._bytes(key), value, timestamp, None)
+        self._puts += 1
+        if self._puts == self._round_trip.next:
+            self._round_trip.check(key, self._puts)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Set unless there is a value; returns the one that was there."""
@@ -90,7 +96,7 @@ class TypedKeyValueStore:
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         """Entries whose serialised key begins with ``prefix``."""
-        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, None))
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, _behind(prefix)))
         return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
     def approximate_num_entries(self) -> int:
@@ -100,3 +106,9 @@ class TypedKeyValueStore:
 
 def _optional(convert: Callable[[Any], bytes], key: Any) -> bytes | None:
     return None if key is None else convert(key)
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The first key behind all that begin with ``prefix``; None when there can be none."""
+    shortest = prefix.rstrip(b"\xff")
+    return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
@@ -127,6 +127,9 @@ class _Batch:
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self.changes[store][key] = row
+
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        return self.changes[store].__setitem__
 
     def delete(self, store: str, key: bytes) -> None:
         self.changes[store][key] = None

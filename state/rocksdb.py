@@ -9,7 +9,7 @@ which is an older commit with its older offset, and the tail of the changelog is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -33,10 +33,13 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.memory import unknown_store
 
-MEMORY_PER_PROCESS = 128 << 20
+MEMORY_PER_PROCESS = 96 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""
-WRITE_BUFFERS_PER_PROCESS = 48 << 20
+WRITE_BUFFERS_PER_PROCESS = 40 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
+
+_MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
+_MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
 _OFFSETS = "offsets"
 _STORE = "store:"
@@ -78,6 +81,16 @@ def _options() -> Options:
     options.set_stats_dump_period_sec(0)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)
+    return options
+
+
+def _store_options() -> Options:
+    """For the family of a store. Most keys that are asked for stand on disk or nowhere, yet each unflushed memtable is
+    searched first: a Bloom filter over it spares half of what a look-up costs."""
+    options = _options()
+    options.set_write_buffer_size(_MEMTABLE)
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM_SHARE)
     return options
 
 
@@ -229,6 +242,9 @@ class _Batch:
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self._put(key, row, self._handles[store])
 
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        return partial(self._put, column_family=self._handles[store])
+
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])
 
@@ -308,7 +324,7 @@ class RocksDBTaskStores:
         self._stores[name].close()
         self._handles.pop(name)
         self._guarded(lambda: database.drop_column_family(_STORE + name))
-        self._guarded(lambda: database.create_column_family(_STORE + name, _options()))
+        self._guarded(lambda: database.create_column_family(_STORE + name, _store_options()))
         self._attach(name)
         self._guarded(lambda: self._offsets.delete(name.encode()))
 
@@ -352,7 +368,8 @@ def _open(path: Path, families: list[str]) -> Rdict:
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     wanted = {*existing, *families, _OFFSETS} - {"default"}
-    return Rdict(str(path), options, column_families={name: _options() for name in sorted(wanted)})
+    families_options = {name: _options() if name == _OFFSETS else _store_options() for name in sorted(wanted)}
+    return Rdict(str(path), options, column_families=families_options)
 
 
 def _require_manifest(path: Path) -> None:

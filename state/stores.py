@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
@@ -41,6 +41,9 @@ class _ComposedBatch:
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self._batch(store).put(store, key, row)
+
+    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
+        return self._batch(store).putter(store)
 
     def delete(self, store: str, key: bytes) -> None:
         self._batch(store).delete(store, key)

@@ -11,7 +11,9 @@ serialised once per commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count, islice
+from struct import Struct
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -19,6 +21,9 @@ from penstock.common.records import Headers
 from penstock.common.serdes import refusal
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
+from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.round_trip import RoundTripCheck
+from penstock.state.sizes import EntrySizes
 
 Entry = tuple[Any, int, Headers | None, int]
 """(value, timestamp, headers of the update, its number). A value of None is a deletion, or a key known to be absent.
@@ -29,22 +34,31 @@ once per commit is cheaper by half a microsecond per update than moving each in 
 
 ABSENT: Entry = (None, -1, None, 0)
 
+# The eight bytes before the value in a row of a timestamped store.
+pack_time, read_time = Struct(">q").pack, Struct(">q").unpack_from
+
 Log = Callable[[bytes, bytes | None, int], None]
 """Writes (key, value or None, timestamp) to the store's changelog."""
 
 OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
 """Hears of each flushed update: (key bytes, new value, old value, timestamp, headers)."""
 
-# What Kafka Streams counts for an entry of its cache beside key and value: three references, a flag and the record's
-# coordinates (NamedCache.LRUNode and ProcessorRecordContext), with a topic name of 20 characters.
-CACHE_ENTRY_OVERHEAD_BYTES = 65
-
 # A flush gives way to queries after this many entries: about 2 ms of work.
 FLUSH_STEP_ENTRIES = 512
 
+# One of so many updates, and of so many rows that are decoded, is measured. A power of two.
+SAMPLE_EVERY = 32
+
+# Rows that were prefetched but never asked for may pile up to this number.
+_MOST_PREFETCHED = 8192
+
 
 class WriteBuffer:
-    """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them."""
+    """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them.
+
+    Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
+    goes back to the younger, and :meth:`age` drops the older.
+    """
 
     def __init__(
         self,
@@ -70,14 +84,21 @@ class WriteBuffer:
         self._value_serde = builder.value_serde
         self._serialize = builder.value_serde.serialize
         self._deserialize = builder.value_serde.deserialize
-        self._mean_entry_bytes = 0.0
+        self._older: dict[bytes, Entry] = {}
+        self._prefetched: dict[bytes, bytes | None] = {}
+        self._ordered: OrderedKeys | None = None
+        self._ordered_dirty = 0
+        self._sizes = EntrySizes()
+        self._decoded = 0
+        self._updates = 0
+        self._round_trip = RoundTripCheck(builder.name, "value", builder.value_serde)
 
     # ---- rows ----
 
     def decode(self, row: bytes) -> Entry:
         """The entry of a committed row."""
         if self.timestamped:
-            return self._deserialize(row[8:]), int.from_bytes(row[:8], "big", signed=True), None, 0
+            return self._deserialize(row[8:]), read_time(row)[0], None, 0
         return self._deserialize(row), -1, None, 0
 
     # ---- what operators do ----
@@ -86,9 +107,31 @@ class WriteBuffer:
         """The entry of a key that is not in ``dirty``: ABSENT, or one with value None, if there is none."""
         entry = self.clean.get(key)
         if entry is None:
+            older = self._older.pop(key, None)
+            entry = self.clean[key] = older or self._read(key)
+        return entry
+
+    def load_to_update(self, key: bytes) -> Entry:
+        """The same for a key that is put next: the entry is not kept."""
+        entry = self.clean.pop(key, None)
+        if self._older:
+            # Taken out in any case: what stands there may be of an earlier commit than what stood in ``clean``.
+            older = self._older.pop(key, None)
+            entry = entry or older
+        return entry or self._read(key)
+
+    def _read(self, key: bytes) -> Entry:
+        if self._flushed and (flushed := self._flushed.get(key)):
+            return flushed
+        try:
+            row = self._prefetched.pop(key)
+        except KeyError:
             self.misses += 1
             row = self.committed.get(key)
-            entry = self.clean[key] = ABSENT if row is None else self.decode(row)
+        entry = ABSENT if row is None else self.decode(row)
+        if not self._decoded & (SAMPLE_EVERY - 1):
+            self._sizes.sample_object(key, entry[0])
+        self._decoded += 1
         return entry
 
     def get(self, key: bytes) -> Entry | None:
@@ -96,23 +139,42 @@ class WriteBuffer:
         entry = self.dirty.get(key) or self.load(key)
         return None if entry[0] is None else entry
 
+    def peek(self, key: bytes) -> Entry | None:
+        """The entry of ``key`` if it is in memory, without a change of what is. One with value None is a deletion."""
+        return self.dirty.get(key) or self.clean.get(key) or self._flushed.get(key) or self._older.get(key)
+
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
+        number = self.tick()
         if not self.caching and self._log is not None:
             try:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
                 raise self._refused(key, value, error) from error
             self._log(key, data, timestamp)
-        self.dirty[key] = (value, timestamp, headers, self.tick())
+            if number & (SAMPLE_EVERY - 1) == 1:
+                self._sizes.sample(key, value, data)
+        elif number & (SAMPLE_EVERY - 1) == 1:
+            self._sample(key, value)
+        self.dirty[key] = (value, timestamp, headers, number)
+
+    def _sample(self, key: bytes, value: Any) -> None:
+        # A value that cannot be serialised is told by the flush, which does so whatever was sampled.
+        with suppress(Exception):
+            self._sizes.sample(key, value, None if value is None else self._serialize(value))
 
     def prefetch(self, keys: list[bytes | None]) -> None:
         """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
-        dirty, clean = self.dirty, self.clean
-        missing = list({key for key in keys if key is not None and key not in dirty and key not in clean})
+        dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched
+        if len(prefetched) > _MOST_PREFETCHED:
+            prefetched.clear()
+        missing = [
+            key
+            for key in set(keys)
+            if key is not None and key not in dirty and key not in clean and key not in older and key not in prefetched
+        ]
         if missing:
-            for key, row in zip(missing, self.committed.get_many(missing), strict=True):
-                clean[key] = ABSENT if row is None else self.decode(row)
+            prefetched.update(zip(missing, self.committed.get_many(missing), strict=True))
             self.misses += len(missing)
 
     # ---- commit ----
@@ -127,17 +189,22 @@ class WriteBuffer:
         if not dirty:
             return
         updates = sorted(dirty.items(), key=_update_number) if caching else list(dirty.items())
+        self._check_round_trips(updates)
+        if self._ordered is not None:
+            self._order_new_keys(self._ordered)
+        self._ordered_dirty = 0
         before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         flushed.update(dirty)
         self.clean.update(dirty)
         dirty.clear()
         yield  # sorting takes about a microsecond per key
         serialize, timestamped, name = self._serialize, self.timestamped, self.name
-        put, delete = batch.put, batch.delete
+        put, delete = batch.putter(name), batch.delete
         log, on_flush = (self._log, self.on_flush) if caching else (None, None)
+        with_old = self.send_old_values
         total = 0
         for number, (key, (value, timestamp, headers, _)) in enumerate(updates, 1):
-            old = self._old_value(key, value, before) if caching else None
+            old = self._old_value(key, before) if caching and (with_old or value is None) else None
             if value is None:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
@@ -148,25 +215,31 @@ class WriteBuffer:
                     data = serialize(value)
                 except Exception as error:
                     raise self._refused(key, value, error) from error
-                put(name, key, timestamp.to_bytes(8, "big", signed=True) + data if timestamped else data)
+                put(key, pack_time(timestamp) + data if timestamped else data)
                 total += len(data)
             if log is not None:
                 log(key, data, timestamp)
             if on_flush is not None:
-                on_flush(key, value, old if self.send_old_values else None, timestamp, headers)
+                on_flush(key, value, old if with_old else None, timestamp, headers)
             total += len(key)
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
-        self._mean_entry_bytes = total / len(updates) + CACHE_ENTRY_OVERHEAD_BYTES
+        self._sizes.flushed(len(updates), total)
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
         why = refusal(self._value_serde, value, error)
         return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
 
-    def _old_value(self, key: bytes, value: Any, before: dict[bytes, Entry]) -> Any:
+    def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
+        check, before = self._round_trip, self._updates
+        self._updates += len(updates)
+        while 0 < check.next <= self._updates:
+            number = check.next
+            value = next((update[1][0] for update in updates[number - before - 1 :] if update[1][0] is not None), None)
+            check.check(value, number)
+
+    def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
         """What downstream was told last: ``before`` holds what this commit has flushed already."""
-        if value is not None and not self.send_old_values:
-            return None
         if key in before:
             return before[key][0]
         row = self.committed.get(key)
@@ -175,58 +248,88 @@ class WriteBuffer:
     def committed_now(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
+        self._prefetched.clear()  # these rows may have been changed
+        self._ordered = None
 
-    def trim(self, keep_bytes: int) -> None:
-        """Let the older half of the entries that were only read, or are committed, go when keys and values of all of
-        them come to more than ``keep_bytes``. Not to be called between ``flush`` and ``committed_now``."""
-        if len(self.clean) * max(self._mean_entry_bytes - CACHE_ENTRY_OVERHEAD_BYTES, 16.0) > keep_bytes:
-            for key in list(islice(self.clean, (len(self.clean) + 1) // 2)):
-                del self.clean[key]
+    def forget_objects(self) -> None:
+        """Read committed rows from their bytes again, as after a restart."""
+        self.clean.clear()
+        self._older.clear()
+        self._prefetched.clear()
+
+    # ---- memory ----
+
+    def age(self) -> bool:
+        """Let go of the committed entries that were not used since the last call; False when there is none at all."""
+        if not self.clean and not self._older:
+            return False
+        self._older = self.clean.copy()
+        self.clean.clear()
+        return True
+
+    def resident_bytes(self) -> float:
+        """About what all entries take in the process."""
+        return (len(self.dirty) + len(self.clean) + len(self._older)) * self._sizes.resident
+
+    def waiting_bytes(self) -> float:
+        """The part of it that updates take which wait for the commit."""
+        return len(self.dirty) * self._sizes.resident
 
     def dirty_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
         if not self.dirty:
             return 0
-        if not self._mean_entry_bytes:
+        if not self._sizes.cached:
             key, (value, *_) = next(iter(self.dirty.items()))
-            size = len(key) + (0 if value is None else len(self._serialize(value)))
-            self._mean_entry_bytes = size + CACHE_ENTRY_OVERHEAD_BYTES
-        return int(len(self.dirty) * self._mean_entry_bytes)
+            self._sample(key, value)
+        return int(len(self.dirty) * self._sizes.cached)
 
     # ---- reading in order ----
 
     def scan(
-        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False, committed: bool = False
+        self,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        reverse: bool = False,
+        committed: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, Entry]]:
-        """Entries by key, both ends included, None open; ``committed`` leaves out what no commit has taken yet."""
+        """Entries by key, both ends included, None open; ``committed`` leaves out what no commit has taken yet.
+
+        ``limit``: no more than so many will be asked for. Without it all changes between the ends are copied at once.
+        """
         rows = self.committed.scan(from_key, to_key, reverse)
         decode = self.decode
         if committed:
             return ((key, decode(row)) for key, row in rows)
-        changes = {**self._flushed, **self.dirty}
-        inside = [key for key in changes if (from_key is None or key >= from_key) and (to_key is None or key <= to_key)]
-        inside.sort(reverse=reverse)
-        return self._overlay(rows, inside, changes, reverse)
+        return _overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
 
-    def _overlay(
-        self, rows: Iterator[tuple[bytes, bytes]], inside: list[bytes], changes: dict[bytes, Entry], reverse: bool
-    ) -> Iterator[tuple[bytes, Entry]]:
-        position = 0
-        for key, row in rows:
-            while position < len(inside) and (inside[position] > key if reverse else inside[position] < key):
-                changed = inside[position]
-                position += 1
-                if changes[changed][0] is not None:
-                    yield changed, changes[changed]
-            if position < len(inside) and inside[position] == key:
-                position += 1
-                if changes[key][0] is not None:
-                    yield key, changes[key]
-            else:
-                yield key, self.decode(row)
-        for changed in inside[position:]:
-            if changes[changed][0] is not None:
-                yield changed, changes[changed]
+    def _changes(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
+    ) -> list[tuple[bytes, Entry]]:
+        """What is not committed, by key, as it is now; at most until ``limit`` are no deletions."""
+        if self._ordered is None:
+            self._ordered = OrderedKeys()
+            self._ordered.add(self._flushed)
+            self._ordered_dirty = 0
+        self._order_new_keys(self._ordered)
+        dirty, flushed = self.dirty, self._flushed
+        changes: list[tuple[bytes, Entry]] = []
+        left = -1 if limit is None else limit
+        for key in self._ordered.between(from_key, to_key, reverse):
+            if not left:
+                break
+            entry = dirty.get(key) or flushed[key]
+            changes.append((key, entry))
+            if entry[0] is not None:
+                left -= 1
+        return changes
+
+    def _order_new_keys(self, ordered: OrderedKeys) -> None:
+        # Between two flushes keys only come, and the new ones stand last.
+        new = islice(reversed(self.dirty), len(self.dirty) - self._ordered_dirty)
+        ordered.add([key for key in new if key not in self._flushed])
+        self._ordered_dirty = len(self.dirty)
 
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""
@@ -235,3 +338,27 @@ class WriteBuffer:
 
 def _update_number(update: tuple[bytes, Entry]) -> int:
     return update[1][3]
+
+
+def _overlay(
+    rows: Iterator[tuple[bytes, bytes]],
+    changes: list[tuple[bytes, Entry]],
+    reverse: bool,
+    decode: Callable[[bytes], Entry],
+) -> Iterator[tuple[bytes, Entry]]:
+    """``rows`` with ``changes`` over them, both in the same order."""
+    position = 0
+    for key, row in rows:
+        while position < len(changes) and (changes[position][0] > key if reverse else changes[position][0] < key):
+            if changes[position][1][0] is not None:
+                yield changes[position]
+            position += 1
+        if position < len(changes) and changes[position][0] == key:
+            if changes[position][1][0] is not None:
+                yield changes[position]
+            position += 1
+        else:
+            yield key, decode(row)
+    for change in changes[position:]:
+        if change[1][0] is not None:
+            yield change

@@ -16,7 +16,7 @@ def look_up(task: Task, store: str, key: bytes, committed: bool) -> Row | None:
     """The row of ``key``; ``committed`` leaves out what no commit has taken yet."""
     buffer = task.buffer(store)
     # Not by buffer.get: what only queries look at must not grow the buffer of a task that has nothing to process.
-    entry = None if committed else buffer.dirty.get(key) or buffer.clean.get(key)
+    entry = None if committed else buffer.peek(key)
     if entry is None and (row := buffer.committed.get(key)) is not None:
         entry = buffer.decode(row)
     return None if entry is None or entry[0] is None else (key, entry[0], entry[1] if buffer.timestamped else None)
@@ -27,7 +27,7 @@ def scan(
 ) -> Iterable[Row]:
     """At most ``limit`` rows by key, both ends included, None open."""
     buffer = task.buffer(store)
-    for key, (value, timestamp, *_) in islice(buffer.scan(from_key, to_key, committed=committed), limit):
+    for key, (value, timestamp, *_) in islice(buffer.scan(from_key, to_key, committed=committed, limit=limit), limit):
         yield key, value, timestamp if buffer.timestamped else None
 
 

@@ -12,6 +12,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, TaskStores
+from penstock.state.thread_cache import ThreadCache
 from penstock.state.write_buffer import Log, WriteBuffer
 from penstock.tasks.compose import compose, resolve
 from penstock.tasks.context import TaskContext
@@ -51,11 +52,13 @@ class Task:
         config: StreamsConfig,
         stores: TaskStores,
         collector: RecordCollector,
+        cache: ThreadCache | None = None,
     ) -> None:
         self.task_id = task_id
         self._stores = stores
         self._collector = collector
         self._cache_bytes = config.statestore_cache_max_bytes
+        self._cache = cache or ThreadCache(config.entries_memory_bytes)
         self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         nodes, builders = resolve(subtopologies, config)
@@ -81,6 +84,7 @@ class Task:
         self._reads_time = bool(self._processors)
         self._processed = 0
         self._batch: CommitBatch | None = None
+        self._cache.add(self._buffers.values())
 
     def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
         caching = builder.caching and self._cache_bytes > 0
@@ -116,7 +120,7 @@ class Task:
     ) -> None:
         """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
         batch = self._stores.new_batch()
-        self._buffers[store].clean.clear()  # rows that were read before are read anew
+        self._buffers[store].forget_objects()  # rows that were read before are read anew
         timestamped = self._buffers[store].timestamped
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if key is None:
@@ -152,11 +156,10 @@ class Task:
         """Queue records of a source partition; offsets go on from those that were added before."""
         queue = self._group.queues[batch.partition]
         for buffer in self._prefetched[batch.partition]:
-            # Only where the last batch had to go to disk for many of its keys is it worth asking for all at once.
-            if buffer.misses * 8 > len(batch):
-                buffer.misses = 0
+            # Only where the last batch had to go to disk for many of its keys, be it for all at once, is it worth it.
+            missed, buffer.misses = buffer.misses, 0
+            if missed * 8 > len(batch):
                 buffer.prefetch(batch.keys)
-            buffer.misses = 0
         waited = bool(queue)
         queue.add(batch)
         if queue and not waited:
@@ -191,8 +194,7 @@ class Task:
                 group.offer(queue)
         self._processed += done
         if done:
-            for buffer in self._buffers.values():
-                buffer.trim(self._cache_bytes)
+            self._cache.trim()
         return done
 
     @staticmethod
@@ -298,9 +300,9 @@ class Task:
             buffer.committed_now()
 
     def forget_objects(self) -> None:
-        """Let go of every object that a commit has written, so that each look-up decodes its row anew."""
+        """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
         for buffer in self._buffers.values():
-            buffer.clean.clear()
+            buffer.forget_objects()
 
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
@@ -308,6 +310,7 @@ class Task:
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
+        self._cache.remove(self._buffers.values())
         with ExitStack() as closing:
             closing.callback(self._stores.close)
             for hosted in reversed(self._processors):

@@ -72,7 +72,7 @@ public final class Bench {
                 .filter((user, payment) -> payment.get("amount").asDouble() > 1000)
                 .mapValues(Bench::inCents)
                 .to(output, Produced.with(STRING, JSON));
-            case "count" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+            case "count", "count-large" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
                 .groupByKey()
                 .count()
                 .toStream()

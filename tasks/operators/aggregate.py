@@ -20,7 +20,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    dirty, load, put, tick, at_once = buffer.dirty, buffer.load, buffer.put, buffer.tick, not buffer.caching
+    dirty, load, put, tick, at_once = buffer.dirty, buffer.load_to_update, buffer.put, buffer.tick, not buffer.caching
     dirty_get = dirty.get
     failed, name = wiring.failed_at(store), wiring.name
 
@@ -88,7 +88,7 @@ def _fold(
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
-    dirty_get, load, put = buffer.dirty.get, buffer.load, buffer.put
+    dirty_get, load, put = buffer.dirty.get, buffer.load_to_update, buffer.put
     failed, at_once = wiring.failed_at(store), not buffer.caching
 
     def run(key: Any, value: Any, timestamp: int) -> None:

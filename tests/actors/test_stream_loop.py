@@ -87,6 +87,17 @@ def test_a_cache_that_is_full_brings_the_commit_forward(tmp_path: Path) -> None:
     assert rig.committed() is not None
 
 
+def test_updates_that_take_too_much_memory_bring_the_commit_forward_whatever_the_cache_may_hold(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=1 << 30, statestore_memory_max_bytes=1 << 20)
+    loop = rig.running()
+    rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(3000)))
+    settle(loop)
+    assert rig.committed() is None
+    rig.write("in", *((f"more-{number}", "x", number + 1) for number in range(3000)))
+    settle(loop)
+    assert rig.committed() is not None
+
+
 def test_without_a_cache_what_waits_for_a_commit_is_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

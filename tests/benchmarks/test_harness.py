@@ -110,7 +110,7 @@ def test_rows_in_another_order_are_no_difference() -> None:
     assert differences("json", _json(rows), _json(by_key)) == []
 
 
-@pytest.mark.parametrize("workload", ["json", "join", "count"])
+@pytest.mark.parametrize("workload", list(WORKLOADS))
 def test_a_lost_row_is_a_difference(workload: str) -> None:
     rows = list(payments(3000, KEYS))
     lost = 2500  # an amount of 1250: one that json keeps

@@ -287,3 +287,16 @@ def test_a_configuration_travels_whole() -> None:
         assert copy.deserialization_exception_handler.limit == 3
         assert copy.client_entries("consumer.") == {"a": 1}
         assert copy.topology_optimization == OPTIMIZATIONS
+
+
+@pytest.mark.parametrize(
+    ("entries", "memory"),
+    [
+        ({}, 64 << 20),
+        ({"statestore.cache.max.bytes": 0}, 64 << 20),
+        ({"statestore.cache.max.bytes": 100 << 20}, 600 << 20),
+        ({"statestore.memory.max.bytes": 1 << 20}, 1 << 20),
+    ],
+)
+def test_memory_for_entries_follows_the_cache_unless_it_is_given(entries: dict[str, Any], memory: int) -> None:
+    assert StreamsConfig.of({"application.id": "app", **entries}).entries_memory_bytes == memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ from penstock.state import write_buffer
 from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch
 from penstock.state.memory import InMemoryTaskStores
+from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
 from penstock.state.write_buffer import WriteBuffer
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"abc", b"b", b"\x00", b"\xff", b"\xff\xff"])
@@ -86,6 +88,15 @@ class WriteBufferMachine(RuleBasedStateMachine):
         if entry is not None and expected is not None and self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE:
             assert entry[1] == expected[1]
 
+    @rule(key=KEYS)
+    def peek(self, key: bytes) -> None:
+        entry = self.buffer.peek(key)
+        expected = self.latest.get(key)
+        if entry is not None:
+            assert entry[0] == (None if expected is None else expected[0])
+        else:
+            assert self.committed.get(key) == (None if expected is None else (expected[0], self.shown(expected[1])))
+
     @rule(keys=st.lists(st.none() | KEYS, max_size=6))
     def prefetch(self, keys: list[bytes | None]) -> None:
         self.buffer.prefetch(keys)
@@ -97,11 +108,24 @@ class WriteBufferMachine(RuleBasedStateMachine):
         expected = [(key, model[key][0]) for key in sorted(inside, reverse=reverse)]
         found = [(key, entry[0]) for key, entry in self.buffer.scan(from_key, to_key, reverse, committed)]
         assert found == expected
+        for limit in range(len(expected) + 2):
+            page = islice(self.buffer.scan(from_key, to_key, reverse, committed, limit), limit)
+            assert [(key, entry[0]) for key, entry in page] == expected[:limit]
 
-    @precondition(lambda self: self.steps is None)
-    @rule(size=st.sampled_from([0, 50, 10**6]))
-    def trim(self, size: int) -> None:
-        self.buffer.trim(size)
+    @rule()
+    def age(self) -> None:
+        self.buffer.age()
+
+    @rule()
+    def forget_objects(self) -> None:
+        self.buffer.forget_objects()
+
+    @rule(key=KEYS)
+    def load_to_update(self, key: bytes) -> None:
+        """What read-modify-write operators do, whose update is then dropped."""
+        if key not in self.buffer.dirty:
+            expected = self.latest.get(key)
+            assert self.buffer.load_to_update(key)[0] == (None if expected is None else expected[0])
 
     @precondition(lambda self: self.steps is None and self.updated)
     @rule()
@@ -149,6 +173,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
     def bytes_wait_only_where_updates_do(self) -> None:
         if hasattr(self, "buffer"):
             assert (self.buffer.dirty_bytes() > 0) == bool(self.buffer.dirty)
+            assert (self.buffer.waiting_bytes() > 0) <= bool(self.buffer.dirty)
 
 
 @pytest.fixture(autouse=True)
@@ -210,8 +235,33 @@ def test_kafka_streams_accounting_counts_key_value_and_overhead() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     buffer.put(b"key", "value", 1, None)
     first = buffer.dirty_bytes()
-    assert first == len(b"key") + len(b"value") + write_buffer.CACHE_ENTRY_OVERHEAD_BYTES
+    assert first == len(b"key") + len(b"value") + CACHE_ENTRY_OVERHEAD_BYTES
     buffer.put(b"yek", "eulav", 1, None)
     assert buffer.dirty_bytes() == 2 * first
     list(buffer.flush(stores.new_batch()))
     assert buffer.dirty_bytes() == 0
+
+
+def test_an_update_that_is_dropped_halfway_loses_nothing_that_a_flush_under_way_holds() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"k", "flushed", 1, None)
+    list(buffer.flush(stores.new_batch()))
+    assert buffer.load_to_update(b"k")[0] == "flushed"
+    peeked = buffer.peek(b"k")
+    assert peeked is not None
+    assert peeked[0] == "flushed"
+    assert buffer.load(b"k")[0] == "flushed"
+
+
+def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_light_again() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    for value in ("earlier", "later"):
+        buffer.put(b"k", value, 1, None)
+        batch = stores.new_batch()
+        list(buffer.flush(batch))
+        stores.write(batch, {})
+        buffer.committed_now()
+        if value == "earlier":
+            buffer.age()
+    assert buffer.load_to_update(b"k")[0] == "later"
+    assert buffer.load(b"k")[0] == "later"

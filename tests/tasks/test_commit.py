@@ -366,3 +366,18 @@ class TestChangelogs:
         bench = Bench(counting())
         bench.feed("in", ("a", "", 1))
         assert {each.topic: each.partition for each in bench.commit()} == {changelog("counts"): 0, "out": -1}
+
+
+class TestForgettingObjects:
+    def test_after_a_commit_a_store_shows_what_a_restart_would(self) -> None:
+        """JSON has no tuples: the object that was put and what is on disk are not the same."""
+        builder = StreamsBuilder()
+        how: Materialized[Any, Any] = Materialized.as_("pairs").with_value_serde(Serdes.json())
+        builder.stream("in", STRINGS).group_by_key().aggregate(lambda: (0,), lambda key, value, old: (1, 2), how)
+        bench = Bench(builder)
+        bench.feed("in", ("a", "x", 1))
+        bench.commit()
+        bench.task.forget_objects()
+        entry = bench.task.buffer("pairs").get(b"a")
+        assert entry is not None
+        assert entry[0] == [1, 2]

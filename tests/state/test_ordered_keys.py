@@ -1,0 +1,75 @@
+"""Keys in order, whatever came in whichever portions."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.common.serdes import Serdes
+from penstock.state import ordered_keys
+from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.memory import InMemoryTaskStores
+from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.write_buffer import WriteBuffer
+
+ENDS = st.none() | st.binary(max_size=3)
+
+
+@given(
+    portions=st.lists(st.sets(st.binary(max_size=3), max_size=12), max_size=8),
+    from_key=ENDS,
+    to_key=ENDS,
+    reverse=st.booleans(),
+    recent=st.integers(min_value=0, max_value=20),
+)
+def test_keys_come_in_order_between_both_ends(
+    portions: list[set[bytes]], from_key: bytes | None, to_key: bytes | None, reverse: bool, recent: int
+) -> None:
+    ordered, model = OrderedKeys(), set[bytes]()
+    before, ordered_keys._LARGEST_RECENT = ordered_keys._LARGEST_RECENT, recent
+    try:
+        for portion in portions:
+            ordered.add(portion - model)
+            model |= portion
+            inside = [k for k in model if (from_key is None or k >= from_key) and (to_key is None or k <= to_key)]
+            assert list(ordered.between(from_key, to_key, reverse)) == sorted(inside, reverse=reverse)
+    finally:
+        ordered_keys._LARGEST_RECENT = before
+
+
+class Counted(bytes):
+    """A key that counts how often any of its kind is compared."""
+
+    comparisons = 0
+
+    def __lt__(self, other: bytes) -> bool:
+        Counted.comparisons += 1
+        return bytes.__lt__(self, other)
+
+
+def test_a_page_of_many_uncommitted_keys_looks_at_few_of_them() -> None:
+    builder = StoreBuilder("store", StoreKind.KEY_VALUE, Serdes.bytes(), Serdes.string())
+    buffer = WriteBuffer(builder, InMemoryTaskStores([builder]).store("store"), None, caching=True)
+    keys = [Counted(b"%06d" % (number * 7919 % 100_000)) for number in range(100_000)]
+    for key in keys:
+        buffer.put(key, "v", 0, None)
+    next(buffer.scan(None, None, limit=1))
+    Counted.comparisons = 0
+    buffer.put(Counted(b"050000x"), "v", 0, None)
+    page = [key for key, _ in buffer.scan(Counted(b"050000"), None, limit=10)][:10]
+    assert page == [b"050000", b"050000x", *(b"%06d" % number for number in range(50_001, 50_009))]
+    assert Counted.comparisons < 200
+
+
+def test_nothing_is_ordered_where_nobody_scans() -> None:
+    builder = StoreBuilder("store", StoreKind.KEY_VALUE, Serdes.bytes(), Serdes.string())
+    stores = InMemoryTaskStores([builder])
+    buffer = WriteBuffer(builder, stores.store("store"), None, caching=False)
+    Counted.comparisons = 0
+    for number in range(100):
+        buffer.put(Counted(b"%d" % number), "v", 0, None)
+    batch = stores.new_batch()
+    list(buffer.flush(batch))
+    stores.write(batch, {})
+    buffer.committed_now()
+    assert Counted.comparisons == 0
