@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import ray
 from ray import cloudpickle
@@ -21,7 +21,6 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from penstock.actors.messages import (
     ApplicationMetadata,
-    ApplicationSpec,
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
@@ -54,7 +53,7 @@ class StateQueries:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._spec: ApplicationSpec | None = None
+        self._key_serdes: dict[str, Serde[Any] | None] = {}
         self._metadata: ApplicationMetadata | None = None
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._lanes: dict[str, _Lane] = {}
@@ -77,9 +76,9 @@ class StateQueries:
     async def key_serde(self, store: str) -> Serde[Any]:
         """See the contract."""
         await self._store(store)
-        if self._spec is None:
-            self._spec = cast("ApplicationSpec", cloudpickle.loads(await self._ask_coordinator("spec")))
-        serde = self._spec.topology.store_builders[store].key_serde or self._spec.config.default_key_serde
+        if store not in self._key_serdes:
+            self._key_serdes[store] = _unpickled(store, await self._ask_coordinator("key_serde", store))
+        serde = self._key_serdes[store]
         if serde is None:
             raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
         return serde
@@ -208,7 +207,7 @@ class StateQueries:
         self._metadata = metadata if metadata.stores else None
         return metadata
 
-    async def _ask_coordinator(self, method: str) -> Any:
+    async def _ask_coordinator(self, method: str, *arguments: Any) -> Any:
         """Call the coordinator; looks it up anew when it is another one than before."""
         for attempt in range(2):
             if self._coordinator is None:
@@ -219,7 +218,7 @@ class StateQueries:
                 except ValueError:
                     raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
             try:
-                ref = getattr(self._coordinator, method).remote()
+                ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), _CALL_S)
             except RayActorError:
                 self._coordinator = None
@@ -269,6 +268,17 @@ def _caller(handle: Any) -> Callable[[list[StoreQuery]], Awaitable[list[StoreAns
         return answers
 
     return call
+
+
+def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:
+    try:
+        serde: Serde[Any] | None = cloudpickle.loads(pickled)
+    except Exception as error:  # the serde may be of the user's code, which is imported here
+        raise ConfigError(
+            f"the key serde of store {store!r} cannot be used here, as the code it is made of cannot be imported: "
+            f"{type(error).__name__}: {error}. Ask from the folder that the application was started in, or over HTTP"
+        ) from error
+    return serde
 
 
 def _encoded(key: bytes) -> str:

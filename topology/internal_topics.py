@@ -95,7 +95,7 @@ def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping
         return
     uses = ", ".join(f"{topic!r} ({'read' if topic in read else 'written'})" for topic in missing)
     commands = "\n".join(
-        f"  kafka-topics.sh --bootstrap-server {config.bootstrap_servers} --create --topic {topic} --partitions 4"
+        f"  penstock topic create {topic} --partitions 4 --bootstrap-servers {config.bootstrap_servers}"
         for topic in missing
     )
     what = "topic does" if len(missing) == 1 else "topics do"
@@ -185,6 +185,6 @@ def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int], c
             raise InternalTopicError(
                 f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: the "
                 "source topics or the topology have changed since it was created. Undo that change, or stop the "
-                f"application, delete the topic with what it holds (kafka-topics.sh --bootstrap-server "
-                f"{config.bootstrap_servers} --delete --topic {topic.name}), and start again"
+                f"application, delete the topic with what it holds (penstock topic delete {topic.name} "
+                f"--bootstrap-servers {config.bootstrap_servers}), and start again"
             )

@@ -139,7 +139,7 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     assert_drained(it)
     gone = penstock(tmp_path, "status", it.application_id, **address)
     assert gone.returncode == 1
-    assert "does not run in this Ray cluster" in gone.stderr
+    assert "does not run in the Ray cluster at" in gone.stderr
 
 
 def test_ctrl_c_drains_a_program_that_calls_run(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[],
     write_program(tmp_path, it)
     result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS="127.0.0.1:1")
     assert result.returncode == 1
-    assert f"--create --topic {it.lines}" in result.stderr
+    assert f"penstock topic create {it.lines} --partitions 4" in result.stderr
     assert "Traceback" not in result.stderr
 
 

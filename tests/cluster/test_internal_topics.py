@@ -122,7 +122,7 @@ def test_a_missing_topic_is_named_with_its_use_and_how_to_create_it() -> None:
     with pytest.raises(MissingTopicError) as caught:
         plan_topics(WORD_COUNT, config(), {"out": 1})
     assert "'lines' (read)" in str(caught.value)
-    assert "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic lines" in str(caught.value)
+    assert "penstock topic create lines --partitions 4 --bootstrap-servers 127.0.0.1:9092" in str(caught.value)
     with pytest.raises(MissingTopicError, match=r"'lines' \(read\), 'out' \(written\)"):
         plan_topics(WORD_COUNT, config(), {})
 
