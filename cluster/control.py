@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -52,6 +53,18 @@ def connect() -> None:
     # A cluster that ends with this process reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+
+
+@contextmanager
+def connection() -> Iterator[None]:
+    """:func:`connect`, and disconnect at the end if this process was not connected before: then Ray prints no more."""
+    was = ray.is_initialized()
+    connect()
+    try:
+        yield
+    finally:
+        if not was:
+            ray.shutdown()
 
 
 def connect_to(application_id: str) -> None:

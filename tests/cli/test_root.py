@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 
 COMMANDS = [
-    [], ["run"], ["status"], ["stop"], ["query"], ["describe"], ["backfill"], ["broker"], ["broker", "start"], ["topic"],
-    ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "delete"], ["topic", "send"],
+    [], ["run"], ["status"], ["stop"], ["query"], ["describe"], ["backfill"], ["broker"], ["broker", "start"],
+    ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "delete"], ["topic", "send"],
     ["topic", "read"],
 ]  # fmt: skip
 

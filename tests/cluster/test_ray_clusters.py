@@ -171,7 +171,7 @@ def test_an_address_that_is_not_a_clusters_is_refused_with_what_is_wanted(
 def disconnected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """``connect_to`` with these clusters instead of the machine's; gives back the addresses it connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(control.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
 
     def connect_to(application_id: str, *found: RayCluster) -> list[str]:
         connected: list[str] = []

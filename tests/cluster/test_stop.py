@@ -40,13 +40,15 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             raise answer
         return answer
 
-    monkeypatch.setattr(control.ray, "get", get)
+    monkeypatch.setattr("penstock.cluster.control.ray.get", get)
     monkeypatch.setattr(control, "end_actors", ended.append)
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 
     def stop_with(coordinator: Coordinator | None, actors: int = 0) -> ApplicationStatus | None:
         monkeypatch.setattr(control, "find_coordinator", lambda application_id: coordinator)
-        monkeypatch.setattr(control.StreamActorHandle, "find", lambda application_id: [object()] * actors)
+        monkeypatch.setattr(
+            "penstock.cluster.control.StreamActorHandle.find", lambda application_id: [object()] * actors
+        )
         try:
             return control.stop_application("app", 5)
         finally:
