@@ -15,7 +15,7 @@ from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
 from penstock.cli.output import AsJson, console, print_json, print_json_line
 from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreEntry
-from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 
 if TYPE_CHECKING:
     from penstock.common.serdes import Serde
@@ -54,17 +54,28 @@ def _list(as_json: bool) -> None:
     from penstock.cluster import control
 
     found: list[tuple[str, ApplicationStatus]] = []
+    silent: list[str] = []
     for cluster in control.each_cluster():
-        found += [(cluster.address, control.require_status(name)) for name in cluster.applications]
+        for name in cluster.applications:
+            try:
+                found.append((cluster.address, control.require_status(name)))
+            except ApplicationStateError as error:  # the others are shown all the same
+                silent.append(f"{name} at {cluster.address}: {error}")
     if as_json:
         print_json([{"ray_address": address, **application_body(status)} for address, status in found])
-        return
+    else:
+        console().print(_overview(found) if found else "No application runs.")
+    if silent:
+        raise ApplicationStateError("; ".join(silent))
+
+
+def _overview(found: list[tuple[str, ApplicationStatus]]) -> Table:
     several = len({address for address, _ in found}) > 1
     table = Table("Application", "State", "Actors", "Tasks", "HTTP", *(["Ray cluster"] if several else []))
     for address, each in sorted(found, key=lambda row: (row[1].application_id, row[0])):
         row = (each.application_id, each.state.value, str(len(each.actors)), str(len(each.placement)))
         table.add_row(*row, each.http_address or "", *([address] if several else []))
-    console().print(table if table.row_count else "No application runs.")
+    return table
 
 
 def stop(

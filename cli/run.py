@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,7 +134,7 @@ def _watch(app: KafkaStreams, stop: threading.Event, console: Console) -> Applic
         with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
             view = LiveView()
             for status in _statuses(app, stop, _FRAME_S):
-                live.update(view.render(status, time.monotonic()), refresh=True)
+                live.update(view.render(_without_cause(status), time.monotonic()), refresh=True)
     else:
         lines = _Lines()
         for status in _statuses(app, stop, _FRAME_S):
@@ -143,6 +144,13 @@ def _watch(app: KafkaStreams, stop: threading.Event, console: Console) -> Applic
     if stop.is_set():
         console.print(f"Stopping {app.application_id}: draining and committing …", soft_wrap=True)
     return status
+
+
+def _without_cause(status: ApplicationStatus) -> ApplicationStatus:
+    """A table higher than the window is cut, so the cause of an error is printed below the last one, in full."""
+    if status.state is not ApplicationState.ERROR:
+        return status
+    return replace(status, error=None, actors=tuple(replace(actor, error=None) for actor in status.actors))
 
 
 def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> Iterator[ApplicationStatus]:
