@@ -23,7 +23,7 @@ from penstock.cli.topic_options import (
     bytes_of_json,
     bytes_of_text,
 )
-from penstock.common.errors import ConfigError
+from penstock.common.errors import BrokerUnreachableError, ConfigError
 from penstock.common.records import Header
 
 _LOOK_EVERY = 1000
@@ -134,19 +134,23 @@ def send(
     sent = 0
     screen = Console(stderr=True)
     with closing(producer), screen.status("") as status:
-        for line, where in _lines(files or [Path("-")]):
-            record = form.read(line, where)
-            if not -1 <= record.partition < partitions:
-                raise ConfigError(f"{where}: topic {topic!r} has no partition {record.partition}")
-            now_ms = time.time_ns() // 1_000_000
-            producer.send(
-                topic, record.key, record.value, now_ms if record.timestamp is None else record.timestamp,
-                record.headers or None, record.partition,
-            )  # fmt: skip
-            sent += 1
-            if sent % _LOOK_EVERY == 0:
-                producer.poll()
-                status.update(f"{sent:,} records sent")
+        try:
+            for line, where in _lines(files or [Path("-")]):
+                record = form.read(line, where)
+                if not -1 <= record.partition < partitions:
+                    raise ConfigError(f"{where}: topic {topic!r} has no partition {record.partition}")
+                now_ms = time.time_ns() // 1_000_000
+                producer.send(
+                    topic, record.key, record.value, now_ms if record.timestamp is None else record.timestamp,
+                    record.headers or None, record.partition,
+                )  # fmt: skip
+                sent += 1
+                if sent % _LOOK_EVERY == 0:
+                    producer.poll()
+                    status.update(f"{sent:,} records sent")
+        except ConfigError as error:
+            _flush(producer, topic)
+            raise ConfigError(f"{error}; the {sent} records before it are sent") from None
         _flush(producer, topic)
     typer.echo(f"{sent} records sent to {topic}")
 
@@ -155,7 +159,7 @@ def _flush(producer: Any, topic: str) -> None:
     deadline = time.monotonic() + _GIVE_UP_S
     while not producer.flush(_FLUSH_S):
         if time.monotonic() > deadline:
-            raise ConfigError(
+            raise BrokerUnreachableError(
                 f"the broker has not taken all records for topic {topic!r} within {_GIVE_UP_S:.0f} s: is it up?"
             )
 
