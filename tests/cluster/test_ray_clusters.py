@@ -200,3 +200,12 @@ def test_an_application_id_that_runs_twice_is_not_guessed(disconnected: Callable
 def test_no_cluster_at_all_is_said_to_be_so(disconnected: Callable[..., list[str]]) -> None:
     with pytest.raises(ApplicationStateError, match="no Ray cluster runs on this machine"):
         disconnected("app")
+
+
+def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.control.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
+    with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
+        control.connect()
