@@ -295,9 +295,7 @@ class StreamLoop:
     def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
         opened = []
         for task_id in ids:
-            opening = partial(
-                open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id)
-            )
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id))
             hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

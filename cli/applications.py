@@ -1,4 +1,4 @@
-"""``penstock status|stop|describe|query``: look at applications, and end them, from outside."""
+"""``penstock status|stop|query``: look at applications, and end them, from outside."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.api.encoding import to_json
+from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
-from penstock.cli.loading import load_application
-from penstock.cluster.read_side import ReadSide, StoreEntry
-from penstock.common.errors import ConfigError, StreamsError
+from penstock.cli.output import AsJson, console, print_json, print_json_line
+from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreEntry
+from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 
 if TYPE_CHECKING:
     from penstock.common.serdes import Serde
@@ -28,27 +29,53 @@ def register(app: typer.Typer) -> None:
     """Mount the commands on the root."""
     app.command()(status)
     app.command()(stop)
-    app.command()(describe)
     app.command()(query)
 
 
 def status(
     application: Annotated[str | None, typer.Argument(metavar="[APP]", help="The application's id; none: all")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Show an application's state, tasks, placement and lag; or list the applications of the Ray cluster."""
+    """Show an application's state, tasks, placement and lag; or list the applications of every Ray cluster here."""
     from penstock.cluster import control
 
-    control.connect(start_local=False)
-    console = Console()
-    if application is not None:
-        console.print(LiveView().render(control.require_status(application), time.monotonic()))
+    if application is None:
+        _list(as_json)
         return
-    table = Table("Application", "State", "Actors", "Tasks", "HTTP")
-    for name in control.applications():
-        found = control.require_status(name)
-        row = (name, found.state.value, str(len(found.actors)), str(len(found.placement)), found.http_address or "")
-        table.add_row(*row)
-    console.print(table if table.row_count else "No application runs in this Ray cluster.")
+    control.connect_to(application)
+    found = control.require_status(application)
+    if as_json:
+        print_json(application_body(found))
+    else:
+        console().print(LiveView().render(found, time.monotonic()))
+
+
+def _list(as_json: bool) -> None:
+    from penstock.cluster import control
+
+    found: list[tuple[str, ApplicationStatus]] = []
+    silent: list[str] = []
+    for cluster in control.each_cluster():
+        for name in cluster.applications:
+            try:
+                found.append((cluster.address, control.require_status(name)))
+            except ApplicationStateError as error:  # the others are shown all the same
+                silent.append(f"{name} at {cluster.address}: {error}")
+    if as_json:
+        print_json([{"ray_address": address, **application_body(status)} for address, status in found])
+    else:
+        console().print(_overview(found) if found else "No application runs.")
+    if silent:
+        raise ApplicationStateError("; ".join(silent))
+
+
+def _overview(found: list[tuple[str, ApplicationStatus]]) -> Table:
+    several = len({address for address, _ in found}) > 1
+    table = Table("Application", "State", "Actors", "Tasks", "HTTP", *(["Ray cluster"] if several else []))
+    for address, each in sorted(found, key=lambda row: (row[1].application_id, row[0])):
+        row = (each.application_id, each.state.value, str(len(each.actors)), str(len(each.placement)))
+        table.add_row(*row, each.http_address or "", *([address] if several else []))
+    return table
 
 
 def stop(
@@ -58,8 +85,7 @@ def stop(
     """Drain and commit an application, then end all its actors."""
     from penstock.cluster import control
 
-    control.connect(start_local=False)
-    control.require_status(application)
+    control.connect_to(application)
     last = control.stop_application(application, timeout)
     if last is None:
         raise StreamsError(
@@ -70,40 +96,41 @@ def stop(
     Console().print(f"Application {application} has stopped{note}", soft_wrap=True, markup=False)
 
 
-def describe(
-    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
-) -> None:
-    """Print an application's topology as Kafka Streams does. Needs neither Ray nor a broker."""
-    typer.echo(load_application(target).describe(), nl=False)
-
-
 def query(
     application: Application,
     store: Annotated[str, typer.Argument(help="The store's name")],
     key: Annotated[str | None, typer.Argument(help="The key as text, read by the store's key serde")] = None,
     from_key: Annotated[str | None, typer.Option("--from", help="The first key of a range, included")] = None,
     to_key: Annotated[str | None, typer.Option("--to", help="The last key of a range, included")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Look up one key, or print a range (all rows without --from and --to) as lines of key, tab, value."""
+    """Look up one key, or print a range (all rows without --from and --to) as lines of key, tab, value.
+
+    With --json each row is a line of JSON: key, value, timestamp (event time in ms).
+    """
     from penstock.cluster import control
     from penstock.cluster.queries import StateQueries
 
     if key is not None and (from_key is not None or to_key is not None):
         raise ConfigError("give either KEY or --from/--to, not both")
-    control.connect(start_local=False)
-    control.require_status(application)
-    found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key))
+    control.connect_to(application)
+    found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json))
     if key is not None and not found:
         Console(stderr=True).print(f"store {store} has no key {key}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
-async def _query(side: ReadSide, store: str, key: str | None, from_key: str | None, to_key: str | None) -> bool:
+async def _query(
+    side: ReadSide, store: str, key: str | None, from_key: str | None, to_key: str | None, as_json: bool = False
+) -> bool:
     serde = await side.key_serde(store)
     if key is not None:
         entry = await side.get(store, _of_text(serde, key))
         if entry is not None:
-            typer.echo(_text(entry.value))
+            if as_json:
+                print_json_line(entry)
+            else:
+                typer.echo(_text(entry.value))
         return entry is not None
     lower = None if from_key is None else _of_text(serde, from_key)
     upper = None if to_key is None else _of_text(serde, to_key)
@@ -111,7 +138,10 @@ async def _query(side: ReadSide, store: str, key: str | None, from_key: str | No
     while True:
         page = await side.range(store, lower, upper, _PAGE, cursor)
         for row in page.entries:
-            typer.echo(_line(row))
+            if as_json:
+                print_json_line(row)
+            else:
+                typer.echo(_line(row))
         cursor = page.cursor
         if cursor is None:
             return True

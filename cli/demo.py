@@ -7,7 +7,6 @@ Everything stands in a fresh directory, so nothing that an earlier run left can 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.backfill import summary
 from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import direct_counts, load, sources
+from penstock.cli.demo_program import identifiers, topology
 from penstock.cli.live_view import LiveView
 from penstock.cluster.control import ENDED
 from penstock.cluster.names import NAMESPACE
@@ -81,8 +81,6 @@ def _demo(console: Console, stack: ExitStack, by_spark: bool) -> bool:
     loading = stack.enter_context(_Loading(clients, files))
     _watch(console, app, loading)
     console.print("\nComparing every count with a direct one...")
-    from examples.word_count import identifiers
-
     reader = StoreReader.of(address, app.application_id, "counts")
     equal = verify(reader, direct_counts(identifiers), console)
     console.print(f"{loading.lines:,} lines, {time.monotonic() - began:.0f} s in all", style="dim")
@@ -90,14 +88,11 @@ def _demo(console: Console, stack: ExitStack, by_spark: bool) -> bool:
 
 
 def _application(bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
-    """The example's own topology, beside whatever else runs on this machine."""
-    os.environ["PENSTOCK_BOOTSTRAP_SERVERS"] = bootstrap_servers
-    from examples.word_count import app as example
-
+    """The word count, beside whatever else runs on this machine."""
     return KafkaStreams(
-        example.topology,
+        topology(),
         {
-            "application.id": example.application_id,
+            "application.id": "word-count",
             "bootstrap.servers": bootstrap_servers,
             "state.dir": state_dir,
             "application.server": "127.0.0.1:0",

@@ -24,10 +24,7 @@ def load_application(target: str) -> KafkaStreams:
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name.isidentifier():
         raise ConfigError(f"{target!r} is not MODULE:APP, such as examples.word_count:app")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    module = _imported(module_name, here)
+    module = _imported(module_name, look_into_this_folder())
     if not hasattr(module, name):
         there = [key for key, value in vars(module).items() if isinstance(value, KafkaStreams)]
         hint = f"; it has {', '.join(f'{module_name}:{key}' for key in there)}" if there else ""
@@ -36,6 +33,14 @@ def load_application(target: str) -> KafkaStreams:
     if not isinstance(found, KafkaStreams):
         raise ConfigError(f"{target} is a {type(found).__name__}, not a penstock.KafkaStreams")
     return found
+
+
+def look_into_this_folder() -> str:
+    """Let imports find modules of the current folder first, as ``python -m`` does; its path."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return here
 
 
 def _imported(name: str, here: str) -> object:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import applications, backfill, broker, run
+from penstock.cli import applications, backfill, broker, describe, run, topic
+from penstock.cli.loading import look_into_this_folder
 from penstock.common.errors import StreamsError
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     broker.register,
     run.register,
     applications.register,
+    describe.register,
+    topic.register,
     backfill.register,
 )
 
@@ -26,25 +31,59 @@ app = typer.Typer(
     name="penstock",
     help="Kafka Streams for Python, on Ray.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _register in _REGISTRARS:
     _register(app)
 
 
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "0+unpackaged"  # imported from its sources
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {_version()}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    _: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
     """Kafka Streams for Python, on Ray."""
+    # Serdes and values may be of the user's code, also where a command takes no MODULE:APP.
+    look_into_this_folder()
 
 
 def main() -> None:
-    """Run the command line. What penstock raises on purpose becomes one red line and exit code 1."""
+    """Run the command line. What penstock raises on purpose becomes one red line and exit code 1, Ctrl-C 130."""
     try:
         app()
     except StreamsError as error:
-        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
-        sys.exit(1)
+        _refuse(error)
+    except Exception as error:
+        if not _of_ray(error):
+            raise
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+    sys.exit(1)
+
+
+def _of_ray(error: Exception) -> bool:
+    # Whatever Ray says of a cluster that goes away is for the user too. A command that had no use of Ray loads none.
+    exceptions = sys.modules.get("ray.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.RayError)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
+from penstock.cli.screen import log_file, terminal
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _FRAME_S = 0.5
 _LINE_EACH_S = 5.0
 _DRAIN_S = 120.0
+_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -46,30 +49,49 @@ def run_application(app: KafkaStreams) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
     Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
-    happens: a live table on a terminal, a line every few seconds elsewhere. When the application cannot start or ends
-    in ERROR, prints why and exits with 1. For the main thread.
+    happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
+    line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
+    and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. For the main thread.
     """
     try:
         _run_to_the_end(app)
     except StreamsError as error:
         Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(1)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(
+            f"Application {app.application_id} was interrupted: what it did since its last commit is done again at the "
+            "next start",
+            soft_wrap=True,
+            markup=False,
+        )
+        sys.exit(_INTERRUPTED)
 
 
 def _run_to_the_end(app: KafkaStreams) -> None:
+    app.check()
+    if not sys.stdout.isatty():
+        _run_and_drain(app, Console())
+        return
+    log = log_file(app.config.state_dir, app.application_id)
+    with terminal(log) as screen:
+        screen.print(f"Log: {log}", soft_wrap=True, markup=False, highlight=False, style="dim")
+        _run_and_drain(app, screen)
+
+
+def _run_and_drain(app: KafkaStreams, console: Console) -> None:
     from penstock.cluster import control
 
-    app.check()
-    control.connect()
-    # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
-    with _signals() as stop:
-        app.start()
-        try:
-            last = _watch(app, stop)
-        finally:
-            drained = app.close(_DRAIN_S)
-    if last.state is not ApplicationState.NOT_RUNNING:
-        last = app.status()
+    with control.connection():
+        # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
+        with _signals() as stop:
+            app.start()
+            try:
+                last = _watch(app, stop, console)
+            finally:
+                drained = app.close(_DRAIN_S)
+        if last.state is not ApplicationState.NOT_RUNNING:
+            last = app.status()
     if last.state is ApplicationState.ERROR or last.error:
         raise ApplicationStateError(f"application {app.application_id!r} ended in ERROR: {last.error}")
     if not drained:
@@ -77,7 +99,7 @@ def _run_to_the_end(app: KafkaStreams) -> None:
             f"application {app.application_id!r} did not stop within {_DRAIN_S:.0f} s and was ended: what it did since "
             "its last commit is done again at the next start"
         )
-    Console().print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+    console.print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
 
 
 @contextmanager
@@ -103,14 +125,13 @@ def _signals() -> Iterator[threading.Event]:
         restore()
 
 
-def _watch(app: KafkaStreams, stop: threading.Event) -> ApplicationStatus:
+def _watch(app: KafkaStreams, stop: threading.Event, console: Console) -> ApplicationStatus:
     """Show the application until it ends or ``stop`` is set; its last status."""
-    console = Console()
     if console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
+        with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
             view = LiveView()
             for status in _statuses(app, stop, _FRAME_S):
-                live.update(view.render(status, time.monotonic()), refresh=True)
+                live.update(view.render(_without_cause(status), time.monotonic()), refresh=True)
     else:
         lines = _Lines()
         for status in _statuses(app, stop, _FRAME_S):
@@ -120,6 +141,13 @@ def _watch(app: KafkaStreams, stop: threading.Event) -> ApplicationStatus:
     if stop.is_set():
         console.print(f"Stopping {app.application_id}: draining and committing …", soft_wrap=True)
     return status
+
+
+def _without_cause(status: ApplicationStatus) -> ApplicationStatus:
+    """A table higher than the window is cut, so the cause of an error is printed below the last one, in full."""
+    if status.state is not ApplicationState.ERROR:
+        return status
+    return replace(status, error=None, actors=tuple(replace(actor, error=None) for actor in status.actors))
 
 
 def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> Iterator[ApplicationStatus]:

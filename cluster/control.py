@@ -4,46 +4,131 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import GetTimeoutError, RayActorError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.names import NAMESPACE, application_of, coordinator_name
+from penstock.cluster.ray_clusters import (
+    RayCluster,
+    clusters,
+    look_into,
+    named_address,
+    started_here,
+    unreachable,
+    use_token,
+)
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 ENDED = frozenset({ApplicationState.NOT_RUNNING, ApplicationState.ERROR})
 _START_S = 60.0
 _STATUS_S = 10.0
+_AGAIN_S = 0.5
 
 
-def connect(start_local: bool = True) -> None:
-    """Connect to Ray, unless this process is connected: to ``RAY_ADDRESS``, to a cluster that runs on this machine
-    (``ray start``), else, if ``start_local``, to one that lives as long as this process.
+def connect() -> None:
+    """Connect to Ray, unless this process is connected: to ``RAY_ADDRESS``, to the cluster that ``ray start`` started
+    last on this machine, else to a new one that lives as long as this process.
 
-    Raises ApplicationStateError when there is none.
+    Raises ApplicationStateError, within seconds, when the cluster does not answer or wants a token.
     """
     if ray.is_initialized():
         return
+    if address := named_address():
+        cluster: RayCluster | None = look_into(address)
+    else:
+        cluster = None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
+    if cluster is not None:
+        _init(cluster, log_to_driver=True)
+        return
     # A cluster that ends with this process reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+
+
+@contextmanager
+def connection() -> Iterator[None]:
+    """:func:`connect`, and disconnect at the end if this process was not connected before: then Ray prints no more."""
+    was = ray.is_initialized()
+    connect()
     try:
-        if start_local:
-            ray.init(namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
-        else:
-            ray.init(address="auto", namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING)
-    except ConnectionError as error:
-        address = os.environ.get("RAY_ADDRESS")
-        where = f"at RAY_ADDRESS={address}" if address else "on this machine"
+        yield
+    finally:
+        if not was:
+            ray.shutdown()
+
+
+def connect_to(application_id: str) -> None:
+    """Connect to the Ray cluster that ``application_id`` runs in, unless this process is connected: the one of
+    ``RAY_ADDRESS``, else whichever on this machine has it.
+
+    Raises ApplicationStateError when no cluster has it, or several.
+    """
+    if ray.is_initialized():
+        return
+    found = clusters()
+    having = [cluster for cluster in found if application_id in cluster.applications]
+    if not having:
+        raise _not_found(application_id, found)
+    if len(having) > 1:
+        where = " and ".join(cluster.address for cluster in having)
         raise ApplicationStateError(
-            f"cannot connect to a Ray cluster {where}: {error}. Start one with 'ray start --head', or say which one by "
-            "RAY_ADDRESS"
-        ) from None
+            f"application {application_id!r} runs in several Ray clusters: {where}; say which one by RAY_ADDRESS"
+        )
+    _init(having[0], log_to_driver=False)
+
+
+def each_cluster() -> Iterator[RayCluster]:
+    """Connect in turn to every Ray cluster that can be asked and knows applications (see :func:`connect_to`)."""
+    if ray.is_initialized():
+        yield RayCluster(ray.get_runtime_context().gcs_address, tuple(applications()))
+        return
+    found = clusters()
+    if all(cluster.problem for cluster in found):
+        raise unreachable(found)
+    # Those that want a token last: from then on this process shows it.
+    for cluster in sorted(found, key=lambda it: (it.wants_token, it.address)):
+        if cluster.applications:
+            _init(cluster, log_to_driver=False)
+            try:
+                yield cluster
+            finally:
+                ray.shutdown()
+
+
+def _init(cluster: RayCluster, log_to_driver: bool) -> None:
+    if cluster.problem:
+        raise unreachable([cluster])
+    if cluster.wants_token:
+        use_token()
+    try:
+        ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=log_to_driver, logging_level=logging.WARNING)
+    except (ConnectionError, RayError) as error:
+        raise ApplicationStateError(
+            f"cannot connect to the Ray cluster at {cluster.address}: {_last_line(error)}"
+        ) from error
+
+
+def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationStateError:
+    asked = [cluster for cluster in found if not cluster.problem]
+    if not asked:
+        return unreachable(found)
+    where = " and ".join(cluster.address for cluster in asked)
+    known = sorted({repr(name) for cluster in asked for name in cluster.applications})
+    unasked = "".join(f"; {cluster.problem}" for cluster in found if cluster.problem)
+    return ApplicationStateError(
+        f"application {application_id!r} does not run in the Ray cluster at {where}; "
+        f"applications there: {', '.join(known) or 'none'}{unasked}"
+    )
 
 
 def cluster_cpus() -> int:
@@ -156,17 +241,41 @@ def make_room(application_id: str) -> None:
 def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:
     """Drain, commit, end every actor of the application.
 
-    Returns the last status; None when it did not end in time and its actors were ended without a commit.
+    Returns the last status, also when another command stopped the application at the same time; None when it did not
+    end in time and its actors were ended without a commit. Raises ApplicationStateError when its coordinator was ended
+    by force while actors still worked.
     """
     coordinator = find_coordinator(application_id)
-    status: ApplicationStatus | None = None
-    if coordinator is not None:
+    try:
+        return _left(application_id) if coordinator is None else _drained(application_id, coordinator, timeout_s)
+    finally:
+        end_actors(application_id)
+
+
+def _drained(application_id: str, coordinator: Any, timeout_s: float) -> ApplicationStatus | None:
+    deadline = time.monotonic() + timeout_s
+    while (left_s := deadline - time.monotonic()) > 0:
         try:
-            status = ray.get(coordinator.stop.remote(), timeout=timeout_s)
-        except (GetTimeoutError, RayActorError):
-            status = None
-    end_actors(application_id)
-    return status
+            status: ApplicationStatus = ray.get(coordinator.stop.remote(), timeout=left_s)
+        except GetTimeoutError:
+            break
+        except ActorUnavailableError:
+            time.sleep(_AGAIN_S)  # it is being restarted, and to stop is idempotent
+        except RayActorError:
+            return _left(application_id)
+        else:
+            return status
+    return None
+
+
+def _left(application_id: str) -> ApplicationStatus:
+    """The status of an application without coordinator: it stopped if no actor is left, since these end first."""
+    if StreamActorHandle.find(application_id):
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} was ended by force while its actors worked; these are "
+            "ended too: what they did since the last commit is done again at the next start"
+        )
+    return ApplicationStatus(application_id, ApplicationState.NOT_RUNNING, 0, (), {})
 
 
 def end_actors(application_id: str) -> None:

@@ -81,9 +81,13 @@ class CoordinatorActor:
         """The process it lives in."""
         return os.getpid()
 
-    async def spec(self) -> bytes:
-        """The pickled :class:`ApplicationSpec`."""
-        return self._spec_bytes
+    async def key_serde(self, store: str) -> bytes:
+        """The pickled serde of a store's keys (None: it has none). Alone: the whole program can only be unpickled where
+        all of its code is, and a reader need not have it."""
+        assert self._spec is not None  # the first step of _begin
+        serde = self._spec.topology.store_builders[store].key_serde or self._spec.config.default_key_serde
+        pickled: bytes = cloudpickle.dumps(serde)  # type: ignore[no-untyped-call]  # untyped in Ray
+        return pickled
 
     async def status(self) -> ApplicationStatus:
         """State, actors as last seen, placement."""

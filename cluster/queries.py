@@ -12,7 +12,7 @@ import binascii
 import heapq
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import ray
 from ray import cloudpickle
@@ -20,7 +20,6 @@ from ray.exceptions import RayError, RayTaskError
 
 from penstock.actors.messages import (
     ApplicationMetadata,
-    ApplicationSpec,
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
@@ -65,7 +64,7 @@ class StateQueries:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._spec: ApplicationSpec | None = None
+        self._key_serdes: dict[str, Serde[Any] | None] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
@@ -93,9 +92,9 @@ class StateQueries:
     async def key_serde(self, store: str) -> Serde[Any]:
         """See the contract."""
         await self._store(store)
-        if self._spec is None:
-            self._spec = cast("ApplicationSpec", cloudpickle.loads(await self._ask_coordinator("spec")))
-        serde = self._spec.topology.store_builders[store].key_serde or self._spec.config.default_key_serde
+        if store not in self._key_serdes:
+            self._key_serdes[store] = _unpickled(store, await self._ask_coordinator("key_serde", store))
+        serde = self._key_serdes[store]
         if serde is None:
             raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
         return serde
@@ -249,7 +248,7 @@ class StateQueries:
         self._metadata = metadata if metadata.stores else None
         return metadata
 
-    async def _ask_coordinator(self, method: str) -> Any:
+    async def _ask_coordinator(self, method: str, *arguments: Any) -> Any:
         """Call the coordinator; looks it up anew when it is another one than before."""
         for attempt in range(2):
             if self._coordinator is None:
@@ -260,7 +259,7 @@ class StateQueries:
                 except ValueError:
                     raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
             try:
-                ref = getattr(self._coordinator, method).remote()
+                ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), _CALL_S)
             except RayTaskError:
                 raise
@@ -382,6 +381,17 @@ async def _first_rows(parts: Sequence[_Part], limit: int) -> tuple[list[_Row], b
         else:
             heapq.heapreplace(heap, (following[0], index, following))
     return rows, bool(heap)
+
+
+def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:
+    try:
+        serde: Serde[Any] | None = cloudpickle.loads(pickled)
+    except Exception as error:  # the serde may be of the user's code, which is imported here
+        raise ConfigError(
+            f"the key serde of store {store!r} cannot be used here, as the code it is made of cannot be imported: "
+            f"{type(error).__name__}: {error}. Ask from the folder that the application was started in, or over HTTP"
+        ) from error
+    return serde
 
 
 def _encoded(key: bytes) -> str:

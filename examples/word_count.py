@@ -1,6 +1,7 @@
 """Counts how often each identifier occurs in topic ``lines``, and writes the counts to topic ``word-counts``.
 
-``python examples/word_count.py`` runs it, and so does ``penstock run examples.word_count:app``. Both topics must exist.
+``penstock topic create lines word-counts --partitions 4`` makes both topics, ``penstock topic send lines README.md``
+fills one. ``python examples/word_count.py`` runs it, and so does ``penstock run examples.word_count:app``.
 """
 
 from __future__ import annotations

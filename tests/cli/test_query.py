@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -33,6 +34,17 @@ def test_a_key_is_read_by_the_serde_and_its_value_printed(
     assert query(side, "counts", "b")
     assert query(side, "by-number", "7")
     assert capsys.readouterr().out == "2\nseven\n"
+
+
+def test_json_gives_each_row_a_line_with_its_time(side: FakeReadSide, capsys: pytest.CaptureFixture[str]) -> None:
+    side.fakes["counts"].put("c", 3, timestamp=1000)
+    assert asyncio.run(applications._query(side, "counts", "c", None, None, as_json=True))
+    assert asyncio.run(applications._query(side, "counts", None, "b", None, as_json=True))
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"key": "c", "value": 3, "timestamp": 1000},
+        {"key": "b", "value": 2, "timestamp": None},
+        {"key": "c", "value": 3, "timestamp": 1000},
+    ]
 
 
 def test_an_absent_key_prints_nothing(side: FakeReadSide, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -131,6 +132,10 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
         rows = penstock(tmp_path, "query", it.application_id, "counts", "--from", "b", **address)
         assert rows.stdout == "b\t1\nc\t1\n"
         assert penstock(tmp_path, "query", it.application_id, "counts", "z", **address).returncode == 1
+        # From a folder where the program cannot be imported.
+        (tmp_path / "elsewhere").mkdir()
+        one = penstock(tmp_path / "elsewhere", "query", it.application_id, "counts", "a", "--json", **address)
+        assert json.loads(one.stdout) == {"key": "a", "value": 3, "timestamp": 1001}, one.stderr
         unknown = penstock(tmp_path, "query", it.application_id, "nope", "a", **address)
         assert unknown.returncode == 1
         assert "its stores: counts" in unknown.stderr
@@ -139,7 +144,7 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     assert_drained(it)
     gone = penstock(tmp_path, "status", it.application_id, **address)
     assert gone.returncode == 1
-    assert "does not run in this Ray cluster" in gone.stderr
+    assert "does not run in the Ray cluster at" in gone.stderr
 
 
 def test_ctrl_c_drains_a_program_that_calls_run(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
@@ -179,6 +184,8 @@ def test_an_error_is_printed_and_the_exit_code_says_so(word_count: Callable[[], 
     result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS=gcs_address())
     assert result.returncode == 1
     assert f"topic {it.lines}, partition 1, offset 0" in result.stderr
+    # Below whatever Ray and the actors wrote, on a line of its own.
+    assert f"{it.application_id!r} ended in ERROR: " in result.stderr.splitlines()[-1]
 
 
 def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
@@ -188,7 +195,7 @@ def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[],
     write_program(tmp_path, it)
     result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS="127.0.0.1:1")
     assert result.returncode == 1
-    assert f"--create --topic {it.lines}" in result.stderr
+    assert f"penstock topic create {it.lines} --partitions 4" in result.stderr
     assert "Traceback" not in result.stderr
 
 

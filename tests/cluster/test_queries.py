@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,6 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from penstock.actors.messages import (
     ApplicationMetadata,
-    ApplicationSpec,
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
@@ -23,9 +25,9 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.cluster.queries import StateQueries
-from penstock.common.config import StreamsConfig
 from penstock.common.errors import (
     ApplicationStateError,
+    ConfigError,
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
@@ -33,13 +35,11 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
-from penstock.common.serdes import Serdes
+from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder, StoreKind
-from penstock.topology.graph import Subtopology, Topology
 
 PARTITIONS = 3
 STORE = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE, Serdes.string(), Serdes.long())
-SPEC = ApplicationSpec(Topology((Subtopology(1, (), (STORE,)),)), StreamsConfig.of({"application.id": "app"}))
 WORDS = [f"word-{number:02}" for number in range(25)]
 
 
@@ -117,6 +117,11 @@ class FakeActor:
         return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(key) for key, _, _ in rows))
 
 
+def pickled(serde: Serde[Any] | None) -> bytes:
+    data: bytes = cloudpickle.dumps(serde)  # type: ignore[no-untyped-call]  # untyped in Ray
+    return data
+
+
 class FakeCoordinator:
     def __init__(self) -> None:
         self.tasks = [TaskId(1, partition) for partition in range(PARTITIONS)]
@@ -125,6 +130,7 @@ class FakeCoordinator:
         self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
+        self.key_serdes: dict[str, bytes] = {"counts": pickled(STORE.key_serde)}
 
     @property
     def metadata(self) -> Method:
@@ -138,8 +144,8 @@ class FakeCoordinator:
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
 
     @property
-    def spec(self) -> Method:
-        return Method(lambda: cloudpickle.dumps(SPEC))  # type: ignore[no-untyped-call]  # untyped in Ray
+    def key_serde(self) -> Method:
+        return Method(lambda store: self.key_serdes[store])
 
     @property
     def status(self) -> Method:
@@ -425,3 +431,28 @@ def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordina
     assert ask(lambda queries: all_pages(queries, 2)) == expected, "and a cursor behind it works"
     with pytest.raises(ValueError, match="not a cursor"):
         ask(lambda queries: queries.range("counts", None, None, 10, "no cursor!"))
+
+
+def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator) -> None:
+    """The serde alone travels: no code of the user's is needed for a serde that comes with penstock."""
+    assert b"test_queries" not in coordinator.key_serdes["counts"]
+    assert ask(lambda queries: queries.key_serde("counts")) is Serdes.string()
+
+
+def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
+    coordinator: FakeCoordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "far_away.py").write_text("def read(data):\n    return data\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("far_away")
+    coordinator.key_serdes["counts"] = pickled(Serde("far", bytes, module.read))
+    monkeypatch.delitem(sys.modules, "far_away")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
+        ask(lambda queries: queries.get("counts", b"x"))
+
+
+def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:
+    coordinator.key_serdes["counts"] = pickled(None)
+    with pytest.raises(ConfigError, match=r"store 'counts' has no key serde, and default\.key\.serde is not set"):
+        ask(lambda queries: queries.get("counts", "x"))

@@ -11,6 +11,9 @@ import pytest
 
 import penstock as ps
 from examples.word_count import app as example
+from examples.word_count import identifiers
+from penstock.cli import demo_program
+from tests.architecture.sources import imports_of, python_files
 
 README = Path(__file__).parents[2] / "README.md"
 LINES = ["def add(self, a, b):", "    return self.total + a + b", "", "été = 1"]
@@ -43,3 +46,16 @@ def test_the_example_counts_every_identifier() -> None:
 
 def test_the_program_of_the_readme_counts_every_word(readme_app: ps.KafkaStreams) -> None:
     assert counts(readme_app) == dict(Counter(" ".join(LINES).split()))
+
+
+def test_the_demo_runs_the_same_program() -> None:
+    """Written twice, as an installed penstock has no examples, and an example is to be read in one piece."""
+    assert demo_program.topology().describe() == example.topology.describe()
+    assert [demo_program.identifiers(line) for line in LINES] == [identifiers(line) for line in LINES]
+
+
+def test_the_examples_use_public_names_alone() -> None:
+    files = [file for file in python_files("examples") if file.parts[0] == "examples"]
+    assert files
+    modules = {found.module for file in files for found in imports_of(file)}
+    assert {module for module in modules if module.split(".")[0] == "penstock"} == {"penstock"}

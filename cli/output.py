@@ -1,0 +1,34 @@
+"""What commands print: JSON for programs, plain text where nobody looks at a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+
+from penstock.api.encoding import to_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read")]
+_PIPED_WIDTH = 200
+
+
+def console() -> Console:
+    """Standard output. A table that goes into a file or a pipe is not cut to the width of a terminal."""
+    made = Console()
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = max(_PIPED_WIDTH, shutil.get_terminal_size().columns)
+    return made
+
+
+def print_json(value: Any) -> None:
+    """One JSON document over several lines."""
+    typer.echo(orjson.dumps(orjson.loads(to_json(value)), option=orjson.OPT_INDENT_2).decode())
+
+
+def print_json_line(value: Any) -> None:
+    """One JSON document on one line: what repeats is printed so, and can be read while it comes."""
+    typer.echo(to_json(value).decode())

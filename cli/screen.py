@@ -1,0 +1,63 @@
+"""The terminal belongs to the table: whatever else this process writes goes to a file meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console, ConsoleDimensions
+
+
+class Terminal(Console):
+    """A console on the terminal itself, which standard output does not lead to any more."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """As the terminal's window is now. Rich would ask the standard streams."""
+        return ConsoleDimensions(*os.get_terminal_size(self.file.fileno()))
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        raise AttributeError("the terminal's window has the size that it has")
+
+
+@contextlib.contextmanager
+def terminal(log: Path) -> Iterator[Terminal]:
+    """The terminal that standard output is. Until the block ends, standard output, and standard error if it is a
+    terminal, are ``log``: for Python, for the threads of Ray that print what its workers print, and for C code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    redirected = [stream.fileno() for stream in (sys.stdout, sys.stderr) if os.isatty(stream.fileno())]
+    with contextlib.ExitStack() as stack:
+        shown = stack.enter_context(os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8"))
+        for number in redirected:
+            saved = os.dup(number)
+            stack.callback(_restore, saved, number)
+        with log.open("ab", buffering=0) as file:
+            for number in redirected:
+                os.dup2(file.fileno(), number)
+        yield Terminal(file=shown)
+
+
+def _restore(saved: int, number: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(saved, number)
+    os.close(saved)
+
+
+def log_file(folder: Path, application_id: str) -> Path:
+    """A new file in ``folder``, or among the temporary ones where that is not to be written to by this process."""
+    name = f"{application_id}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number, path = tempfile.mkstemp(".log", name, folder)
+    except OSError:
+        number, path = tempfile.mkstemp(".log", name)
+    os.close(number)
+    return Path(path)

@@ -1,0 +1,128 @@
+"""``penstock topic create|list|describe|delete|send|read``: what one needs of a broker's topics while developing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from penstock.cli import topic_read, topic_send
+from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.topic_options import BootstrapServers, TopicName
+from penstock.common.errors import ConfigError
+from penstock.common.topics import NewTopic
+
+if TYPE_CHECKING:
+    from penstock.kafka.topics import TopicLayout
+
+_BROKERS_CHOICE = -1
+_INTERNAL_ENDS = ("-changelog", "-repartition")
+
+topic_app = typer.Typer(help="Create, look at, fill and read topics.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``topic`` on the root."""
+    topic_app.command("send")(topic_send.send)
+    topic_app.command("read")(topic_read.read)
+    app.add_typer(topic_app, name="topic")
+
+
+@topic_app.command()
+def create(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or several, all of the same shape")],
+    bootstrap_servers: BootstrapServers,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: as many as the broker gives")] = 1,
+    replication: Annotated[int, typer.Option(help="Copies of each partition; -1: as the broker has it")] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Such as cleanup.policy=compact")
+    ] = None,
+) -> None:
+    """Create topics."""
+    from penstock.kafka.topics import Topics
+
+    if partitions < 1 and partitions != _BROKERS_CHOICE:
+        raise ConfigError(f"--partitions {partitions}: a topic has at least one")
+    entries = dict(_entry(text) for text in config or [])
+    there = Topics(bootstrap_servers)
+    for name in topics:
+        there.create(NewTopic(name, partitions, replication, entries))
+        typer.echo(f"Topic {name} is created")
+
+
+def _entry(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--config {text!r} is not KEY=VALUE")
+    return key, value
+
+
+@topic_app.command("list")
+def list_topics(
+    bootstrap_servers: BootstrapServers,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Those of Kafka, and changelog and repartition topics, too")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the topics with their partitions."""
+    from penstock.kafka.topics import Topics
+
+    counts = Topics(bootstrap_servers).partition_counts()
+    shown = {name: counts[name] for name in sorted(counts) if internal or not _is_internal(name)}
+    if as_json:
+        print_json([{"name": name, "partitions": count} for name, count in shown.items()])
+        return
+    table = Table("Topic", "Partitions", box=None, pad_edge=False)
+    for name, count in shown.items():
+        table.add_row(name, str(count))
+    if shown:
+        console().print(table)
+    if hidden := len(counts) - len(shown):
+        typer.echo(f"{hidden} internal topics are not shown: --internal", err=True)
+
+
+def _is_internal(name: str) -> bool:
+    return name.startswith("__") or name.endswith(_INTERNAL_ENDS)
+
+
+@topic_app.command()
+def describe(topic: TopicName, bootstrap_servers: BootstrapServers, as_json: AsJson = False) -> None:
+    """Show a topic's partitions, leaders and offsets, and the configuration that was set for it."""
+    from penstock.kafka.topics import Topics
+
+    layout = Topics(bootstrap_servers).describe(topic)
+    if as_json:
+        print_json(asdict(layout))
+    else:
+        console().print(_table(layout))
+        for key, value in layout.configs.items():
+            typer.echo(f"{key}={value}")
+
+
+def _table(layout: TopicLayout) -> Table:
+    table = Table("partition", "leader", "replicas", "in sync", "first offset", "end", box=None, pad_edge=False)
+    for each in layout.partitions:
+        leader = "none" if each.leader < 0 else str(each.leader)
+        replicas, in_sync = (",".join(map(str, nodes)) for nodes in (each.replicas, each.in_sync))
+        table.add_row(str(each.number), leader, replicas, in_sync, str(each.beginning), str(each.end))
+    return table
+
+
+@topic_app.command()
+def delete(
+    topic: TopicName,
+    bootstrap_servers: BootstrapServers,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+) -> None:
+    """Delete a topic with all it holds."""
+    from penstock.kafka.clients import ConfluentClients
+    from penstock.kafka.topics import Topics
+
+    partitions = len(Topics(bootstrap_servers).partitions(topic))
+    if not yes:
+        typer.confirm(f"Delete topic {topic} ({partitions} partitions) with all it holds?", abort=True)
+    ConfluentClients(bootstrap_servers, group="").admin().delete_topics([topic])
+    typer.echo(f"Topic {topic} is deleted")

@@ -1,0 +1,83 @@
+"""What the commands of ``penstock topic`` have in common: options, and text to and from keys and values."""
+
+from __future__ import annotations
+
+import base64
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from penstock.api.encoding import to_json
+from penstock.common.errors import ConfigError
+from penstock.common.serdes import Serde, Serdes
+
+BootstrapServers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="PENSTOCK_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT,...",
+        help="Where Kafka answers",
+        show_default="127.0.0.1:9092",
+        default_factory=lambda: "127.0.0.1:9092",
+    ),
+]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name")]
+
+
+class SerdeName(StrEnum):
+    """The serdes that come with penstock and write something, under their names in :class:`Serdes`."""
+
+    STRING = "string"
+    BYTES = "bytes"
+    SHORT = "short"
+    INTEGER = "integer"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+    UUID = "uuid"
+    JSON = "json"
+
+    @property
+    def serde(self) -> Serde[Any]:
+        """The serde itself."""
+        made: Serde[Any] = getattr(Serdes, self.value)()
+        return made
+
+
+KeySerde = Annotated[SerdeName, typer.Option("--key", help="The serde of keys")]
+ValueSerde = Annotated[SerdeName, typer.Option("--value", help="The serde of values")]
+
+
+def bytes_of_text(name: SerdeName, text: str, what: str) -> bytes:
+    """``text`` as the serde writes it. Raises ConfigError saying that ``what`` cannot be read."""
+    serde = name.serde
+    assert serde.from_text is not None  # every one of SerdeName has it
+    try:
+        return serde.serialize(serde.from_text(text))
+    except Exception as error:  # whatever a serde raises
+        raise ConfigError(f"{what} {text!r} is no {name.value}: {error}") from error
+
+
+def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
+    """The contrary of what ``penstock topic read --json`` shows: bytes are base64, UUIDs are text."""
+    if value is None and name is not SerdeName.JSON:
+        return None
+    try:
+        if name is SerdeName.BYTES:
+            return base64.b64decode(value, validate=True)
+        if name is SerdeName.UUID:
+            return bytes_of_text(name, value, what)
+        return name.serde.serialize(value)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a serde raises
+        raise ConfigError(f"{what} {value!r} is no {name.value}: {error}") from error
+
+
+def shown(value: Any) -> str:
+    """Text as it is, null as such, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value).decode()

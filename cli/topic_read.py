@@ -1,0 +1,217 @@
+"""``penstock topic read``: the records of a topic as lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from penstock.api.encoding import to_json
+from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde, shown
+from penstock.common.errors import ConfigError, DeserializationError
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.common.serdes import Serde
+from penstock.kafka.contracts import BEGINNING, RecordConsumer
+
+_POLL_S = 0.1
+_RECORDS = 1000
+_BEGINNING, _END = "beginning", "end"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is shown of a record, and how."""
+
+    key: Serde[Any]
+    value: Serde[Any]
+    keys: bool = False
+    headers: bool = False
+    timestamps: bool = False
+    offsets: bool = False
+    as_json: bool = False
+    separator: str = "\t"
+
+    def lines(self, batch: RecordBatch) -> Iterator[str]:
+        """One line per record. Raises DeserializationError when a serde does not fit."""
+        headers = batch.headers or [None] * len(batch)
+        rows = zip(batch.keys, batch.values, batch.timestamps, batch.offsets, headers, strict=True)
+        for raw_key, raw_value, timestamp, offset, each in rows:
+            at = (*batch.partition, offset)
+            key = _decoded("key", self.key, raw_key, at) if self.keys or self.as_json else None
+            value = _decoded("value", self.value, raw_value, at)
+            yield (
+                self._json(at, timestamp, each, key, value)
+                if self.as_json
+                else self._line(at, timestamp, each, key, value)
+            )
+
+    def _json(self, at: tuple[str, int, int], timestamp: int, headers: Headers | None, key: Any, value: Any) -> str:
+        record = {
+            "partition": at[1], "offset": at[2], "timestamp": timestamp,
+            "headers": [[name, _text(data)] for name, data in headers or ()], "key": key, "value": value,
+        }  # fmt: skip
+        return to_json(record).decode()
+
+    def _line(self, at: tuple[str, int, int], timestamp: int, headers: Headers | None, key: Any, value: Any) -> str:
+        parts: list[str] = []
+        if self.timestamps:
+            parts.append(_time(timestamp))
+        if self.offsets:
+            parts.append(f"{at[1]}:{at[2]}")
+        if self.headers:
+            parts.append(",".join(f"{name}={_text(data)}" for name, data in headers or ()))
+        if self.keys:
+            parts.append(shown(key))
+        return self.separator.join([*parts, shown(value)])
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="replace")
+
+
+def _time(timestamp: int) -> str:
+    return datetime.fromtimestamp(timestamp / 1000).astimezone().isoformat(timespec="milliseconds")
+
+
+def _decoded(part: str, serde: Serde[Any], data: bytes | None, at: tuple[str, int, int]) -> Any:
+    if data is None:
+        return None
+    try:
+        return serde.deserialize(data)
+    except Exception as error:  # whatever a serde raises
+        topic, partition, offset = at
+        raise DeserializationError(
+            f"the {part} is no {serde.name}: {error}; say by --{part} what it is (bytes shows anything)",
+            topic=topic, partition=partition, offset=offset,
+        ) from error  # fmt: skip
+
+
+class Offsets(Protocol):
+    """What is asked of the topic's offsets."""
+
+    def beginning_offsets(self, partitions: list[TopicPartition], /) -> dict[TopicPartition, int]:
+        """The first offset there is."""
+
+    def end_offsets(self, partitions: list[TopicPartition], /) -> dict[TopicPartition, int]:
+        """The offset of the next record to be written."""
+
+    def offsets_at(self, partitions: list[TopicPartition], time_ms: int, /) -> dict[TopicPartition, int]:
+        """The first offset of that time or later."""
+
+
+def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> dict[TopicPartition, int]:
+    """Where to begin: ``beginning``, ``end``, an offset, so many before the end (negative), or a time (ISO 8601,
+    local unless it names its zone). An offset that is not there is the nearest one. Raises ConfigError for anything
+    else."""
+    if start == _BEGINNING:
+        return dict.fromkeys(partitions, BEGINNING)
+    if start == _END:
+        return topics.end_offsets(partitions)
+    try:
+        offset = int(start)
+    except ValueError:
+        return topics.offsets_at(partitions, _time_ms(start))
+    first, ends = topics.beginning_offsets(partitions), topics.end_offsets(partitions)
+    wanted = {each: offset if offset >= 0 else ends[each] + offset for each in partitions}
+    return {each: min(max(wanted[each], first[each]), ends[each]) for each in partitions}
+
+
+def _time_ms(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise ConfigError(
+            f"--from {text!r}: neither beginning nor end, nor an offset such as 100 or -10 (the last ten of each "
+            "partition), nor a time such as 2026-11-21T09:30"
+        ) from None
+
+
+def batches(
+    consumer: RecordConsumer, start: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
+) -> Iterator[RecordBatch]:
+    """What the partitions hold from ``start`` on: up to ``ends``, or for ever."""
+    consumer.assign(start)
+    while ends is None or any(not _has_reached(consumer.position(each), end) for each, end in ends.items()):
+        for batch in consumer.poll(_RECORDS, _POLL_S):
+            yield batch if ends is None else _before(batch, ends[batch.partition])
+
+
+def _has_reached(position: int, end: int) -> bool:
+    # Nothing is to be read of an empty partition, wherever its position may be.
+    return position >= end or end == 0
+
+
+def _before(batch: RecordBatch, end: int) -> RecordBatch:
+    """The records that were there when the reading began."""
+    count = sum(offset < end for offset in batch.offsets)
+    if count == len(batch):
+        return batch
+    headers = batch.headers[:count] if batch.headers else None
+    return RecordBatch(
+        batch.partition, batch.keys[:count], batch.values[:count], batch.timestamps[:count], batch.offsets[:count],
+        headers,
+    )  # fmt: skip
+
+
+def read(
+    topic: TopicName,
+    bootstrap_servers: BootstrapServers,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="beginning|end|OFFSET|TIME",
+            help="Where to begin in each partition; -10: ten before the end; a time as 2026-11-21T09:30",
+        ),
+    ] = _BEGINNING,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for what is written, until Ctrl-C")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many records")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="This one alone; may be repeated")] = None,
+    key: KeySerde = SerdeName.STRING,
+    value: ValueSerde = SerdeName.STRING,
+    keys: Annotated[bool, typer.Option("--keys", help="Show keys, in front of the value")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="Show headers")] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Show times")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show partition:offset")] = False,
+    separator: Annotated[str, typer.Option(help="Stands between what is shown", show_default="a tab")] = "\t",
+    as_json: Annotated[bool, typer.Option("--json", help="Each record is a line of JSON, with all of it")] = False,
+) -> None:
+    """Print the records of a topic, each on a line: those that are there now, or with --follow for ever.
+
+    The order is that of each partition. A value that is null is printed as null.
+    """
+    from penstock.kafka.clients import ConfluentClients
+    from penstock.kafka.topics import Topics
+
+    topics = Topics(bootstrap_servers)
+    there = topics.partitions(topic)
+    wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
+    if absent := [each.partition for each in wanted if each not in there]:
+        raise ConfigError(f"topic {topic!r} has no partition {absent[0]}: it has 0 to {len(there) - 1}")
+    form = Form(key.serde, value.serde, keys, headers, timestamps, offsets, as_json, separator)
+    began = positions(start, wanted, topics)
+    ends = None if follow else topics.end_offsets(wanted)
+    with closing(ConfluentClients(bootstrap_servers, group="penstock-topic-read").consumer()) as consumer:
+        try:
+            _print(form, batches(consumer, began, ends), limit)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+def _print(form: Form, found: Iterator[RecordBatch], limit: int | None) -> None:
+    left = sys.maxsize if limit is None else limit
+    for batch in found:
+        for line in form.lines(batch):
+            sys.stdout.write(line + "\n")
+            left -= 1
+            if left == 0:
+                break
+        sys.stdout.flush()
+        if left == 0:
+            return

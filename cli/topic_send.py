@@ -1,0 +1,181 @@
+"""``penstock topic send``: lines of files, or of standard input, into a topic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import orjson
+import typer
+from rich.console import Console
+
+from penstock.cli.topic_options import (
+    BootstrapServers,
+    KeySerde,
+    SerdeName,
+    TopicName,
+    ValueSerde,
+    bytes_of_json,
+    bytes_of_text,
+)
+from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.records import Header
+
+_LOOK_EVERY = 1000
+_FLUSH_S = 1.0
+_GIVE_UP_S = 30.0
+
+
+class Outgoing(NamedTuple):
+    """One record, ready to be sent; ``partition`` −1 is Kafka's choice by the key, ``timestamp`` None is now."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None
+    partition: int = -1
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """How a line becomes a record."""
+
+    key: SerdeName = SerdeName.STRING
+    value: SerdeName = SerdeName.STRING
+    separator: str | None = None
+    headers: tuple[Header, ...] = ()
+    as_json: bool = False
+
+    def read(self, line: str, where: str) -> Outgoing:
+        """The record that ``line`` says. Raises ConfigError naming ``where`` it stands."""
+        if self.as_json:
+            return self._read_json(line, where)
+        if self.separator is None:
+            return Outgoing(None, bytes_of_text(self.value, line, f"{where}: value"), self.headers)
+        key, found, value = line.partition(self.separator)
+        if not found:
+            raise ConfigError(f"{where}: {line!r} has no key, as {self.separator!r} does not occur in it")
+        return Outgoing(
+            bytes_of_text(self.key, key, f"{where}: key"), bytes_of_text(self.value, value, f"{where}: value"),
+            self.headers,
+        )  # fmt: skip
+
+    def _read_json(self, line: str, where: str) -> Outgoing:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise ConfigError(f"{where}: not JSON: {error}") from None
+        if not isinstance(record, dict) or "value" not in record:
+            raise ConfigError(f'{where}: a record is an object such as {{"key": "k", "value": "v"}}, not {line!r}')
+        headers = tuple((name, None if text is None else str(text).encode()) for name, text in _pairs(record, where))
+        return Outgoing(
+            None if record.get("key") is None else bytes_of_json(self.key, record["key"], f"{where}: key"),
+            None if record["value"] is None else bytes_of_json(self.value, record["value"], f"{where}: value"),
+            (*self.headers, *headers),
+            _number(record, "timestamp", where),
+            -1 if (partition := _number(record, "partition", where)) is None else partition,
+        )
+
+
+def _number(record: dict[str, Any], name: str, where: str) -> int | None:
+    value = record.get(name)
+    if value is not None and (not isinstance(value, int) or value < 0):
+        raise ConfigError(f"{where}: {name} {value!r} is no number")
+    return value
+
+
+def _pairs(record: dict[str, Any], where: str) -> list[tuple[str, Any]]:
+    given = record.get("headers") or []
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise ConfigError(f"{where}: headers are an object, or a list of [name, value]")
+    return pairs
+
+
+def send(
+    topic: TopicName,
+    bootstrap_servers: BootstrapServers,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Their lines; none, or -: standard input")
+    ] = None,
+    key: KeySerde = SerdeName.STRING,
+    value: ValueSerde = SerdeName.STRING,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-k", help="Each line is a key, this text, and a value")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record")
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Each line is a record as 'penstock topic read --json' shows it; a null value too"),
+    ] = False,
+) -> None:
+    """Write each line of files, or of standard input, to a topic. The time of a record is now.
+
+    $ echo '{"n": 1}' | penstock topic send numbers --value json
+    """
+    from penstock.kafka.clients import ConfluentClients
+    from penstock.kafka.topics import Topics
+
+    if as_json and key_separator is not None:
+        raise ConfigError("give either --json or --key-separator")
+    form = LineFormat(key, value, key_separator, tuple(_header(text) for text in header or []), as_json)
+    for file in files or []:
+        if str(file) != "-" and not file.is_file():
+            raise ConfigError(f"there is no file {file}")
+    partitions = len(Topics(bootstrap_servers).partitions(topic))
+    producer = ConfluentClients(bootstrap_servers, group="").producer()
+    sent = 0
+    screen = Console(stderr=True)
+    with closing(producer), screen.status("") as status:
+        try:
+            for line, where in _lines(files or [Path("-")]):
+                record = form.read(line, where)
+                if not -1 <= record.partition < partitions:
+                    raise ConfigError(f"{where}: topic {topic!r} has no partition {record.partition}")
+                now_ms = time.time_ns() // 1_000_000
+                producer.send(
+                    topic, record.key, record.value, now_ms if record.timestamp is None else record.timestamp,
+                    record.headers or None, record.partition,
+                )  # fmt: skip
+                sent += 1
+                if sent % _LOOK_EVERY == 0:
+                    producer.poll()
+                    status.update(f"{sent:,} records sent")
+        except ConfigError as error:
+            _flush(producer, topic)
+            raise ConfigError(f"{error}; the {sent} records before it are sent") from None
+        _flush(producer, topic)
+    typer.echo(f"{sent} records sent to {topic}")
+
+
+def _flush(producer: Any, topic: str) -> None:
+    deadline = time.monotonic() + _GIVE_UP_S
+    while not producer.flush(_FLUSH_S):
+        if time.monotonic() > deadline:
+            raise BrokerUnreachableError(
+                f"the broker has not taken all records for topic {topic!r} within {_GIVE_UP_S:.0f} s: is it up?"
+            )
+
+
+def _header(text: str) -> Header:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--header {text!r} is not NAME=VALUE")
+    return name, value.encode()
+
+
+def _lines(files: list[Path]) -> Iterator[tuple[str, str]]:
+    """Each line without its end, with where it stands. Bytes that are not UTF-8 are replaced."""
+    for file in files:
+        name = "standard input" if str(file) == "-" else str(file)
+        source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
+        with source:
+            for number, line in enumerate(source, 1):
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace"), f"{name}, line {number}"

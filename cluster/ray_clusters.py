@@ -1,0 +1,128 @@
+"""Which Ray clusters there are, and which applications run in them: before a connection is made, and within seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray._private import services
+from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without types
+
+from penstock.cluster.names import NAMESPACE, application_of
+from penstock.common.errors import ApplicationStateError, ConfigError
+
+ANSWER_S = 8.0
+_AUTH_MODE = "RAY_AUTH_MODE"
+_LOOK_INTO = Path(__file__).with_name("look_into.py")
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """One cluster that was asked. ``problem`` says why it did not tell its applications; None when it did."""
+
+    address: str
+    applications: tuple[str, ...] = ()
+    wants_token: bool = False
+    problem: str | None = None
+
+
+def named_address() -> str | None:
+    """The ``host:port`` of ``RAY_ADDRESS``; None if it leaves the choice. Raises ConfigError for any other form."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "auto", "local"):
+        return None
+    if "://" in address or ":" not in address:
+        raise ConfigError(
+            f"RAY_ADDRESS={address} is not the address of a Ray cluster: penstock needs host:port, as "
+            "'ray start --head' prints it (http://… is for 'ray job', ray://… for Ray's client). On a machine of the "
+            "cluster, unset it"
+        )
+    return address
+
+
+def started_here() -> RayCluster | None:
+    """The cluster that ``ray start`` started last on this machine; None if that has ended."""
+    address = services.find_bootstrap_address(None)
+    return look_into(address) if address in _local() else None
+
+
+def clusters() -> list[RayCluster]:
+    """The cluster of ``RAY_ADDRESS``; if that is not set, all whose nodes run on this machine, with what they hold."""
+    address = named_address()
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(look_into, [address] if address else sorted(_local())))
+
+
+def look_into(address: str) -> RayCluster:
+    """Ask one cluster; never raises, and takes no longer than ``ANSWER_S`` (twice that where a token is needed)."""
+    answer = _ask(address, {})
+    with_token = "refused" in answer and _may_show_token(address)
+    if with_token:
+        answer = _ask(address, {_AUTH_MODE: "token"})
+    if "actors" in answer:
+        names = (application_of(name) for namespace, name in answer["actors"] if namespace == NAMESPACE)
+        return RayCluster(address, tuple(sorted(name for name in names if name is not None)), with_token)
+    if "refused" in answer:
+        return RayCluster(address, problem=_refused(address, str(answer["refused"])))
+    return RayCluster(address, problem=f"no Ray cluster answers at {address}: {answer['failed']}")
+
+
+def use_token() -> None:
+    """Let this process show the token of ``~/.ray/auth_token``, as Ray does in a process that starts a cluster."""
+    os.environ[_AUTH_MODE] = "token"
+    Config.initialize("")
+
+
+def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
+    """The error that says why none of these can be used."""
+    problems = [cluster.problem for cluster in found if cluster.problem]
+    if not problems:
+        return ApplicationStateError(
+            "no Ray cluster runs on this machine: start the application ('penstock run'), or say where it runs by "
+            "RAY_ADDRESS=host:port"
+        )
+    if address := os.environ.get("RAY_ADDRESS"):
+        return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
+    return ApplicationStateError("; ".join(problems))
+
+
+def _local() -> frozenset[str]:
+    services.find_gcs_addresses.cache_clear()  # type: ignore[attr-defined]  # set on the function by Ray
+    return frozenset(services.find_gcs_addresses())  # type: ignore[no-untyped-call]  # untyped in Ray
+
+
+def _may_show_token(address: str) -> bool:
+    """A token is shown unasked to clusters of this machine alone: who reads it may use every cluster that has it."""
+    unset = _AUTH_MODE not in os.environ
+    return unset and address in _local() and AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True)
+
+
+def _refused(address: str, why: str) -> str:
+    text = f"the Ray cluster at {address} asks for a token and refuses this process ({why.splitlines()[0]}): "
+    if os.environ.get(_AUTH_MODE, "").lower() == "token":
+        return text + "its token must stand in ~/.ray/auth_token here, or in RAY_AUTH_TOKEN"
+    return text + "set RAY_AUTH_MODE=token, and have the cluster's ~/.ray/auth_token here too (or RAY_AUTH_TOKEN)"
+
+
+def _ask(address: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    command = [sys.executable, "-P", str(_LOOK_INTO), address]
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=ANSWER_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"failed": f"nothing came within {ANSWER_S:.0f} s"}
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        return {"failed": said[-1] if said else f"asking it ended with code {done.returncode}"}
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return answer

@@ -1,0 +1,147 @@
+"""What a person asks of topics: which there are, how one is laid out, where in it a moment lies."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic as ClientNewTopic
+
+from penstock.common.errors import ConfigError, MissingTopicError
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.settings import (
+    REQUEST_TIMEOUT_S,
+    admin_settings,
+    as_streams_error,
+    broker_errors,
+    client_configuration,
+)
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the package
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+
+
+@dataclass(frozen=True)
+class PartitionLayout:
+    """One partition: brokers by their ids (leader −1: none now), the first offset, the next one to be written."""
+
+    number: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    beginning: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TopicLayout:
+    """A topic; ``configs`` are those that were set for it, so that they differ from the broker's."""
+
+    name: str
+    partitions: tuple[PartitionLayout, ...]
+    configs: Mapping[str, str]
+
+
+class Topics:
+    """The topics of one Kafka cluster. Every call raises BrokerUnreachableError within 10 s."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._address = bootstrap_servers
+        with client_configuration("admin."):
+            self._client = AdminClient(admin_settings(bootstrap_servers, {}))
+
+    def partition_counts(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+        with broker_errors("list the topics", self._address):
+            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        return {name: len(topic.partitions) for name, topic in listed.items()}
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
+        counts = self.partition_counts()
+        if topic not in counts:
+            similar = difflib.get_close_matches(topic, counts, 3)
+            hint = f" (similar: {', '.join(similar)})" if similar else ""
+            raise MissingTopicError(
+                f"there is no topic {topic!r} at {self._address}{hint}: 'penstock topic list' shows those there are, "
+                f"'penstock topic create {topic}' makes it"
+            )
+        return [TopicPartition(topic, number) for number in range(counts[topic])]
+
+    def create(self, topic: NewTopic) -> None:
+        """Create a topic (−1 partitions: as many as the broker gives). Raises ConfigError when it exists."""
+        asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
+        what = f"create topic {topic.name!r}"
+        with broker_errors(what, self._address):
+            [answer] = self._client.create_topics([asked], request_timeout=REQUEST_TIMEOUT_S).values()
+        try:
+            answer.result()
+        except KafkaException as error:
+            detail = error.args[0]
+            if isinstance(detail, KafkaError) and detail.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ConfigError(f"topic {topic.name!r} exists already at {self._address}") from None
+            raise as_streams_error(error, what, self._address) from error
+
+    def describe(self, topic: str) -> TopicLayout:
+        """How it lies on the brokers. Raises MissingTopicError."""
+        partitions = self.partitions(topic)
+        beginnings, ends = self.beginning_offsets(partitions), self.end_offsets(partitions)
+        with broker_errors(f"describe topic {topic!r}", self._address):
+            [described] = self._client.describe_topics(
+                TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S
+            ).values()
+            found = described.result()
+        layouts = [
+            PartitionLayout(
+                each.id,
+                -1 if each.leader is None else each.leader.id,
+                tuple(node.id for node in each.replicas),
+                tuple(node.id for node in each.isr),
+                beginnings[TopicPartition(topic, each.id)],
+                ends[TopicPartition(topic, each.id)],
+            )
+            for each in found.partitions
+        ]
+        return TopicLayout(topic, tuple(sorted(layouts, key=lambda it: it.number)), self._configs(topic))
+
+    def _configs(self, topic: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        with broker_errors(f"ask for the configuration of topic {topic!r}", self._address):
+            [answer] = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
+            entries = answer.result()
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        # The client gives the source as a number, whatever its types say.
+        set_here = {name: it.value for name, it in entries.items() if getattr(it.source, "value", it.source) == own}
+        return {name: str(value) for name, value in sorted(set_here.items())}
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset there is."""
+        return self._offsets(dict.fromkeys(partitions, _EARLIEST))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record that a reader of committed records may see."""
+        return self._offsets(dict.fromkeys(partitions, _LATEST))
+
+    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The offset of each partition's first record of that time (ms) or later; its end if there is none."""
+        asked = list(partitions)
+        ends = self.end_offsets(asked)
+        found = self._offsets(dict.fromkeys(asked, OffsetSpec.for_timestamp(time_ms)))
+        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
+
+    def _offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
+        with broker_errors("ask for offsets", self._address):
+            answers = self._client.list_offsets(
+                {Tpo(*partition): spec for partition, spec in asked.items()},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}

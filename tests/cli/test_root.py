@@ -1,0 +1,67 @@
+"""What every command has: help in two spellings, a version, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
+
+COMMANDS = [
+    [], ["run"], ["status"], ["stop"], ["query"], ["describe"], ["backfill"], ["broker"], ["broker", "start"],
+    ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "delete"], ["topic", "send"],
+    ["topic", "read"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_given_for_h_too(command: list[str]) -> None:
+    short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
+    assert short.exit_code == long.exit_code == 0
+    assert short.stdout == long.stdout
+    assert "Usage:" in short.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"penstock {version('penstock')}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_given_the_script_that_completes_commands(shell: str) -> None:
+    program = "import sys; sys.argv[0] = 'penstock'; from penstock.cli.main import main; main()"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        [*command, "--show-completion", shell], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_PENSTOCK_COMPLETE" in done.stdout
+
+
+def test_commands_and_serdes_are_completed() -> None:
+    program = "import sys; sys.argv[0] = 'penstock'; from penstock.cli.main import main; main()"
+
+    def completed(line: str, words: int) -> list[str]:
+        env = {**os.environ, "_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(words)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.stdout.split()
+
+    assert completed("penstock topic re", 2) == ["read"]
+    assert "long" in completed("penstock topic read t --value lo", 5)
+
+
+def test_help_loads_neither_ray_nor_a_kafka_client() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from penstock.cli.main import app\n"
+        "for command in [['-h'], ['topic', 'read', '-h'], ['status', '-h']]: CliRunner().invoke(app, command)\n"
+        "print(sorted({'ray', 'confluent_kafka', 'pyspark', 'fastapi'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,276 @@
+"""``penstock topic`` against a real broker: what goes in comes out, and errors are one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
+from penstock.cli.topic_options import SerdeName
+from penstock.cli.topic_read import positions
+from penstock.cli.topic_send import LineFormat, Outgoing
+from penstock.common.errors import BrokerUnreachableError, ConfigError, DeserializationError, MissingTopicError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import BEGINNING
+
+
+class Commands:
+    """``penstock topic …`` in this process, against one broker."""
+
+    def __init__(self, broker: str) -> None:
+        self.broker = broker
+
+    def __call__(self, *arguments: str, text: str | None = None) -> str:
+        """Standard output; what it raised is raised here."""
+        result = CliRunner(env={"PENSTOCK_BOOTSTRAP_SERVERS": self.broker, "COLUMNS": "200"}).invoke(
+            app, ["topic", *arguments], input=text, catch_exceptions=True
+        )
+        if result.exception is not None:
+            raise result.exception
+        return result.stdout
+
+    def lines(self, *arguments: str) -> list[str]:
+        return self("read", *arguments).splitlines()
+
+
+@pytest.fixture
+def topic(broker: str) -> Commands:
+    return Commands(broker)
+
+
+def test_a_topic_is_created_listed_described_and_deleted(topic: Commands, topic_name: Callable[[str], str]) -> None:
+    name = topic_name("made")
+    assert topic("create", name, "-p", "3", "--config", "cleanup.policy=compact") == f"Topic {name} is created\n"
+    assert [name, "3"] in [line.split() for line in topic("list").splitlines()]
+    assert {"name": name, "partitions": 3} in json.loads(topic("list", "--json"))
+    topic("send", name, "-k", "=", text="a=b\n")
+
+    shown = topic("describe", name)
+    assert [line.split()[0] for line in shown.splitlines()[1:4]] == ["0", "1", "2"]
+    assert shown.splitlines()[4:] == ["cleanup.policy=compact"]
+    layout = json.loads(topic("describe", name, "--json"))
+    assert sum(partition["end"] for partition in layout["partitions"]) == 1
+    assert {partition["leader"] for partition in layout["partitions"]} == {1}
+    assert layout["configs"] == {"cleanup.policy": "compact"}
+
+    with pytest.raises(ConfigError, match="exists already"):
+        topic("create", name)
+    topic("delete", name, "--yes")
+    assert name not in topic("list", "--internal")
+
+
+def test_internal_topics_are_listed_on_demand(topic: Commands, topic_name: Callable[[str], str]) -> None:
+    name = topic_name("app") + "-counts-changelog"
+    topic("create", name)
+    assert name not in topic("list")
+    assert name in topic("list", "--internal")
+
+
+def test_what_cannot_be_created_is_said_in_kafkas_words(topic: Commands, topic_name: Callable[[str], str]) -> None:
+    with pytest.raises(Exception, match=r"cannot create topic .*cleanup\.policy"):
+        topic("create", topic_name("bad"), "-c", "cleanup.policy=never")
+    with pytest.raises(ConfigError, match="'compact' is not KEY=VALUE"):
+        topic("create", topic_name("bad"), "-c", "compact")
+
+
+@pytest.mark.parametrize("command", [["describe"], ["read"], ["send"], ["delete", "--yes"]])
+def test_a_topic_that_is_missing_is_named_with_those_that_are_like_it(
+    topic: Commands, topic_name: Callable[[str], str], command: list[str]
+) -> None:
+    name = topic_name("orders")
+    topic("create", name)
+    with pytest.raises(MissingTopicError, match=f"no topic '{name}s'.*similar: {name}.*penstock topic create {name}s"):
+        topic(*command, name + "s")
+
+
+def test_a_broker_that_is_down_is_named_and_no_topic_is_blamed() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"no broker answers at 127\.0\.0\.1:1"):
+        Commands("127.0.0.1:1")("list")
+
+
+def test_lines_of_files_and_of_standard_input_are_read_again_as_they_were(
+    topic: Commands, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = topic_name("lines")
+    topic("create", name)
+    (tmp_path / "some.txt").write_text("[red]one[/red]\n\ntwo\r\n")
+    (tmp_path / "more.txt").write_bytes("drei ü".encode())
+    assert topic("send", name, str(tmp_path / "some.txt"), "-", str(tmp_path / "more.txt"), text="in between\n") == (
+        f"5 records sent to {name}\n"
+    )
+    assert topic.lines(name) == ["[red]one[/red]", "", "two", "in between", "drei ü"]
+    assert topic.lines(name, "--limit", "2") == ["[red]one[/red]", ""]
+    assert topic.lines(name, "--from", "-2") == ["in between", "drei ü"]
+    assert topic.lines(name, "--from", "4") == ["drei ü"]
+    assert topic.lines(name, "--from", "99") == []
+    assert topic.lines(name, "--from", "end") == []
+
+
+def test_keys_headers_times_and_serdes_are_shown_as_they_were_sent(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
+    name = topic_name("typed")
+    topic("create", name, "-p", "2")
+    topic("send", name, "--key", "integer", "--value", "double", "-k", "=", "-H", "from=test", text="7=0.5\n-1=2\n")
+    shown = topic.lines(name, "--key", "integer", "--value", "double", "--keys", "--headers", "--separator", "|")
+    assert sorted(shown) == ["from=test|-1|2.0", "from=test|7|0.5"]
+    [first] = topic.lines(name, "--value", "double", "--limit", "1", "--timestamps", "--offsets")
+    assert first.split("\t")[1:] in (["0:0", "0.5"], ["1:0", "0.5"], ["0:0", "2.0"], ["1:0", "2.0"])
+
+
+def test_json_goes_round_with_nulls_headers_times_and_partitions(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
+    one, other = topic_name("one"), topic_name("other")
+    topic("create", one, other, "-p", "2")
+    records: list[dict[str, Any]] = [
+        {"key": "a", "value": {"n": [1, None]}, "headers": [["h", "1"], ["h", "2"]], "timestamp": 5, "partition": 1},
+        {"key": "a", "value": None, "timestamp": 6, "partition": 1},
+        {"key": None, "value": "text", "timestamp": 7, "partition": 0},
+    ]
+    topic("send", one, "--json", "--value", "json", text="".join(json.dumps(record) + "\n" for record in records))
+    shown = topic("read", one, "--json", "--value", "json")
+    found = sorted((json.loads(line) for line in shown.splitlines()), key=lambda it: (-it["partition"], it["offset"]))
+    assert found == [{"headers": [], "offset": offset, **each} for offset, each in zip((0, 1, 0), records, strict=True)]
+    topic("send", other, "--json", "--value", "json", text=shown)
+    again = topic("read", other, "--json", "--value", "json")
+    assert sorted(again.splitlines()) == sorted(shown.splitlines())
+    assert topic.lines(one, "--value", "json", "--from", "1970-01-01T00:00:00.006+00:00", "--partition", "1") == [
+        "null"
+    ]
+
+
+def test_what_stands_before_a_wrong_line_is_sent(topic: Commands, topic_name: Callable[[str], str]) -> None:
+    name = topic_name("half")
+    topic("create", name)
+    with pytest.raises(ConfigError, match=r"standard input, line 2: value 'x' is no long.*the 1 records before it are"):
+        topic("send", name, "--value", "long", text="1\nx\n3\n")
+    assert topic.lines(name, "--value", "long") == ["1"]
+    with pytest.raises(ConfigError, match=f"line 1: topic '{name}' has no partition 7"):
+        topic("send", name, "--json", text='{"value": "a", "partition": 7}\n')
+
+
+def test_a_value_that_its_serde_cannot_read_is_named_by_its_place(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
+    name = topic_name("text")
+    topic("create", name)
+    topic("send", name, text="abc\n")
+    with pytest.raises(DeserializationError, match=f"value is no long.*--value.*topic {name}, partition 0, offset 0"):
+        topic("read", name, "--value", "long")
+    assert topic.lines(name, "--value", "bytes") == ['"YWJj"']
+
+
+def test_following_shows_what_comes_later_and_ctrl_c_ends_it_without_a_word(
+    topic: Commands, broker: str, topic_name: Callable[[str], str]
+) -> None:
+    name = topic_name("followed")
+    topic("create", name)
+    topic("send", name, text="early\n")
+    command = [sys.executable, "-m", "penstock.cli.main", "topic", "read", name, "--follow"]
+    env = {**os.environ, "PENSTOCK_BOOTSTRAP_SERVERS": broker}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "early\n"
+        topic("send", name, text="late\n")
+        assert process.stdout.readline() == "late\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (out, err, process.returncode) == ("", "", 130)
+
+
+def test_a_reader_of_the_output_that_goes_away_is_no_error(
+    topic: Commands, broker: str, topic_name: Callable[[str], str]
+) -> None:
+    name = topic_name("long")
+    topic("create", name)
+    topic("send", name, text="x" * 1000 + "\n" + "y\n" * 100_000)
+    command = f"{sys.executable} -m penstock.cli.main topic read {name} | head -c 3"
+    env = {**os.environ, "PENSTOCK_BOOTSTRAP_SERVERS": broker}
+    done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("xxx", "")
+
+
+class Offsets:
+    """Two partitions with ten records from offset 5 on."""
+
+    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 5)
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 15)
+
+    def offsets_at(self, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, time_ms)
+
+
+@pytest.mark.parametrize(
+    ("start", "offset"),
+    [
+        ("beginning", BEGINNING), ("end", 15), ("7", 7), ("0", 5), ("99", 15), ("-3", 12), ("-99", 5),
+        ("1970-01-01T00:00:01Z", 1000), ("1970-01-01T01:00:00+01:00", 0),
+    ],
+)  # fmt: skip
+def test_reading_begins_at_an_offset_that_is_there(start: str, offset: int) -> None:
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert positions(start, partitions, Offsets()) == dict.fromkeys(partitions, offset)
+
+
+def test_a_beginning_that_is_nothing_of_all_that_is_told_what_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"'yesterday': neither beginning nor end.*2026-11-21T09:30"):
+        positions("yesterday", [], Offsets())
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "record"),
+    [
+        (LineFormat(), "a=b", Outgoing(None, b"a=b")),
+        (LineFormat(separator="="), "a=b=c", Outgoing(b"a", b"b=c")),
+        (LineFormat(value=SerdeName.LONG), "1", Outgoing(None, b"\0\0\0\0\0\0\0\1")),
+        (LineFormat(as_json=True, value=SerdeName.BYTES), '{"value": "AP8="}', Outgoing(None, b"\x00\xff")),
+        (LineFormat(as_json=True), '{"value": null, "key": "k"}', Outgoing(b"k", None)),
+        (LineFormat(as_json=True), '{"value": "v", "headers": {"h": "1"}}', Outgoing(None, b"v", (("h", b"1"),))),
+    ],
+)
+def test_a_line_becomes_a_record(form: LineFormat, line: str, record: Outgoing) -> None:
+    assert form.read(line, "here") == record
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "says"),
+    [
+        (LineFormat(separator=":"), "a=b", "file, line 3: 'a=b' has no key, as ':' does not occur in it"),
+        (LineFormat(value=SerdeName.LONG), "one", "file, line 3: value 'one' is no long"),
+        (LineFormat(as_json=True), "{", "file, line 3: not JSON"),
+        (LineFormat(as_json=True), '{"values": 1}', "file, line 3: a record is an object"),
+        (LineFormat(as_json=True), '{"value": 1}', "file, line 3: value 1 is no string"),
+        (LineFormat(as_json=True), '{"value": "a", "headers": ["h"]}', "file, line 3: headers are an object"),
+        (LineFormat(as_json=True), '{"value": "a", "timestamp": "now"}', "file, line 3: timestamp 'now' is no number"),
+        (LineFormat(as_json=True), '{"value": "a", "partition": "0"}', "file, line 3: partition '0' is no number"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_by_its_place(form: LineFormat, line: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        form.read(line, "file, line 3")
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(SerdeName))
+def test_every_serde_reads_text_and_what_json_shows_of_it(name: SerdeName) -> None:
+    text = {"boolean": "true", "uuid": "00000000-0000-0000-0000-000000000001", "json": "[1]", "bytes": "ab"}
+    form = LineFormat(value=name)
+    data = form.read(text.get(name.value, "5"), "here").value
+    assert data is not None
+    from penstock.api.encoding import to_json
+
+    shown = to_json({"value": name.serde.deserialize(data)}).decode()
+    assert LineFormat(value=name, as_json=True).read(shown, "here").value == data

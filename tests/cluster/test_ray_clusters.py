@@ -1,0 +1,211 @@
+"""Commands find an application in whichever Ray cluster it runs, and say within seconds why they cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster import control, ray_clusters
+from penstock.cluster.ray_clusters import RayCluster
+from penstock.common.errors import ApplicationStateError, ConfigError
+
+ROOT = Path(__file__).parents[2]
+# A Ray cluster of its own with a coordinator that only says that it runs; it ends when its standard input does.
+HOLDER = """
+import sys, ray
+from penstock.actors.messages import ApplicationState, ApplicationStatus
+
+@ray.remote(num_cpus=0)
+class Coordinator:
+    def __init__(self, application_id):
+        self.application_id = application_id
+    def status(self):
+        return ApplicationStatus(self.application_id, ApplicationState.RUNNING, 1, (), {})
+
+ray.init("local", num_cpus=1, namespace="penstock", include_dashboard=False, log_to_driver=False,
+         object_store_memory=100_000_000)
+name = f"penstock/{sys.argv[1]}/coordinator"
+coordinator = Coordinator.options(name=name, lifetime="detached").remote(sys.argv[1])
+ray.get(coordinator.status.remote())
+print(ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """As of a new shell: what Ray sets in the process that starts it is not there."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    return {**inherited, "HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
+
+
+@contextmanager
+def ray_with(application_id: str, home: Path) -> Iterator[str]:
+    """A Ray cluster with an application; its address."""
+    command = [sys.executable, "-c", HOLDER, application_id]
+    with subprocess.Popen(
+        command, env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+            process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a user, in which Ray keeps its token."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def two(home: Path) -> Iterator[dict[str, str]]:
+    """Two clusters of one user on this machine: application to address."""
+    with ray_with("one", home) as one, ray_with("two", home) as two:
+        yield {"one": one, "two": two}
+
+
+def penstock(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+    return subprocess.run(
+        command, env=environment(home, **env), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_each_application_is_found_in_its_cluster_with_the_token_that_lies_in_the_users_home(
+    two: dict[str, str], home: Path
+) -> None:
+    shown = penstock(home, "status", "one")
+    assert shown.returncode == 0, shown.stderr
+    assert "one  RUNNING" in shown.stdout
+    assert json.loads(penstock(home, "status", "two", "--json").stdout)["application_id"] == "two"
+
+
+def test_all_applications_are_listed_with_their_clusters(two: dict[str, str], home: Path) -> None:
+    listed = penstock(home, "status")
+    assert listed.returncode == 0, listed.stderr
+    for name, address in two.items():
+        assert any(name in line and address in line for line in listed.stdout.splitlines())
+    found = {
+        each["application_id"]: each["ray_address"] for each in json.loads(penstock(home, "status", "--json").stdout)
+    }
+    assert found.items() >= two.items()
+
+
+def test_ray_address_is_the_only_cluster_that_is_looked_into(two: dict[str, str], home: Path) -> None:
+    assert penstock(home, "status", "one", RAY_ADDRESS=two["one"]).returncode == 0
+    elsewhere = penstock(home, "status", "one", RAY_ADDRESS=two["two"])
+    assert elsewhere.returncode == 1
+    assert elsewhere.stderr == (
+        f"application 'one' does not run in the Ray cluster at {two['two']}; applications there: 'two'\n"
+    )
+
+
+def test_an_application_that_runs_nowhere_is_told_with_those_that_do(two: dict[str, str], home: Path) -> None:
+    absent = penstock(home, "stop", "three")
+    assert absent.returncode == 1
+    assert "'three' does not run" in absent.stderr
+    assert "'one', 'two'" in absent.stderr
+    assert "Traceback" not in absent.stderr
+
+
+def test_who_has_not_the_token_reads_what_to_set(two: dict[str, str], tmp_path: Path) -> None:
+    refused = penstock(tmp_path, "status", "one", RAY_ADDRESS=two["one"])
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"cannot connect to RAY_ADDRESS={two['one']}: the Ray cluster at {two['one']} asks"
+    )
+    assert "set RAY_AUTH_MODE=token" in refused.stderr
+    with_mode = penstock(tmp_path, "status", "one", RAY_ADDRESS=two["one"], RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="no")
+    assert with_mode.returncode == 1
+    assert "its token must stand in ~/.ray/auth_token here" in with_mode.stderr
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.parametrize("command", [["status", "x"], ["stop", "x"], ["query", "x", "s", "k"], ["status"]])
+def test_an_address_where_nobody_listens_is_named(command: list[str], tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    failed = penstock(tmp_path, *command, RAY_ADDRESS=address)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"cannot connect to RAY_ADDRESS={address}: no Ray cluster answers at {address}")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_an_address_that_takes_connections_and_never_answers_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(ray_clusters, "ANSWER_S", 2.0)
+        began = time.monotonic()
+        found = ray_clusters.look_into(address)
+        # Not a measurement: Ray itself tries for minutes.
+        assert time.monotonic() - began < 30
+    assert found.problem == f"no Ray cluster answers at {address}: nothing came within 2 s"
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "ray://head:10001", "head"])
+def test_an_address_that_is_not_a_clusters_is_refused_with_what_is_wanted(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ConfigError, match="penstock needs host:port"):
+        ray_clusters.clusters()
+
+
+@pytest.fixture
+def disconnected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """``connect_to`` with these clusters instead of the machine's; gives back the addresses it connects to."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
+
+    def connect_to(application_id: str, *found: RayCluster) -> list[str]:
+        connected: list[str] = []
+        monkeypatch.setattr(control, "clusters", lambda: list(found))
+        monkeypatch.setattr(control, "_init", lambda cluster, log_to_driver: connected.append(cluster.address))
+        control.connect_to(application_id)
+        return connected
+
+    return connect_to
+
+
+def test_a_cluster_that_cannot_be_asked_hides_no_application_of_another(disconnected: Callable[..., list[str]]) -> None:
+    foreign = RayCluster("h:1", problem="the Ray cluster at h:1 asks for a token")
+    assert disconnected("app", foreign, RayCluster("h:2", ("app",))) == ["h:2"]
+    with pytest.raises(ApplicationStateError, match=r"'app' does not run.*at h:2.*; the Ray cluster at h:1 asks"):
+        disconnected("app", foreign, RayCluster("h:2", ("other",)))
+    with pytest.raises(ApplicationStateError, match="h:1 asks for a token"):
+        disconnected("app", foreign)
+
+
+def test_an_application_id_that_runs_twice_is_not_guessed(disconnected: Callable[..., list[str]]) -> None:
+    with pytest.raises(ApplicationStateError, match="several Ray clusters: h:1 and h:2; say which one by RAY_ADDRESS"):
+        disconnected("app", RayCluster("h:1", ("app",)), RayCluster("h:2", ("app",)))
+
+
+def test_no_cluster_at_all_is_said_to_be_so(disconnected: Callable[..., list[str]]) -> None:
+    with pytest.raises(ApplicationStateError, match="no Ray cluster runs on this machine"):
+        disconnected("app")
+
+
+def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.control.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
+    with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
+        control.connect()
