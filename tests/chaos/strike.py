@@ -90,7 +90,6 @@ class Striker:
     def _begin(self, fault: Fault) -> None:
         self.struck += 1
         if fault.kind in OUTAGES:
-            self._tell(str(fault))
             # In a thread: the broker needs seconds to start, in which other faults go on.
             self._outages.append(self._pool.submit(self._outage, fault))
             return
@@ -120,6 +119,7 @@ class Striker:
             self._tell(f"woken: pid {process.pid}")
 
     def _outage(self, fault: Fault) -> None:
+        self._tell(str(fault))
         broker = self._rig.broker
         (node,) = broker.status().nodes
         assert node.pid is not None
