@@ -1,0 +1,35 @@
+"""The short kill test, as ``make chaos`` runs it: every kind of fault once, 500,000 records."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.schedule import Kind, draw
+
+SECONDS, SEED = 24, 1268
+_END_S = 400.0  # rest alone may take 180 s
+
+
+def test_the_short_run_has_every_kind_of_fault() -> None:
+    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(Kind)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
+    # A process of its own: another Ray, and another broker, than the other tests have.
+    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=_END_S, check=False
+    )
+    said = f"{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, said
+    assert "500,000 records;" in said
+    assert f"{len(Kind)} faults; back to rest" in said
+    answered = re.search(r"look-ups: ([\d,]+) answered", said)
+    assert answered is not None, said
+    assert int(answered[1].replace(",", "")) > 100
