@@ -32,8 +32,10 @@ def main(
 
 def _tell(report: Report) -> None:
     look_ups = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.look_ups.items()))
-    typer.echo(f"{report.faults} faults; back to rest {report.rest_s:.1f} s after the last")
-    typer.echo(f"{report.records:,} records; {report.repeated:,} of them processed again (at least once)")
+    rested = f"back to rest {report.rest_s:.1f} s after the last" if report.rest_s else "never at rest again"
+    typer.echo(f"{report.faults} faults; {rested}")
+    if report.rest_s:
+        typer.echo(f"{report.records:,} records; {report.repeated:,} of them processed again (at least once)")
     typer.echo(f"look-ups: {look_ups}")
     if not report.violations:
         typer.echo("held: nothing lost, each attempt in order, stores and changelogs equal, back to rest")
