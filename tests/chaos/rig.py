@@ -87,11 +87,17 @@ class Rig:
         consumer.close()
 
 
+def _end_in_good_order_when_told_to() -> None:
+    """SIGTERM is like Ctrl-C: the broker, which outlives this process otherwise, is stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 @contextmanager
 def rig() -> Iterator[Rig]:
     """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
     port, http_port = free_port(), free_port()
+    _end_in_good_order_when_told_to()
     with ExitStack() as stack:
         broker = LocalBroker(folder / "broker", port)
         stack.callback(broker.stop)
@@ -104,7 +110,7 @@ def rig() -> Iterator[Rig]:
             "local", num_cpus=_ACTORS, namespace=NAMESPACE, include_dashboard=False, log_to_driver=False,
             logging_level=logging.ERROR, object_store_memory=100_000_000,
         )  # fmt: skip
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray, which has a handler of its own
+        _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
         clients = ConfluentClients(address, APPLICATION)
         topics = [NewTopic(name, program.PARTITIONS) for name in (program.INPUT, program.OUTPUT)]
         clients.admin().create_topics(topics)
