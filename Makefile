@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test check bench lock clean environment jars
+.PHONY: help demo demo-backfill test check chaos bench lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -25,6 +25,10 @@ check: environment  ## lint, format, types
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+
+SECONDS ?= 300
+chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…; then prove that nothing was lost
+	@$(RUN) -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks

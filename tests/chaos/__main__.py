@@ -1,0 +1,50 @@
+"""``python -m tests.chaos --seconds 300 --seed 7``, or ``make chaos SECONDS=300 SEED=7``."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated
+
+import typer
+
+from tests.chaos.run import Report, run
+
+_RECORDS = 500_000
+_PER_SECOND = 5_000
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0, help="How long faults happen; start, rest and checks come on top.")],
+    seed: Annotated[
+        int | None, typer.Option(help="Which faults, when. By default one of chance, which is told.")
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(min=1, help="By default 500,000, or 5,000 a second where that is more.")
+    ] = None,
+) -> None:
+    """Run an application on a Kafka and a Ray of its own, strike it for SECONDS, and prove that nothing was lost."""
+    chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    typer.echo(f"seed {chosen}")
+    report = run(chosen, seconds, records or max(_RECORDS, int(seconds * _PER_SECOND)), typer.echo)
+    _tell(report)
+    raise typer.Exit(1 if report.violations else 0)
+
+
+def _tell(report: Report) -> None:
+    look_ups = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.look_ups.items()))
+    rested = f"back to rest {report.rest_s:.1f} s after the last" if report.rest_s else "never at rest again"
+    typer.echo(f"{report.faults} faults; {rested}")
+    if report.rest_s:
+        typer.echo(f"{report.records:,} records; {report.repeated:,} of them processed again (at least once)")
+    typer.echo(f"look-ups: {look_ups}")
+    if not report.violations:
+        typer.echo("held: nothing lost, each attempt in order, stores and changelogs equal, back to rest")
+        return
+    for violation in report.violations:
+        typer.secho(f"VIOLATED: {violation}", fg="red")
+    typer.echo(f"once more: make chaos SECONDS={report.seconds:g} SEED={report.seed}")
+    typer.echo(f"logs and data: {report.folder}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,84 @@
+"""What must hold when the faults have passed. Functions of records; each returns sentences, none when all is well.
+
+Written for at least once: a record may be processed again, so counts may be higher than the truth, never lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from tests.chaos.program import Stamped, Tally
+
+_SHOWN = 3
+
+
+def numbered(records: Iterable[tuple[str, int]], expected: Mapping[str, int]) -> list[str]:
+    """The input is what the feeder meant to write: each key's numbers from 0 on, in order, each once."""
+    following = dict.fromkeys(expected, 0)
+    wrong = []
+    for key, number in records:
+        if number != following.get(key):
+            wrong.append(f"{key}: number {number} where {following.get(key)} comes next")
+        following[key] = number + 1
+    wrong += _differences(expected, following)
+    return _told("the input itself is wrong", wrong)
+
+
+def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]) -> list[str]:
+    """Nothing is lost and nothing invented: of each key, exactly the numbers below ``expected`` were seen."""
+    seen = {key: bytearray(count) for key, count in expected.items()}
+    invented = []
+    for key, (number, _) in records:
+        if key in seen and number < len(seen[key]):
+            seen[key][number] = 1
+        else:
+            invented.append(f"{key}: number {number}")
+    lost = [
+        f"{key}: {marks.count(0)} of {len(marks)}, the first is {marks.index(0)}"
+        for key, marks in seen.items()
+        if 0 in marks
+    ]
+    return _told("lost", lost) + _told("never sent, yet processed", invented)
+
+
+def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
+    """Within one attempt, each key's numbers ascend one by one, wherever the attempt began."""
+    last: dict[tuple[str, str], int] = {}
+    wrong = []
+    for key, (number, attempt) in records:
+        before = last.get((key, attempt))
+        if before is not None and number != before + 1:
+            wrong.append(f"{key}: {number} after {before} in attempt {attempt}")
+        last[key, attempt] = number
+    return _told("out of order within an attempt", wrong)
+
+
+def followed(tallies: Mapping[str, Tally], expected: Mapping[str, int]) -> list[str]:
+    """State never fell behind the offsets it was committed with: every key came to its end without a gap."""
+    gaps = [f"{key}: {tally['gaps']} missing" for key, tally in tallies.items() if tally["gaps"]]
+    ends = _differences(expected, {key: tally["next"] for key, tally in tallies.items()})
+    return _told("state older than its offsets", gaps) + _told("state that does not end where the input does", ends)
+
+
+def counted(counts: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
+    """No count is below the truth, and no key is missing or made up."""
+    low = [f"{key}: {counts.get(key)} of {count}" for key, count in expected.items() if counts.get(key, 0) < count]
+    return _told("counted too little", low) + _told("made up", [str(key) for key in counts.keys() - expected.keys()])
+
+
+def equal(what: str, found: Mapping[str, object], meant: Mapping[str, object]) -> list[str]:
+    """Two views of the same rows agree."""
+    return _told(what, _differences(meant, found))
+
+
+def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
+    keys = [*meant, *(found.keys() - meant.keys())]
+    return [f"{key}: {found.get(key)} instead of {meant.get(key)}" for key in keys if found.get(key) != meant.get(key)]
+
+
+def _told(what: str, cases: list[str]) -> list[str]:
+    if not cases:
+        return []
+    rest = f"; and {len(cases) - _SHOWN:,} more" if len(cases) > _SHOWN else ""
+    return [f"{what}: {'; '.join(islice(cases, _SHOWN))}{rest}"]

@@ -1,0 +1,39 @@
+"""The short kill test, as ``make chaos`` runs it: every kind of fault once, 500,000 records."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.schedule import Kind, draw
+
+SECONDS, SEED = 24, 1268
+_END_S = 500.0  # rest alone may take 180 s
+
+
+def test_the_short_run_has_every_kind_of_fault() -> None:
+    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(Kind)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
+    # A process of its own: another Ray, and another broker, than the other tests have.
+    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)]
+    run = subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        said, _ = run.communicate(timeout=_END_S)
+    finally:
+        run.terminate()  # nothing if it has ended; else it stops its broker first
+        run.wait()
+    assert run.returncode == 0, said
+    assert "500,000 records;" in said
+    assert f"{len(Kind)} faults; back to rest" in said
+    answered = re.search(r"look-ups: ([\d,]+) answered", said)
+    assert answered is not None, said
+    assert int(answered[1].replace(",", "")) > 100

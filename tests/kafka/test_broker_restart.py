@@ -1,0 +1,56 @@
+"""Clients live on when their broker is restarted: what was true before is asked anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import NewTopic
+from penstock.kafka.local_broker import LocalBroker
+
+T = TypeVar("T")
+PARTITIONS = [TopicPartition("numbers", number) for number in range(2)]
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    broker = LocalBroker(tmp_path / "broker", port=0)
+    with broker:
+        yield broker
+
+
+def until_answered(ask: Callable[[], T]) -> T:
+    """Any error but that the broker is not ready yet fails the test, as it would end an application."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return ask()
+        except BrokerUnreachableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def test_an_admin_client_answers_for_partitions_whose_leader_has_a_new_epoch(own_broker: LocalBroker) -> None:
+    clients = ConfluentClients(own_broker.status().bootstrap_servers, "restart")
+    admin, producer = clients.admin(), clients.producer()
+    admin.create_topics([NewTopic("numbers", len(PARTITIONS))])
+    producer.send("numbers", None, b"1", 1, partition=0)
+    assert producer.flush(30)
+    before = {PARTITIONS[0]: 1, PARTITIONS[1]: 0}
+    for _ in range(3):
+        assert admin.end_offsets(PARTITIONS) == before
+        own_broker.stop()
+        own_broker.start()
+        assert until_answered(lambda: admin.end_offsets(PARTITIONS)) == before
+    own_broker.stop()
+    own_broker.start()
+    until_answered(lambda: admin.delete_records({PARTITIONS[0]: 1}))
+    producer.close()
