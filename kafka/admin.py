@@ -20,7 +20,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
-from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, StreamsError
+from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, CommittedOffset, NewTopic
@@ -41,10 +41,6 @@ _LOOK_AGAIN_S = 0.02
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
-_OUTDATED = frozenset(
-    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION,
-     KafkaError._NOENT}  # the last: nobody leads the partition, as far as the client remembers
-)  # fmt: skip
 
 
 def _code(error: KafkaException) -> int | None:
@@ -150,14 +146,21 @@ class ConfluentAdmin:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
-            try:
-                found = {tp: answer.result().offset for tp, answer in answers.items()}
-            except KafkaException as error:
-                if _code(error) in RETRIABLE | MISSING_TOPIC:
-                    # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
-                    self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
-                raise
-            return {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
+            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+
+        with broker_errors("ask for end offsets", self._address):
+            return self._of_the_leaders(asked, ends)
+
+    def _of_the_leaders(self, partitions: Iterable[Tpo], ask: Callable[[], T]) -> T:
+        """What ``ask`` returns. The admin client goes on with the leaders that it remembers when the broker calls them
+        outdated (librdkafka 2.16): so that a repetition succeeds, it must look up the topics anew."""
+        try:
+            return ask()
+        except KafkaException as error:
+            if _code(error) in RETRIABLE | MISSING_TOPIC:
+                for topic in {partition.topic for partition in partitions}:
+                    self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
+            raise
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """See the contract."""
@@ -177,28 +180,6 @@ class ConfluentAdmin:
                 if "compact" in entries["cleanup.policy"].value:
                     found[resource.name] = int(entries["delete.retention.ms"].value)
         return found
-
-        with broker_errors("ask for end offsets", self._address):
-            return self._of_the_leaders(asked, ends)
-
-    def _of_the_leaders(self, partitions: Iterable[Tpo], ask: Callable[[], T]) -> T:
-        """What ``ask`` returns. The admin client remembers each partition's leader and epoch, and goes on with what it
-        remembers when the broker calls it outdated (librdkafka 2.16); so the topics are looked up anew."""
-        try:
-            return ask()
-        except KafkaException as error:
-            if _code(error) not in _OUTDATED:
-                raise
-        for topic in {partition.topic for partition in partitions}:
-            self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
-        try:
-            return ask()
-        except KafkaException as error:
-            if _code(error) != KafkaError._NOENT:
-                raise
-            raise BrokerUnreachableError(
-                f"the broker at {self._address} has not yet said who leads the partitions: try again"
-            ) from error
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """See the contract. A group that does not exist has committed nothing."""

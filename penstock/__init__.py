@@ -53,9 +53,11 @@ from penstock.topology.processor import Cancellable, Processor, ProcessorContext
 from penstock.topology.streams_builder import StreamsBuilder
 
 if TYPE_CHECKING:
-    from penstock.actors.messages import ApplicationState
+    from penstock.actors.messages import ApplicationState, ApplicationStatus
     from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
+    from penstock.cluster.metrics import MetricName
+    from penstock.cluster.store_view import ReadOnlyKeyValueStore
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
     __version__: str
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApplicationState",
     "ApplicationStateError",
+    "ApplicationStatus",
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
@@ -88,6 +91,7 @@ __all__ = [
     "LogAndFail",
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
+    "MetricName",
     "MissingTopicError",
     "Named",
     "ProcessingError",
@@ -96,6 +100,7 @@ __all__ = [
     "Produced",
     "ProductionError",
     "PunctuationType",
+    "ReadOnlyKeyValueStore",
     "Record",
     "RecordContext",
     "RecordError",
@@ -133,7 +138,10 @@ __all__ = [
 
 _LATER = {
     "ApplicationState": ("penstock.actors.messages", "ApplicationState"),
+    "ApplicationStatus": ("penstock.actors.messages", "ApplicationStatus"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
+    "MetricName": ("penstock.cluster.metrics", "MetricName"),
+    "ReadOnlyKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyKeyValueStore"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.topology_test_driver", "TestOutputTopic"),

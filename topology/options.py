@@ -70,8 +70,8 @@ class Named:
 class Consumed(Generic[K, V]):
     """How a topic is read. Mirrors ``Consumed``.
 
-    ``timestamp_extractor``: None takes ``default.timestamp.extractor``. ``offset_reset``: None takes the consumer's
-    setting (``earliest`` unless configured otherwise). ``name`` names the source node.
+    ``timestamp_extractor``: None takes ``default.timestamp.extractor``. ``offset_reset``: None is
+    ``earliest``. ``name`` names the source node.
     """
 
     key_serde: Serde[K] | None = None

@@ -17,7 +17,6 @@ import psutil
 import ray
 
 import penstock as ps
-from penstock.api.server import serve
 from penstock.cluster.names import NAMESPACE
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
@@ -64,7 +63,6 @@ class Rig:
     def start(self) -> None:
         """Start the application and its HTTP server."""
         self.app.start()
-        self.app.serve(serve)
         self.app.wait_until_running()
 
     def close(self) -> bool:
