@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError
+from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
@@ -19,6 +19,7 @@ from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
 from penstock.topology import operators as spec
+from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
 from penstock.topology.processor import PunctuationType
 
@@ -57,8 +58,10 @@ class Composed:
 def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tuple[list[Node], list[AnyStoreBuilder]]:
     """Nodes and stores with real topic names, and with the configuration's serdes and extractors where they have none.
 
-    Raises ConfigError where a serde is missing in both.
+    Raises ConfigError where a serde is missing in both, and for a function of the configuration that cannot be called
+    as it will be.
     """
+    _check_functions(config)
     nodes = [_resolve_node(node, config) for sub in subtopologies for node in sub.nodes]
     builders = [
         replace(
@@ -70,6 +73,19 @@ def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tupl
         for store in sub.stores
     ]
     return nodes, builders
+
+
+def _check_functions(config: StreamsConfig) -> None:
+    handlers = {
+        "deserialization.exception.handler": config.deserialization_exception_handler,
+        "processing.exception.handler": config.processing_exception_handler,
+    }
+    try:
+        for key, handler in handlers.items():
+            checked_function(handler, key, "error")
+        checked_function(config.default_timestamp_extractor, "default.timestamp.extractor", *EXTRACTOR_PARAMETERS)
+    except TopologyError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _resolve_node(node: Node, config: StreamsConfig) -> Node:

@@ -36,7 +36,10 @@ class Part:
             return [None if each is None else decode(each) for each in data]
         if self.check is not None:
             # What a task does not look at stands in its stores and results all the same, and others will look.
-            self.check([each for each in data if each is not None] if None in data else cast("list[bytes]", data))
+            try:
+                self.check(cast("list[bytes]", data))
+            except TypeError:  # a null among them
+                self.check([each for each in data if each is not None])
         return data
 
     def one(self, data: bytes | None) -> Any:

@@ -69,8 +69,8 @@ class Wiring:
     @property
     def failed(self) -> Callable[[Exception, str, Any], None]:
         """:meth:`TaskContext.failed`, told the key as users know it."""
-        failed, told = self.context.failed, self.told
-        return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, told(key))
+        failed, readable_key = self.context.failed, self.readable_key
+        return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
 
     def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
         """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
@@ -92,13 +92,13 @@ class Wiring:
 
         return run
 
-    def told(self, key: Any) -> Any:
+    def readable_key(self, key: Any) -> Any:
         """``key`` as users know it, for an error; bytes that cannot be decoded stay bytes."""
         if key is None or self.undecoded_key is None:
             return key
         try:
             return self.undecoded_key.deserialize(key)
-        except Exception:  # what is told is another error, and the key only says where
+        except Exception:  # the error is another one, and the key only says where
             return key
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from penstock.common.errors import TopologyError
 
+EXTRACTOR_PARAMETERS = ("record", "broker_timestamp", "partition_time", "metadata")
+
 
 def checked_function(function: Any, what: str, *parameters: str, may_yield: bool = False) -> None:
     """Raises TopologyError unless ``function`` can be called with ``parameters``, one argument for each.

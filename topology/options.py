@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
-from penstock.topology.arity import checked_function
+from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.graph import StreamPartitioner
 from penstock.topology.naming import checked_name
 
@@ -84,8 +84,7 @@ class Consumed(Generic[K, V]):
         _check_serde(self.key_serde, "Consumed: key_serde")
         _check_serde(self.value_serde, "Consumed: value_serde")
         if self.timestamp_extractor is not None:
-            parameters = ("record", "broker_timestamp", "partition_time", "metadata")
-            checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *parameters)
+            checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *EXTRACTOR_PARAMETERS)
         if self.offset_reset not in (None, "earliest", "latest"):
             raise TopologyError(f"Consumed: offset_reset must be 'earliest' or 'latest', not {self.offset_reset!r}")
         _check_name(self.name)

@@ -24,7 +24,7 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
             if value is not None and value_bytes is not None:
                 value = value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.told(key))
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.readable_key(key))
         send(topic, raw_key, value, timestamp, context.headers)
 
     return run

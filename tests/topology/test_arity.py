@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.common.errors import ProcessingError, TopologyError
+from penstock.common.errors import ConfigError, ProcessingError, TopologyError
 from penstock.topology.arity import checked_function, takes_key
 
 
@@ -271,3 +271,21 @@ def test_a_punctuator_is_checked_when_it_is_scheduled(punctuator: Any) -> None:
     builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).process(Ticks)
     with pytest.raises(ProcessingError, match=r"schedule(: punctuator must be| takes f\(now_ms\))"):
         ps.TopologyTestDriver(builder.build())
+
+
+@pytest.mark.parametrize(
+    ("key", "count"),
+    [
+        ("default.timestamp.extractor", 4),
+        ("processing.exception.handler", 1),
+        ("deserialization.exception.handler", 1),
+    ],
+)
+def test_functions_of_the_configuration_are_checked_when_the_program_starts(key: str, count: int) -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+    ps.TopologyTestDriver(builder.build(), {key: of_arity(count)}).close()
+    with pytest.raises(ConfigError, match=rf"^{key} takes f\(.*\); yours takes {count + 1} arguments: "):
+        ps.TopologyTestDriver(builder.build(), {key: of_arity(count + 1)})
+    with pytest.raises(ConfigError, match=f"^{key} must be a plain function; wait is async"):
+        ps.TopologyTestDriver(builder.build(), {key: wait})
