@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+TRIM_EVERY_RECORDS = 500
+
 
 class CachedStore(Protocol):
     """A store that holds entries in memory."""
@@ -28,6 +30,7 @@ class ThreadCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        self._records = 0
         self._stores: list[CachedStore] = []
 
     def add(self, stores: Iterable[CachedStore]) -> None:
@@ -42,6 +45,13 @@ class ThreadCache:
     def full(self) -> bool:
         """Whether the updates that wait are too many by themselves: then only a commit can make room."""
         return sum([store.waiting_bytes() for store in self._stores]) > self._max_bytes
+
+    def processed(self, records: int) -> None:
+        """Make room now and then: looking at every store costs more than a few records do."""
+        self._records += records
+        if self._records >= TRIM_EVERY_RECORDS:
+            self._records = 0
+            self.trim()
 
     def trim(self) -> None:
         """Make room where there is need."""

@@ -194,7 +194,7 @@ class Task:
                 group.offer(queue)
         self._processed += done
         if done:
-            self._cache.trim()
+            self._cache.processed(done)
         return done
 
     @staticmethod

@@ -292,9 +292,9 @@ def test_a_configuration_travels_whole() -> None:
 @pytest.mark.parametrize(
     ("entries", "memory"),
     [
-        ({}, 64 << 20),
-        ({"statestore.cache.max.bytes": 0}, 64 << 20),
-        ({"statestore.cache.max.bytes": 100 << 20}, 600 << 20),
+        ({}, 50 << 20),
+        ({"statestore.cache.max.bytes": 0}, 48 << 20),
+        ({"statestore.cache.max.bytes": 100 << 20}, 500 << 20),
         ({"statestore.memory.max.bytes": 1 << 20}, 1 << 20),
     ],
 )
