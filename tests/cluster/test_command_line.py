@@ -184,8 +184,11 @@ def test_an_error_is_printed_and_the_exit_code_says_so(word_count: Callable[[], 
     result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS=gcs_address())
     assert result.returncode == 1
     assert f"topic {it.lines}, partition 1, offset 0" in result.stderr
-    # Below whatever Ray and the actors wrote, on a line of its own.
-    assert f"{it.application_id!r} ended in ERROR: " in result.stderr.splitlines()[-1]
+    # In one piece, below whatever Ray and the actors wrote.
+    cause = result.stderr[result.stderr.index(f"application {it.application_id!r} ended in ERROR: ") :]
+    assert "pid=" not in cause
+    assert "[info" not in cause
+    assert cause.endswith("invalid start byte\n")
 
 
 def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
