@@ -1,16 +1,11 @@
-"""The read side over actor calls: routes each question to the task that holds the answer.
-
-Measured need: thousands of single look-ups a second through calls that cost Ray half a millisecond each. So at most one
-call is under way per actor, and all questions that come meanwhile travel together in the next.
-"""
+"""The read side over actor calls: routes each question to the task that holds the answer."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-import heapq
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -28,7 +23,9 @@ from penstock.actors.messages import (
     StoreMetadata,
     StoreQuery,
 )
+from penstock.cluster.lanes import CALL_S, Lane, caller
 from penstock.cluster.names import NAMESPACE, coordinator_name
+from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
 from penstock.cluster.read_side import StoreEntries, StoreEntry
 from penstock.common.errors import (
     ApplicationStateError,
@@ -49,12 +46,6 @@ _OVER = frozenset(
 )  # fmt: skip
 
 T = TypeVar("T")
-_Row = tuple[bytes, Any, int | None]
-_Caller = Callable[[list[StoreQuery]], Coroutine[Any, Any, list[StoreAnswer]]]
-_CALL_S = 10.0
-_MOST_WAITING = 10_000  # look-ups that one reader lets wait for one actor
-_PIECE_ROWS = 1000
-_PAGE_BYTES = 16 << 20
 _OLD_S = 10.0  # so long is a task thought to be where it was
 
 
@@ -68,7 +59,7 @@ class StateQueries:
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
-        self._lanes: dict[tuple[str, bool], _Lane] = {}
+        self._lanes: dict[tuple[str, bool], Lane] = {}
         self._log = logger("penstock.cluster.queries")
 
     @property
@@ -126,15 +117,15 @@ class StateQueries:
         where = await self._store(store)
         query = StoreQuery(
             TaskId(where.subtopology, 0), store, QueryKind.RANGE,
-            from_key=lower, to_key=upper, limit=min(limit + 1, _PIECE_ROWS), committed=committed,
+            from_key=lower, to_key=upper, limit=min(limit + 1, PIECE_ROWS), committed=committed,
         )  # fmt: skip
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
-        parts = [_Part(self._ask, replace(query, task_id=task)) for task in tasks]
-        page, more = await _first_rows(parts, limit)
+        parts = [TaskRange(self._ask, replace(query, task_id=task)) for task in tasks]
+        page, more = await first_rows(parts, limit)
         entries = tuple(self._entry(store, serde, row) for row in page)
         return StoreEntries(entries, _encoded(page[-1][0]) if more else None)
 
-    def _entry(self, store: str, serde: Serde[Any], row: _Row) -> StoreEntry:
+    def _entry(self, store: str, serde: Serde[Any], row: Row) -> StoreEntry:
         key, value, timestamp = row
         try:
             return StoreEntry(serde.deserialize(key), value, timestamp)
@@ -189,7 +180,7 @@ class StateQueries:
         which = name, query.kind is QueryKind.RANGE  # look-ups do not wait behind ranges
         lane = self._lanes.get(which)
         if lane is None:
-            lane = self._lanes[which] = _Lane(name, _caller(metadata.actors[name]))
+            lane = self._lanes[which] = Lane(name, caller(metadata.actors[name]))
         try:
             return await lane.ask(query)
         except RayTaskError as error:
@@ -260,7 +251,7 @@ class StateQueries:
                     raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
-                return await asyncio.wait_for(asyncio.wrap_future(ref.future()), _CALL_S)
+                return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)
             except RayTaskError:
                 raise
             except RayError:
@@ -270,117 +261,6 @@ class StateQueries:
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
-
-
-class _Lane:
-    """The questions to one actor: one call under way, what comes meanwhile waits for the next.
-
-    A call that takes too long is given up by those who wait, but not repeated: until it has been answered, or the actor
-    is lost, further questions are told at once to come later.
-    """
-
-    def __init__(self, actor: str, call: _Caller) -> None:
-        self._actor = actor
-        self._call = call
-        self._waiting: list[tuple[StoreQuery, asyncio.Future[StoreAnswer]]] = []
-        self._sender: asyncio.Task[None] | None = None
-        self._under_way: asyncio.Task[list[StoreAnswer]] | None = None
-        self._late = False
-
-    async def ask(self, query: StoreQuery) -> StoreAnswer:
-        """The actor's answer. Raises what the call raised, TaskNotReadyError when the actor is busy."""
-        if self._late:
-            raise self._busy(f"has not answered for {_CALL_S:.0f} s")
-        if len(self._waiting) >= _MOST_WAITING:
-            raise self._busy(f"has {len(self._waiting)} queries waiting")
-        future: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((query, future))
-        if self._sender is None:
-            self._sender = asyncio.create_task(self._send())
-        return await future
-
-    def _busy(self, why: str) -> TaskNotReadyError:
-        return TaskNotReadyError(f"actor {self._actor} {why}: it is busy, ask again later")
-
-    async def _send(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            call = self._under_way = asyncio.create_task(self._call([query for query, _ in batch]))
-            answered, _ = await asyncio.wait({call}, timeout=_CALL_S)
-            if not answered:
-                late = [future for _, future in batch + self._waiting]
-                self._waiting, self._late = [], True
-                for future in late:
-                    _fail(future, self._busy(f"has not answered for {_CALL_S:.0f} s"))
-                await asyncio.wait({call})
-                self._late = False
-            error = call.exception()
-            for index, (_, future) in enumerate(batch):
-                if error is not None:
-                    _fail(future, error)
-                elif not future.done():
-                    future.set_result(call.result()[index])
-        self._sender = None
-
-
-def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _caller(handle: Any) -> _Caller:
-    async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
-        answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())
-        return answers
-
-    return call
-
-
-class _Part:
-    """The rows of one task in a range, asked for piece by piece as they are needed."""
-
-    def __init__(self, ask: Callable[[StoreQuery], Awaitable[StoreAnswer]], query: StoreQuery) -> None:
-        self._ask = ask
-        self._query = query
-        self._rows: Iterator[_Row] = iter(())
-        self._last: bytes | None = None
-        self._more = True
-        self.row_bytes = 0.0
-
-    async def next(self) -> _Row | None:
-        """The next row by key; None behind the last one."""
-        row = next(self._rows, None)
-        while row is None and self._more:
-            query = self._query
-            if self._last is not None:
-                query = replace(query, from_key=self._last + b"\x00")  # the smallest key behind it
-            answer = await self._ask(query)
-            self._more = answer.more or len(answer.rows) >= query.limit
-            self.row_bytes = answer.size / max(1, len(answer.rows))
-            self._rows = iter(answer.rows)
-            row = next(self._rows, None)
-        if row is not None:
-            self._last = row[0]
-        return row
-
-
-async def _first_rows(parts: Sequence[_Part], limit: int) -> tuple[list[_Row], bool]:
-    """The first rows of all parts together, at most ``limit`` of them and about _PAGE_BYTES; whether there are more."""
-    heads = await asyncio.gather(*(part.next() for part in parts))
-    heap = [(head[0], index, head) for index, head in enumerate(heads) if head is not None]
-    heapq.heapify(heap)
-    rows: list[_Row] = []
-    size = 0.0
-    while heap and len(rows) < limit and size < _PAGE_BYTES:
-        _, index, row = heap[0]
-        rows.append(row)
-        size += parts[index].row_bytes
-        following = await parts[index].next()
-        if following is None:
-            heapq.heappop(heap)
-        else:
-            heapq.heapreplace(heap, (following[0], index, following))
-    return rows, bool(heap)
 
 
 def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:

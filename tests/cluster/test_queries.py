@@ -343,7 +343,7 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.lanes.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
@@ -371,7 +371,7 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
 def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._MOST_WAITING", 10)
+    monkeypatch.setattr("penstock.cluster.lanes._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
         await queries.get("counts", WORDS[0])
@@ -392,7 +392,7 @@ def test_a_busy_actor_says_so(coordinator: FakeCoordinator) -> None:
 def test_a_range_is_put_together_from_pieces_whatever_their_size(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._PIECE_ROWS", 3)
+    monkeypatch.setattr("penstock.cluster.queries.PIECE_ROWS", 3)
     for cut_at in (1, 2, 100):
         for actor in coordinator.actors.values():
             actor.cut_at = cut_at
@@ -416,7 +416,7 @@ async def all_pages(queries: StateQueries, limit: int) -> list[Any]:
 def test_a_page_ends_early_where_its_rows_are_large(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._PAGE_BYTES", 70)  # ten words of seven bytes
+    monkeypatch.setattr("penstock.cluster.range_pages._PAGE_BYTES", 70)  # ten words of seven bytes
     page = ask(lambda queries: queries.range("counts", None, None, 100))
     assert [entry.key for entry in page.entries] == WORDS[:10]
     assert ask(lambda queries: all_pages(queries, 100)) == WORDS

@@ -1,0 +1,62 @@
+"""A page of a range: the rows of all tasks that have a part of it, merged by key as far as the page needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.actors.messages import StoreAnswer, StoreQuery
+
+Row = tuple[bytes, Any, int | None]
+PIECE_ROWS = 1000
+_PAGE_BYTES = 16 << 20
+
+
+class TaskRange:
+    """The rows of one task in a range, asked for piece by piece as they are needed."""
+
+    def __init__(self, ask: Callable[[StoreQuery], Awaitable[StoreAnswer]], query: StoreQuery) -> None:
+        self._ask = ask
+        self._query = query
+        self._rows: Iterator[Row] = iter(())
+        self._last: bytes | None = None
+        self._more = True
+        self.row_bytes = 0.0
+
+    async def next(self) -> Row | None:
+        """The next row by key; None behind the last one."""
+        row = next(self._rows, None)
+        while row is None and self._more:
+            query = self._query
+            if self._last is not None:
+                query = replace(query, from_key=self._last + b"\x00")  # the smallest key behind it
+            answer = await self._ask(query)
+            self._more = answer.more or len(answer.rows) >= query.limit
+            self.row_bytes = answer.size / max(1, len(answer.rows))
+            self._rows = iter(answer.rows)
+            row = next(self._rows, None)
+        if row is not None:
+            self._last = row[0]
+        return row
+
+
+async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[Row], bool]:
+    """The first rows of all parts together, at most ``limit`` of them and about _PAGE_BYTES; whether there are more."""
+    heads = await asyncio.gather(*(part.next() for part in parts))
+    heap = [(head[0], index, head) for index, head in enumerate(heads) if head is not None]
+    heapq.heapify(heap)
+    rows: list[Row] = []
+    size = 0.0
+    while heap and len(rows) < limit and size < _PAGE_BYTES:
+        _, index, row = heap[0]
+        rows.append(row)
+        size += parts[index].row_bytes
+        following = await parts[index].next()
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (following[0], index, following))
+    return rows, bool(heap)
