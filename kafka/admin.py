@@ -38,6 +38,7 @@ from penstock.kafka.settings import (
 T = TypeVar("T")
 _VISIBLE_TIMEOUT_S = 30.0
 _LOOK_AGAIN_S = 0.02
+_ANSWER_GRACE_S = 2.0
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
@@ -76,7 +77,7 @@ class ConfluentAdmin:
             answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                answer.result()
+                _result(answer)
             except KafkaException as error:
                 if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
@@ -116,7 +117,7 @@ class ConfluentAdmin:
             answers = self._client.delete_topics(list(wanted), request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                answer.result()
+                _result(answer)
             except KafkaException as error:
                 if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise as_streams_error(error, f"delete topic {name!r}", self._address) from error
@@ -131,7 +132,7 @@ class ConfluentAdmin:
         def delete() -> None:
             answers = self._client.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
             for answer in answers.values():
-                answer.result()
+                _result(answer)
 
         with broker_errors("delete records", self._address):
             self._of_the_leaders(asked, delete)
@@ -146,7 +147,7 @@ class ConfluentAdmin:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
-            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            return {TopicPartition(tp.topic, tp.partition): _result(answer).offset for tp, answer in answers.items()}
 
         with broker_errors("ask for end offsets", self._address):
             return self._of_the_leaders(asked, ends)
@@ -171,7 +172,7 @@ class ConfluentAdmin:
         with broker_errors("ask for the configuration of topics", self._address):
             for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
                 try:
-                    entries = answer.result()
+                    entries = _result(answer)
                 except KafkaException as error:
                     if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                         raise
@@ -254,4 +255,12 @@ class ConfluentAdmin:
 
 def _only(answers: Mapping[Any, Future[T]]) -> T:
     [answer] = answers.values()
-    return answer.result()
+    return _result(answer)
+
+
+def _result(answer: Future[T]) -> T:
+    # An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16).
+    try:
+        return answer.result(REQUEST_TIMEOUT_S + _ANSWER_GRACE_S)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None

@@ -13,8 +13,12 @@ from penstock.kafka.local_broker import LocalBroker
 
 
 def pytest_configure() -> None:
-    """A session that is told to end (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker."""
+    """A session that is told to end (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker.
+
+    Nor does it matter whether it runs in the background of a script, which has its children ignore Ctrl-C.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.actors.stream_loop import StreamLoop
+from penstock.cluster.membership import FINAL, Membership
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -102,27 +104,45 @@ class Application:
         answer.set_result(CommitAnswer(True))
         return answer
 
-    def commit_patiently(self, request: CommitRequest) -> Future[CommitAnswer]:
-        """As the real coordinator: in the background, repeated while the broker is away."""
-        answer: Future[CommitAnswer] = Future()
-
-        def repeat() -> None:
-            while not answer.done():
-                try:
-                    answer.set_result(self.commit(request).result())
-                except BrokerUnreachableError:
-                    continue
-                except StreamsError as error:
-                    answer.set_exception(error)
-
-        threading.Thread(target=repeat, daemon=True).start()
-        return answer
-
     def started(self, committer: Callable[[CommitRequest], Future[CommitAnswer]] | None = None) -> StreamLoop:
         loop = StreamLoop(self.spec, "stream/1", self.clients, committer or self.commit)
         threading.Thread(target=loop.run, daemon=True).start()
         loop.assign(1, [TASK]).result(30)
         return loop
+
+
+class Seat:
+    """Commits as the coordinator does: as the group's member, again and again while the broker is away."""
+
+    def __init__(self, app: Application) -> None:
+        self.failed: Future[StreamsError] = Future()
+        member = partial(app.clients.group_member, "seat")
+        self._membership = Membership(member, [app.input], lambda _: None, self.failed.set_result)
+
+    def __enter__(self) -> Seat:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._membership.close()
+
+    def commit(self, request: CommitRequest) -> Future[CommitAnswer]:
+        offsets = {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
+        answer: Future[CommitAnswer] = Future()
+
+        def ask() -> None:
+            self._membership.commit(offsets).add_done_callback(answered)
+
+        def answered(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                answer.set_result(CommitAnswer(True))
+            elif isinstance(error, FINAL):
+                answer.set_exception(error)
+            else:
+                threading.Timer(0.2, ask).start()
+
+        ask()
+        return answer
 
 
 def key_query(key: str) -> StoreQuery:
@@ -160,22 +180,24 @@ def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
     broker = LocalBroker(tmp_path / "broker", port=0)
     with broker as status:
         app = Application(status.bootstrap_servers, topic_name, tmp_path / "state")
-        loop = app.started(app.commit_patiently)
-        for written in (0, each):
+        with Seat(app) as seat:
+            loop = app.started(seat.commit)
+            for written in (0, each):
 
-            def works(written: int = written) -> bool:
-                return loop.finished.done() or safely(app.committed, 0) > written
+                def works(written: int = written) -> bool:
+                    return loop.finished.done() or safely(app.committed, 0) > written
 
+                app.write(*(f"key-{number % 5000}" for number in range(each)))
+                wait_until(works, "records are committed")
+                broker.stop()
+                assert not loop.finished.done(), loop.finished.result()
+                broker.start()
             app.write(*(f"key-{number % 5000}" for number in range(each)))
-            wait_until(works, "records are committed")
-            broker.stop()
+            wait_until(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
             assert not loop.finished.done(), loop.finished.result()
-            broker.start()
-        app.write(*(f"key-{number % 5000}" for number in range(each)))
-        wait_until(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
-        assert not loop.finished.done(), loop.finished.result()
-        assert sum(app.last_counts().values()) == total
-        loop.stop().result(30)
+            assert sum(app.last_counts().values()) == total
+            loop.stop().result(30)
+            assert not seat.failed.done()
 
 
 def safely(ask: Callable[[], int], otherwise: int) -> int:
