@@ -14,8 +14,9 @@ from ray import cloudpickle
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.cluster import last_words
 from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.http_actor import stop_http
+from penstock.cluster.http_actor import find_http, stop_http
 from penstock.cluster.names import NAMESPACE, application_of, coordinator_name
 from penstock.cluster.ray_clusters import (
     RayCluster,
@@ -218,6 +219,9 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         raise ApplicationStateError(
             f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
         ) from None
+    except BaseException:  # Ctrl-C too: a detached actor would go on, and the caller holds nothing to end it by
+        ray.kill(coordinator)
+        raise
     return coordinator
 
 
@@ -235,7 +239,7 @@ def make_room(application_id: str) -> None:
             f"application {application_id!r} is already running in this Ray cluster (state {status.state.value}): "
             f"stop it with 'penstock stop {application_id}', or give this one another application.id"
         )
-    end_actors(application_id)
+    end_actors(application_id, coordinator)
 
 
 def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:
@@ -249,7 +253,7 @@ def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus
     try:
         return _left(application_id) if coordinator is None else _drained(application_id, coordinator, timeout_s)
     finally:
-        end_actors(application_id)
+        end_actors(application_id, coordinator)
 
 
 def _drained(application_id: str, coordinator: Any, timeout_s: float) -> ApplicationStatus | None:
@@ -278,11 +282,21 @@ def _left(application_id: str) -> ApplicationStatus:
     return ApplicationStatus(application_id, ApplicationState.NOT_RUNNING, 0, (), {})
 
 
-def end_actors(application_id: str) -> None:
-    """End what is left of an application: HTTP server, coordinator, stream actors, in this order. Idempotent."""
-    stop_http(application_id)
-    coordinator = find_coordinator(application_id)
-    if coordinator is not None:
-        ray.kill(coordinator)
-    for actor in StreamActorHandle.find(application_id):
+def end_actors(application_id: str, coordinator: Any | None) -> None:
+    """End what is left of an application: HTTP server, coordinator, stream actors, in this order. Idempotent.
+
+    ``coordinator`` is the one that the caller has looked at, None if there was none: if another has taken its place
+    meanwhile, the application was started anew, and all that bears its name belongs to that start.
+    """
+    server, actors = find_http(application_id), StreamActorHandle.find(application_id)
+    # Looked for last: whatever was found before it is older than any coordinator that comes later.
+    current = find_coordinator(application_id)
+    if current is not None and current != coordinator:
+        return
+    if server is not None:
+        stop_http(server)
+    if current is not None:
+        ray.kill(current)
+        last_words.forget(current._actor_id.hex())
+    for actor in actors:
         actor.kill()

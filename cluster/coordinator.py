@@ -152,8 +152,11 @@ class Coordinator:
         self._cpus = event.cpus
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
-        self._plan = event.plan
-        self._owned = self._plan.owned(self._assignment or frozenset())
+        owned = event.plan.owned(self._assignment or frozenset())
+        # Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
+        # would be nobody's. When the group does, they are unplanned and the plan comes again.
+        if self.unplanned or owned >= self._owned:
+            self._plan, self._owned = event.plan, owned
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self._plan.partitions.get(task, frozenset()) for task in event.tasks}
@@ -176,7 +179,8 @@ class Coordinator:
 
     def _actor_reported(self, event: ActorReported) -> None:
         actor = self._actors.get(event.actor_id)
-        if actor is not None:
+        # One under an earlier assignment may name a task that has been closed since, to read something else.
+        if actor is not None and event.epoch == actor.epoch:
             actor.running = event.running
 
     def _actor_stopped(self, event: ActorStopped) -> None:

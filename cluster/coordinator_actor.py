@@ -25,7 +25,7 @@ from penstock.actors.messages import (
     CommitRequest,
     StoreMetadata,
 )
-from penstock.cluster import events
+from penstock.cluster import events, last_words
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpus import waiting_for_cpus
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Offsets
@@ -34,7 +34,7 @@ from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.purger import Purger
 from penstock.cluster.stream_actors import StreamActorHandle
-from penstock.cluster.topic_watch import TopicWatch
+from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
@@ -148,10 +148,15 @@ class CoordinatorActor:
         try:
             spec: ApplicationSpec = cloudpickle.loads(self._spec_bytes)
             self._spec = spec
+            if await self._has_ended():
+                return
             clients = ConfluentClients.of(spec.config)
             plan = await self._plan(spec, clients)
         except (StreamsError, ImportError, AttributeError) as error:
             self._log.error("the application cannot start", error=str(error))
+            # Those of an earlier incarnation would work on with nobody to watch them, or to commit for them.
+            for handle in await asyncio.to_thread(StreamActorHandle.find, self._application_id):
+                handle.kill()
             self._enter(ApplicationState.ERROR, f"{type(error).__name__}: {error}")
             return
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
@@ -172,13 +177,32 @@ class CoordinatorActor:
         self._repeat(_LOOK_AT_TOPICS_S, "look at the topics", lambda: self._look_at_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
+    async def _has_ended(self) -> bool:
+        """After a restart, whether the application had ended before: then only its status is served."""
+        context = ray.get_runtime_context()
+        if not context.was_current_actor_reconstructed:
+            return False
+        ended = await asyncio.to_thread(last_words.recall, str(context.get_actor_id()))
+        if ended is None:
+            return False
+        self._http_address = await self._ask_http()
+        self._enter(*ended)
+        return True
+
     async def _plan(self, spec: ApplicationSpec, clients: ConfluentClients) -> TopicPlan:
+        # Its actors may work while topics get partitions one after another, as if there had been no restart.
+        restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
         while True:
             try:
                 return await asyncio.to_thread(lambda: ensure_topics(spec.topology, spec.config, clients.admin()))
             except BrokerUnreachableError as error:
                 self._log.warning("waiting for the broker", error=str(error))
-                await asyncio.sleep(_BROKER_AGAIN_S)
+            except TopologyError as error:
+                if self._loop.time() >= patient_until:
+                    raise
+                self._log.warning("new partitions wait for those of the other topics", error=str(error))
+            await asyncio.sleep(_BROKER_AGAIN_S)
 
     async def _recover(self, dispatcher: Dispatcher) -> None:
         """After a restart go on with the actors that live; otherwise end them: they ran another program."""
@@ -208,6 +232,11 @@ class CoordinatorActor:
             self._spawn(self._end())
 
     async def _end(self) -> None:
+        try:
+            actor_id = str(ray.get_runtime_context().get_actor_id())
+            await asyncio.to_thread(last_words.remember, actor_id, self._state, self._error)
+        except Exception as error:  # whatever Ray has: the end itself must go on
+            self._log.error("cannot keep how the application ended", exc_info=error)
         if self._membership is not None:
             await asyncio.to_thread(self._membership.close)
         if self._dispatcher is not None:

@@ -301,7 +301,7 @@ class Dispatcher:
                 self._last_seen[name] = now
                 self._statuses[name] = status
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
-                self.feed(events.ActorReported(name, running))
+                self.feed(events.ActorReported(name, running, status.epoch))
             elif now - self._last_seen.setdefault(name, now) > HUNG_S:
                 self._lost(name, f"it has not answered for {HUNG_S:.0f} s")
         for name in (self._statuses.keys() | self._last_seen.keys()) - self._handles.keys():

@@ -70,10 +70,11 @@ class ActorAssigned:
 
 @dataclass(frozen=True)
 class ActorReported:
-    """The actor's tasks that run, that is, have restored."""
+    """The actor's tasks that run, that is, have restored; ``epoch`` is the last assignment it had taken by then."""
 
     actor_id: str
     running: frozenset[TaskId]
+    epoch: int
 
 
 @dataclass(frozen=True)

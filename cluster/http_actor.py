@@ -70,9 +70,12 @@ class HttpActor:
         await coordinator.set_http_address.remote(address)
 
 
-def start_http(application_id: str, application_server: str, serve: Serve) -> str:
-    """Start the server of an application on this node; its address. Raises ConfigError when it cannot listen there,
-    and ApplicationStateError when it cannot be started; nothing is left behind then."""
+def start_http(application_id: str, application_server: str, serve: Serve) -> tuple[Any, str]:
+    """Start the server of an application on this node; the actor and its address.
+
+    Raises ConfigError when it cannot listen there, and ApplicationStateError when it cannot be started; nothing is left
+    behind then.
+    """
     host, port = host_and_port(application_server)
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HttpActor).options(
@@ -108,15 +111,22 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> st
         raise ApplicationStateError(
             f"the HTTP server of application {application_id!r} did not start in {_START_S:.0f} s"
         ) from None
-    return address
+    except BaseException:  # Ctrl-C too: the actor is detached
+        ray.kill(actor)
+        raise
+    return actor, address
 
 
-def stop_http(application_id: str) -> None:
-    """End the server of an application, if it has one."""
+def find_http(application_id: str) -> Any | None:
+    """The actor that serves an application; None when there is none."""
     try:
-        actor: Any = ray.get_actor(http_actor_name(application_id), namespace=NAMESPACE)
+        return ray.get_actor(http_actor_name(application_id), namespace=NAMESPACE)
     except ValueError:
-        return
+        return None
+
+
+def stop_http(actor: Any) -> None:
+    """End this server: answers under way go out first."""
     try:
         ray.get(actor.stop.remote(), timeout=_STOP_S)
     except (RayActorError, RayTaskError, TimeoutError) as error:

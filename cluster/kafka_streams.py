@@ -158,11 +158,11 @@ class KafkaStreams:
         """The HTTP server first: a port in use is told before anything has joined the group."""
         if server is None or not self.config.application_server:
             return control.start_coordinator(self._spec)
-        address = start_http(self.application_id, self.config.application_server, server)
+        http, address = start_http(self.application_id, self.config.application_server, server)
         try:
             return control.start_coordinator(self._spec, address)
         except BaseException:
-            stop_http(self.application_id)
+            stop_http(http)
             raise
 
     def state(self) -> ApplicationState:
@@ -261,11 +261,16 @@ class KafkaStreams:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
-            control.end_actors(self.application_id)
+            control.end_actors(self.application_id, self._coordinator)
         else:
             if self._watcher is not None:
                 self._watcher.tell(ApplicationState.PENDING_SHUTDOWN)
-            status = control.stop_application(self.application_id, timeout_s)
+            try:
+                status = control.stop_application(self.application_id, timeout_s)
+            except BaseException:  # its actors are ended all the same, and the listener waits for the end
+                if self._watcher is not None:
+                    self._watcher.tell(ApplicationState.NOT_RUNNING)
+                raise
             self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
             drained = status is not None
         if self._watcher is not None:

@@ -16,7 +16,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import CommittedOffset, GroupMember
+from penstock.kafka.contracts import CommittedOffset, GroupMember, SessionLostError
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -27,7 +27,7 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 
 
 class Membership:
-    """Keeps the seat until closed; joins again after errors that pass.
+    """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
     ``on_assigned`` gets the whole assignment at each change, ``on_failed`` the error that ended the membership for
     good, at most once. Both are called in the thread.
@@ -51,8 +51,8 @@ class Membership:
         self._thread.start()
 
     def commit(self, offsets: Offsets) -> Future[None]:
-        """Commit as a member. The future raises one of FINAL when that will never succeed (the seat is given up), else
-        StreamsError."""
+        """Commit as a member, as soon as the group has answered. The future raises one of FINAL when that will never
+        succeed (the seat is given up), else StreamsError."""
         done: Future[None] = Future()
         self._commits.put((offsets, done))
         if self._closing.is_set():
@@ -83,30 +83,35 @@ class Membership:
 
     def _sit(self) -> None:
         member = self._member()
-        joined = threading.Event()
+        mine: frozenset[TopicPartition] | None = None
 
         def assigned(partitions: frozenset[TopicPartition]) -> None:
-            joined.set()
+            nonlocal mine
+            mine = partitions
             self._on_assigned(partitions)
 
         try:
             member.subscribe(self._topics, assigned)
             while not self._closing.is_set():
-                if joined.is_set():
-                    self._commit_waiting(member)
-                    member.poll(0)
-                else:
+                if mine is None:
                     # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
                     member.poll(_POLL_EACH_S)
+                else:
+                    self._commit_waiting(member, mine)
+                    member.poll(0)
         finally:
             member.close()
 
-    def _commit_waiting(self, member: GroupMember) -> None:
+    def _commit_waiting(self, member: GroupMember, mine: frozenset[TopicPartition]) -> None:
         try:
             offsets, done = self._commits.get(timeout=_POLL_EACH_S)
         except queue.Empty:
             return
         if not done.set_running_or_notify_cancel():
+            return
+        # Nothing is ours after a lost session: until the client has joined again its commits would be fenced.
+        if foreign := sorted(offsets.keys() - mine):
+            done.set_exception(StreamsError(f"partition {foreign[0]} is not assigned to this member of the group now"))
             return
         try:
             member.commit(offsets)
@@ -114,6 +119,9 @@ class Membership:
             self._on_failed(error)
             self._closing.set()
             done.set_exception(error)
+        except SessionLostError as error:
+            done.set_exception(error)
+            raise  # the client is of no more use: join again with another
         except StreamsError as error:
             done.set_exception(error)
         else:

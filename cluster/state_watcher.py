@@ -57,7 +57,9 @@ class StateWatcher:
         except ApplicationStateError as error:
             # Its coordinator is being restarted: the application itself goes on.
             self._log.warning("the state is not known", error=str(error))
-            return None
+        except Exception as error:  # whatever Ray raises passes, or close() tells the end
+            self._log.error("the state is not known", exc_info=error)
+        return None
 
     def _enter(self, new: ApplicationState) -> None:
         old, self._state = self._state, new

@@ -43,8 +43,7 @@ class TopicWatch:
         """
         if self._client is None:
             self._client = self._admin()
-        # A topic without partitions is one whose metadata cannot be had now.
-        existing = {topic: count for topic, count in self._client.topics().items() if count}
+        existing = self._client.topics()
         if not _grown(plan, existing):
             self._differ_since = None
             return None

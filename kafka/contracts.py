@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset as CommittedOffset
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -127,6 +128,10 @@ class Admin(Protocol):
         """How many members ``group`` has."""
 
 
+class SessionLostError(StreamsError):
+    """A group member's session ended before its commit arrived: nobody has taken the seat, a new client can join."""
+
+
 class GroupMember(Protocol):
     """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
 
@@ -141,8 +146,8 @@ class GroupMember(Protocol):
         """Keep the seat: call at least every few seconds."""
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), KafkaRefusedError
-        when it would refuse for ever."""
+        """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError
+        when only a new client can go on, KafkaRefusedError when it would refuse for ever."""
 
     def group_metadata(self) -> bytes:
         """What a transactional commit must carry to be fenced by the group's generation."""

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Tpo
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import CommittedOffset
+from penstock.kafka.contracts import CommittedOffset, SessionLostError
 from penstock.kafka.settings import (
     FENCED,
     MISSING_TOPIC,
@@ -96,17 +96,26 @@ class ConfluentGroupMember:
         """See the contract."""
         if not offsets:
             return
+        if not self._client.memberid():
+            raise StreamsError(f"{self._no_session()}: it is joining again")
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
         try:
             for answer in self._client.commit(offsets=asked, asynchronous=False) or ():
                 if answer.error is not None:
                     raise KafkaException(answer.error)
         except KafkaException as error:
+            # librdkafka keeps a commit while no broker answers, and sends it without a member id if the session ends
+            # meanwhile: the group, which still has our static member, takes that for its former life.
+            if _fenced(error.args[0]) and not self._client.memberid():
+                raise SessionLostError(f"{self._no_session()}, which has fenced a commit: join again") from error
             raise self._as_error(error) from error
+
+    def _no_session(self) -> str:
+        return f"member {self._instance!r} has no session in group {self._group!r}"
 
     def _as_error(self, error: KafkaException) -> StreamsError:
         detail = error.args[0]
-        if isinstance(detail, KafkaError) and (detail.code() in FENCED or "fenced" in detail.str().lower()):
+        if _fenced(detail):
             return ApplicationStateError(
                 f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
                 "the application runs elsewhere under the same application.id"
@@ -127,3 +136,7 @@ class ConfluentGroupMember:
         if not self._closed:
             self._closed = True
             self._client.close()
+
+
+def _fenced(error: object) -> bool:
+    return isinstance(error, KafkaError) and (error.code() in FENCED or "fenced" in error.str().lower())

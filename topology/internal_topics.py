@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import InternalTopicError, MissingTopicError, TopologyError
+from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.topics import NewTopic
 from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
 from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
@@ -50,12 +50,13 @@ def ensure_topics(topology: Topology, config: StreamsConfig, admin: TopicAdmin) 
     if missing:
         admin.create_topics(missing)
         # Another instance may have created them first, from an older topology.
-        _check_existing(plan.internal, admin.topics())
+        plan_topics(topology, config, admin.topics())
     return plan
 
 
 def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> TopicPlan:
     """The plan, from the topics there are (name to number of partitions). Pure; raises as :func:`ensure_topics`."""
+    _check_known(topology, config, existing)
     _check_external(topology, config, existing)
     counts = _repartition_counts(topology, existing)
     _copartition(topology, counts, existing)
@@ -82,14 +83,31 @@ def _topics(sub: Subtopology) -> list[str]:
     return [topic for source in sub.sources for topic in source.topics]
 
 
+def _written(topology: Topology) -> set[str]:
+    sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
+    return {node.topic for node in sinks if isinstance(node.topic, str)}
+
+
 def _count(topic: str, counts: Mapping[str, int], existing: Mapping[str, int]) -> int:
     return counts[topic] if topic in counts else existing[topic]
 
 
+def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
+    """A topic without partitions is one whose metadata Kafka cannot give now, as just after its creation."""
+    application_id, subs = config.application_id, topology.subtopologies
+    needed = {topic for sub in subs for topic in _topics(sub)} | _written(topology)
+    needed |= {internal_topic(application_id, name) for name in topology.repartition_topics}
+    needed |= {changelog_topic(application_id, store) or "" for sub in subs for store in sub.stores}
+    if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
+        raise BrokerUnreachableError(
+            f"application {application_id!r}: Kafka does not tell at present which partitions topic "
+            f"{unknown[0]!r} has; try again, and if that goes on look whether its partitions have leaders"
+        )
+
+
 def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
     read = {topic for sub in topology.subtopologies for topic in _topics(sub)}
-    sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
-    written = {node.topic for node in sinks if isinstance(node.topic, str)}
+    written = _written(topology)
     missing = sorted((read | written) - set(topology.repartition_topics) - set(existing))
     if not missing:
         return

@@ -118,7 +118,7 @@ def word_count(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[[], WordCount]]:
     """Makes word counts; whatever still runs of them at the end of the test is ended."""
-    from penstock.cluster.control import end_actors
+    from penstock.cluster.control import end_actors, find_coordinator
 
     made: list[WordCount] = []
 
@@ -128,4 +128,4 @@ def word_count(
 
     yield make
     for it in made:
-        end_actors(it.application_id)
+        end_actors(it.application_id, find_coordinator(it.application_id))

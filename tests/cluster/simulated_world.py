@@ -52,6 +52,8 @@ class SimulatedActor:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.alive, self.up, self.stopping = True, False, False
+        self.silent = False
+        """It answers nobody who asks for its status."""
         self.epoch = 0
         self.tasks: dict[TaskId, frozenset[TopicPartition]] = {}
         self.running: set[TaskId] = set()
@@ -196,6 +198,8 @@ class SimulatedHandle:
         await self._world.pause()
         if not self._actor.alive:
             raise ActorLostError("the process is gone")
+        if self._actor.silent:
+            return None
         status = self._actor.status()
         await self._world.pause()
         return status
@@ -440,6 +444,11 @@ class World:
         self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
         self._tell_group()
 
+    async def _tell_group_later(self) -> None:
+        """The topics are seen to grow before the group assigns the new partitions."""
+        await self.pause()
+        self._tell_group()
+
     def _tell_group(self) -> None:
         if self.dispatcher is not None:
             self.assigned_told = self.assigned
@@ -453,7 +462,7 @@ class World:
             before = self.plan.reads
             topics[topic] += 1
             self.assigned |= self.plan.reads - before
-            self._tell_group()
+            self.spawn(self._tell_group_later())
 
     def restart(self) -> None:
         self.end_coordinator()

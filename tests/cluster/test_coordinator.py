@@ -70,7 +70,7 @@ class Play:
         self(*(ActorUp(start.actor_id) for start in self.of(StartActor)))
         given = {it.actor_id: it.tasks for it in self.of(AssignTasks)}
         self.confirm()
-        self(*(ActorReported(name, tasks) for name, tasks in given.items()))
+        self(*(ActorReported(name, tasks, epoch_of(self, name)) for name, tasks in given.items()))
         assert self.machine.state is ApplicationState.RUNNING
         return given
 
@@ -125,9 +125,22 @@ def test_after_the_wait_those_that_are_up_take_all_and_a_late_one_gets_its_share
 def test_running_means_every_task_reported_as_running(play: Play) -> None:
     play(ClusterResized(1), GroupAssigned(ALL), ActorUp("stream/1"))
     play.confirm()
-    play(ActorReported("stream/1", TASKS - {TaskId(0, 0)}))
+    play(ActorReported("stream/1", TASKS - {TaskId(0, 0)}, epoch_of(play, "stream/1")))
     assert play.machine.state is ApplicationState.REBALANCING
-    assert play(ActorReported("stream/1", TASKS)) == [SetState(ApplicationState.RUNNING)]
+    assert play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1"))) == [SetState(ApplicationState.RUNNING)]
+
+
+def test_a_late_report_from_before_an_assignment_counts_for_nothing(play: Play) -> None:
+    play.running(cpus=1)
+    before = epoch_of(play, "stream/1")
+    plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
+    play(GroupAssigned(plan.reads), TasksPlanned(plan))
+    play(
+        *(ActorAssigned(it.actor_id, it.epoch) for it in play.of(AssignTasks)), ActorReported("stream/1", TASKS, before)
+    )
+    assert play.machine.state is ApplicationState.REBALANCING, "(1, 1) is closed, to read a topic more"
+    play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1")))
+    assert play.machine.state is ApplicationState.RUNNING
 
 
 def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) -> None:
@@ -404,8 +417,10 @@ def test_new_partitions_of_a_source_topic_become_tasks_while_the_others_go_on(pl
     (more,) = play.of(AssignTasks)
     assert more.tasks == given["stream/1"] | {TaskId(0, 4), TaskId(0, 5)}
     play.confirm()
-    assert play(ActorReported("stream/1", TASKS)) == []
-    assert play(ActorReported("stream/1", more.tasks)) == [SetState(ApplicationState.RUNNING)]
+    assert play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1"))) == []
+    assert play(ActorReported("stream/1", more.tasks, epoch_of(play, "stream/1"))) == [
+        SetState(ApplicationState.RUNNING)
+    ]
 
 
 def test_tasks_planned_before_the_group_gives_their_partitions_wait_for_it(play: Play) -> None:
@@ -424,4 +439,15 @@ def test_a_task_that_reads_more_than_before_is_assigned_anew_although_no_task_is
     assert again.tasks == given["stream/1"]
     assert play.machine.state is ApplicationState.REBALANCING
     play.confirm()
-    assert play(ActorReported("stream/1", TASKS)) == [SetState(ApplicationState.RUNNING)]
+    assert play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1"))) == [SetState(ApplicationState.RUNNING)]
+
+
+def test_a_task_that_will_read_more_works_on_until_the_group_gives_it_the_new_partition(play: Play) -> None:
+    given = play.running(cpus=1)
+    plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
+    assert play(TasksPlanned(plan)) == []
+    assert play.machine.placement.keys() == given["stream/1"]
+    assert play(GroupAssigned(plan.reads)) == [SetState(ApplicationState.REBALANCING)]
+    assert play.machine.unplanned == {TopicPartition("stops", 1)}, "so the topics are looked at again at once"
+    play(TasksPlanned(plan))
+    assert [it.tasks for it in play.of(AssignTasks)] == [TASKS]

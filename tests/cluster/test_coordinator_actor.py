@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
+from ray import cloudpickle
 
-from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState, TaskStatus
-from penstock.cluster import coordinator_actor
+import penstock as ps
+from penstock.actors.messages import (
+    ActorStatus,
+    ApplicationSpec,
+    ApplicationState,
+    CommitAnswer,
+    CommitRequest,
+    TaskState,
+    TaskStatus,
+)
+from penstock.cluster import coordinator_actor, last_words
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
@@ -67,9 +81,26 @@ class Restarted(CoordinatorActor):
 
 
 @pytest.fixture(autouse=True)
-def restarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = SimpleNamespace(was_current_actor_reconstructed=True)
+def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+    """Each coordinator is one that Ray has restarted; what Ray keeps for it."""
+    kept: dict[tuple[str, str], str] = {}
+
+    def put(key: str, value: str, *, namespace: str) -> None:
+        kept[namespace, key] = value
+
+    def get(key: str, *, namespace: str) -> str | None:
+        return kept.get((namespace, key))
+
+    context = SimpleNamespace(was_current_actor_reconstructed=True, get_actor_id=lambda: "a1")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    monkeypatch.setattr(last_words.internal_kv, "_internal_kv_put", put)
+    monkeypatch.setattr(last_words.internal_kv, "_internal_kv_get", get)
+    return kept
+
+
+async def at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)
 
 
 def test_a_stop_that_finds_the_coordinator_just_restarted_stops_the_actors_that_live() -> None:
@@ -119,5 +150,86 @@ def test_a_commit_before_there_is_a_seat_in_the_group_is_answered() -> None:
         assert await coordinator.commit(request) == CommitAnswer(False, "the coordinator has no seat in the group")
         await coordinator.stop()
         assert not (await coordinator.commit(request)).accepted
+
+    run(play())
+
+
+COPY = ps.StreamsBuilder()
+COPY.stream("lines").to("copies")
+SPEC: bytes = cloudpickle.dumps(ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"})))
+
+
+@pytest.fixture
+def living(monkeypatch: pytest.MonkeyPatch) -> LivingActor:
+    """The actor of an earlier incarnation that Ray shows."""
+    it = LivingActor()
+    monkeypatch.setattr(coordinator_actor.StreamActorHandle, "find", lambda _: [it])
+    monkeypatch.setattr(ray, "get_actor", no_http)
+    return it
+
+
+def no_http(*_: object, **__: object) -> None:
+    raise ValueError("there is none")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[float]:
+    """Have the topics refused, the last way for ever; when they were looked at."""
+    left, looks = list(errors), []
+
+    def ensure_topics(*_: object) -> None:
+        looks.append(asyncio.get_running_loop().time())
+        raise left.pop(0) if len(left) > 1 else left[0]
+
+    monkeypatch.setattr(coordinator_actor, "ensure_topics", ensure_topics)
+    monkeypatch.setattr(coordinator_actor.ConfluentClients, "admin", lambda _: None)
+    return looks
+
+
+@pytest.mark.parametrize("state", [ApplicationState.ERROR, ApplicationState.NOT_RUNNING])
+def test_an_application_that_has_ended_stays_so_although_its_coordinator_is_restarted(
+    state: ApplicationState, living: LivingActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = refuse(monkeypatch, MissingTopicError("it would start again"))
+
+    async def play() -> None:
+        ended = Restarted(LivingActor())
+        ended._enter(state, "why" if state is ApplicationState.ERROR else None)
+        await ended._ended.wait()
+        ended._beginning.cancel()
+        restarted = CoordinatorActor("app", SPEC)
+        await asyncio.sleep(5)
+        before, after = await ended.status(), await restarted.status()
+        assert (after.state, after.error) == (before.state, before.error)
+        assert (await asyncio.wait_for(restarted.stop(), 5)).state is state
+        assert looks == []
+
+    run(play())
+
+
+def test_a_restarted_coordinator_that_cannot_begin_leaves_no_actor_at_work(
+    living: LivingActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, BrokerUnreachableError("soon"), MissingTopicError("topic 'lines' is gone"))
+
+    async def play() -> None:
+        coordinator = CoordinatorActor("app", SPEC)
+        await asyncio.wait_for(coordinator._ended.wait(), 60)
+        status = await coordinator.status()
+        assert (status.state, status.error) == (ApplicationState.ERROR, "MissingTopicError: topic 'lines' is gone")
+        assert living.killed
+
+    run(play())
+
+
+def test_joined_topics_may_differ_for_a_moment_also_after_a_restart(
+    living: LivingActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = refuse(monkeypatch, TopologyError("'x' has 3, 'y' has 2"))
+
+    async def play() -> None:
+        coordinator = CoordinatorActor("app", SPEC)
+        await asyncio.wait_for(coordinator._ended.wait(), 120)
+        assert looks[-1] - looks[0] >= ONE_AFTER_ANOTHER_S
+        assert (await coordinator.status()).state is ApplicationState.ERROR
 
     run(play())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.actors.messages import ApplicationState
+from penstock.cluster.dispatch import HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 
@@ -117,5 +120,23 @@ def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_ap
         assert world.error
         assert not any(actor.alive for actor in world.actors.values())
         assert not world.unanswered
+
+    run(play())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_actor_that_stays_silent_is_ended_and_others_take_its_tasks(seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = World(seed)
+        await world.start_coordinator()
+        await at_rest(world)
+        actor = world.rng.choice([actor for actor in world.actors.values() if actor.alive])
+        actor.silent = True
+        silent_since = asyncio.get_running_loop().time()
+        await world.until(lambda: not actor.alive, "its end")
+        assert asyncio.get_running_loop().time() - silent_since > HUNG_S / 2, "a short silence is forgiven"
+        await world.settle(lambda: settled(world), "RUNNING without it")
 
     run(play())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import InternalTopicError, MissingTopicError, TopologyError
+from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.state.builders import StoreBuilder, StoreKind
@@ -159,6 +159,14 @@ class Topics:
 
     def group_members(self, group: str) -> int:
         return 0
+
+
+@pytest.mark.parametrize("topic", ["lines", "out", "app-words-repartition", "app-counts-changelog"])
+def test_a_topic_without_partitions_is_one_to_ask_for_again(topic: str) -> None:
+    existing = {"lines": 2, "out": 1, "app-words-repartition": 2, "app-counts-changelog": 2, "foreign": 0}
+    plan_topics(WORD_COUNT, config(), existing)
+    with pytest.raises(BrokerUnreachableError, match=f"which partitions topic '{topic}' has; try again"):
+        plan_topics(WORD_COUNT, config(), {**existing, topic: 0})
 
 
 def test_only_what_is_missing_is_created() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from ray import cloudpickle
-from ray.exceptions import ActorDiedError, GetTimeoutError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RaySystemError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, kafka_streams, store_view
+from penstock.cluster import control, http_actor, kafka_streams, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
@@ -50,12 +50,12 @@ class FakeCluster:
         patch.setattr(control, "connect", lambda: self.calls.append("connect"))
         patch.setattr(control, "make_room", lambda application_id: self.calls.append("make room"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)
-        patch.setattr(control, "end_actors", lambda application_id: self.calls.append("end actors"))
+        patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
         patch.setattr(control, "cluster_cpus", lambda: 4)
         patch.setattr(KafkaStreams, "check", lambda app: None)
         patch.setattr(kafka_streams, "start_http", self.start_http)
-        patch.setattr(kafka_streams, "stop_http", lambda application_id: self.calls.append("stop http"))
+        patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
 
     def status(self) -> ApplicationStatus:
         return ApplicationStatus("app", self.now, 1, (), {}, error=self.error, waiting=self.waiting)
@@ -65,9 +65,9 @@ class FakeCluster:
         self.coordinator = object()
         return self.coordinator
 
-    def start_http(self, application_id: str, application_server: str, serve: object) -> str:
+    def start_http(self, application_id: str, application_server: str, serve: object) -> tuple[object, str]:
         self.calls.append("start http")
-        return "http://here"
+        return object(), "http://here"
 
     def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
         self.calls.append("stop")
@@ -433,6 +433,44 @@ def test_a_coordinator_that_does_not_answer_is_no_change_of_state(
     app.close()
 
 
+def test_a_state_listener_hears_on_whatever_a_look_at_the_state_raised(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, looked = Heard(), threading.Event()
+
+    def bad_moment(_: object) -> ApplicationStatus:
+        looked.set()
+        raise RaySystemError("the GCS is away")
+
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "status_of", bad_moment)
+        assert looked.wait(10)
+    cluster.now = ApplicationState.REBALANCING
+    assert heard.next() == ("REBALANCING", "RUNNING")
+    app.close()
+
+
+def test_a_state_listener_hears_of_the_end_although_close_raises(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+
+    def by_force(application_id: str, timeout_s: float) -> ApplicationStatus:
+        raise ApplicationStateError("the coordinator was ended by force")
+
+    monkeypatch.setattr(control, "stop_application", by_force)
+    with pytest.raises(ApplicationStateError, match="by force"):
+        app.close()
+    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
+    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
+
+
 def test_a_state_listener_comes_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     with pytest.raises(ApplicationStateError, match="set the state listener first"):
@@ -444,7 +482,7 @@ class FakeActorClass:
 
     def __init__(self, taken: bool) -> None:
         self._taken = taken
-        self.ready = SimpleNamespace(remote=lambda: None)
+        self.ready = self.address = SimpleNamespace(remote=lambda: None)
 
     def options(self, **_: object) -> FakeActorClass:
         return self
@@ -477,3 +515,20 @@ def test_a_start_that_fails_leaves_no_coordinator_behind(
     with pytest.raises(ApplicationStateError, match=says):
         control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     assert killed == [actor] * kills
+
+
+def test_ctrl_c_in_a_start_leaves_no_actor_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    killed: list[object] = []
+    actor = FakeActorClass(taken=False)
+    context = SimpleNamespace(get_node_id=lambda: "0" * 56)
+    ray = SimpleNamespace(remote=lambda _: actor, get=get, kill=killed.append, get_runtime_context=lambda: context)
+    monkeypatch.setattr(control, "ray", ray)
+    monkeypatch.setattr(http_actor, "ray", ray)
+    with pytest.raises(KeyboardInterrupt):
+        control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
+    with pytest.raises(KeyboardInterrupt):
+        http_actor.start_http("app", "127.0.0.1:0", NotImplemented)
+    assert killed == [actor, actor]

@@ -12,7 +12,7 @@ import pytest
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.kafka.contracts import CommittedOffset
+from penstock.kafka.contracts import CommittedOffset, SessionLostError
 
 HERE = TopicPartition("lines", 0)
 
@@ -93,6 +93,46 @@ def test_a_refused_commit_is_told_and_the_seat_kept() -> None:
         seat.members[0].refusal = None
         seat.membership.commit({}).result(10)
         assert len(seat.members) == 1
+
+
+def test_after_the_session_is_lost_nothing_is_committed_before_the_group_has_assigned_anew() -> None:
+    with taken() as seat:
+        for change in (frozenset({HERE}), frozenset[TopicPartition]()):
+            seat.script.put(change)
+            assert seat.assigned.get(timeout=10) == change
+        with pytest.raises(StreamsError, match="partition lines-0 is not assigned"):
+            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.members[0].commits == []
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.membership.commit({HERE: CommittedOffset(6)}).result(10)
+        assert seat.members[0].commits == [{HERE: CommittedOffset(6)}]
+        assert seat.failed.empty()
+
+
+def test_only_what_the_group_assigns_is_committed() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        elsewhere = TopicPartition("lines", 1)
+        with pytest.raises(StreamsError, match="partition lines-1 is not assigned"):
+            seat.membership.commit({HERE: CommittedOffset(5), elsewhere: CommittedOffset(5)}).result(10)
+        assert seat.members[0].commits == []
+
+
+def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.members[0].refusal = SessionLostError("its session ended meanwhile")
+        with pytest.raises(SessionLostError):
+            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        seat.script.put(frozenset({HERE}))
+        assert seat.assigned.get(timeout=10) == {HERE}
+        seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.members[0].closed.is_set()
+        assert seat.members[1].commits == [{HERE: CommittedOffset(5)}]
+        assert seat.failed.empty()
 
 
 def test_an_error_that_passes_leads_to_a_new_member() -> None:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.control import end_actors
+from penstock.cluster.control import end_actors, find_coordinator
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
@@ -33,7 +33,7 @@ def grow(broker: str, topic: str, partitions: int) -> None:
 def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
     name = topic_name("grows")
     yield name
-    end_actors(name)
+    end_actors(name, find_coordinator(name))
 
 
 def test_the_tasks_of_new_partitions_start_while_the_others_run_on(

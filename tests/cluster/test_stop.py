@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         return answer
 
     monkeypatch.setattr("penstock.cluster.control.ray.get", get)
-    monkeypatch.setattr(control, "end_actors", ended.append)
+    monkeypatch.setattr(control, "end_actors", lambda application_id, _: ended.append(application_id))
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 
     def stop_with(coordinator: Coordinator | None, actors: int = 0) -> ApplicationStatus | None:
@@ -55,6 +56,48 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             assert ended == ["app"]
 
     return stop_with
+
+
+class Names:
+    """What bears the names of an application in Ray, and what is ended of it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.coordinators: list[Any] = []
+        self.ended: list[object] = []
+        actor = SimpleNamespace(kill=lambda: self.ended.append("actor"))
+        patch.setattr(control, "find_coordinator", lambda _: self.coordinators.pop(0))
+        patch.setattr(control, "find_http", lambda _: "http")
+        patch.setattr(control, "stop_http", self.ended.append)
+        patch.setattr("penstock.cluster.control.StreamActorHandle.find", lambda _: [actor])
+        patch.setattr("penstock.cluster.control.ray.kill", self.ended.append)
+        patch.setattr("penstock.cluster.control.last_words.forget", lambda it: self.ended.append(f"words of {it}"))
+
+
+def coordinator_named(name: str) -> Any:
+    return SimpleNamespace(_actor_id=SimpleNamespace(hex=lambda: name), status=None)
+
+
+def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would_still_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, coordinator = Names(monkeypatch), coordinator_named("a1")
+    names.coordinators = [coordinator]
+    control.end_actors("app", coordinator)
+    assert names.ended == ["http", coordinator, "words of a1", "actor"]
+    names.ended.clear()
+    names.coordinators = [None]
+    control.end_actors("app", coordinator)
+    assert names.ended == ["http", "actor"], "its coordinator is gone"
+
+
+def test_an_application_that_is_started_anew_meanwhile_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, before, after = Names(monkeypatch), coordinator_named("a1"), coordinator_named("a2")
+    monkeypatch.setattr(control, "status_of", lambda _: STOPPED)
+    names.coordinators = [before, after]
+    control.make_room("app")
+    names.coordinators = [None, after]
+    control.make_room("app")
+    assert names.ended == []
 
 
 def test_the_last_status_is_what_the_coordinator_answers(stop: Callable[..., Any]) -> None:

@@ -1,0 +1,63 @@
+"""The seat in the group while the broker is away for longer than a session lasts."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.membership import FINAL, Membership
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.kafka.local_broker import LocalBroker
+
+HERE = TopicPartition("lines", 0)
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    broker = LocalBroker(tmp_path / "broker", port=0)
+    with broker:
+        yield broker
+
+
+def committed(membership: Membership, offset: int) -> bool:
+    """Commit as the dispatcher does: what passes is tried again, what is final fails the test."""
+    try:
+        membership.commit({HERE: CommittedOffset(offset)}).result(60)
+    except FINAL:
+        raise
+    except StreamsError:
+        return False
+    return True
+
+
+def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(own_broker: LocalBroker) -> None:
+    address = own_broker.status().bootstrap_servers
+    clients = ConfluentClients(address, "group", {"session.timeout.ms": 6_000})
+    admin = clients.admin()
+    admin.create_topics([NewTopic("lines", 1)])
+    assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
+    failed: queue.Queue[StreamsError] = queue.Queue()
+    membership = Membership(lambda: clients.group_member("seat"), ["lines"], assigned.put, failed.put)
+    try:
+        assert assigned.get(timeout=60) == {HERE}
+        assert committed(membership, 1)
+        own_broker.stop()
+        while assigned.empty():  # the thread polls only between commits, each of which librdkafka keeps for a while
+            assert not committed(membership, 2)
+        assert assigned.get() == frozenset(), "the session is lost"
+        own_broker.start()
+        deadline = time.monotonic() + 60
+        while not committed(membership, 3):
+            assert time.monotonic() < deadline, "never committed again"
+        assert assigned.get(timeout=10) == {HERE}
+        assert failed.empty()
+        assert admin.committed("group") == {HERE: CommittedOffset(3)}
+    finally:
+        membership.close()
