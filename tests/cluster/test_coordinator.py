@@ -135,12 +135,10 @@ def test_a_late_report_from_before_an_assignment_counts_for_nothing(play: Play) 
     before = epoch_of(play, "stream/1")
     plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
     play(GroupAssigned(plan.reads), TasksPlanned(plan))
-    play(
-        *(ActorAssigned(it.actor_id, it.epoch) for it in play.of(AssignTasks)), ActorReported("stream/1", TASKS, before)
-    )
-    assert play.machine.state is ApplicationState.REBALANCING, "(1, 1) is closed, to read a topic more"
-    play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1")))
-    assert play.machine.state is ApplicationState.RUNNING
+    play.confirm()
+    assert play(ActorReported("stream/1", TASKS, before)) == [], "(1, 1) is closed, to read a topic more"
+    now = epoch_of(play, "stream/1")
+    assert play(ActorReported("stream/1", TASKS, now)) == [SetState(ApplicationState.RUNNING)]
 
 
 def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) -> None:
@@ -417,10 +415,9 @@ def test_new_partitions_of_a_source_topic_become_tasks_while_the_others_go_on(pl
     (more,) = play.of(AssignTasks)
     assert more.tasks == given["stream/1"] | {TaskId(0, 4), TaskId(0, 5)}
     play.confirm()
-    assert play(ActorReported("stream/1", TASKS, epoch_of(play, "stream/1"))) == []
-    assert play(ActorReported("stream/1", more.tasks, epoch_of(play, "stream/1"))) == [
-        SetState(ApplicationState.RUNNING)
-    ]
+    epoch = epoch_of(play, "stream/1")
+    assert play(ActorReported("stream/1", TASKS, epoch)) == []
+    assert play(ActorReported("stream/1", more.tasks, epoch)) == [SetState(ApplicationState.RUNNING)]
 
 
 def test_tasks_planned_before_the_group_gives_their_partitions_wait_for_it(play: Play) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import ray
 from ray import cloudpickle
+from ray.experimental import internal_kv
 
 import penstock as ps
 from penstock.actors.messages import (
@@ -22,14 +23,16 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
-from penstock.cluster import coordinator_actor, last_words
+from penstock.cluster import coordinator_actor
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId
+from penstock.kafka.clients import ConfluentClients
 from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
 
@@ -94,8 +97,8 @@ def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     context = SimpleNamespace(was_current_actor_reconstructed=True, get_actor_id=lambda: "a1")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(asyncio, "to_thread", at_once)
-    monkeypatch.setattr(last_words.internal_kv, "_internal_kv_put", put)
-    monkeypatch.setattr(last_words.internal_kv, "_internal_kv_get", get)
+    monkeypatch.setattr(internal_kv, "_internal_kv_put", put)
+    monkeypatch.setattr(internal_kv, "_internal_kv_get", get)
     return kept
 
 
@@ -156,14 +159,16 @@ def test_a_commit_before_there_is_a_seat_in_the_group_is_answered() -> None:
 
 COPY = ps.StreamsBuilder()
 COPY.stream("lines").to("copies")
-SPEC: bytes = cloudpickle.dumps(ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"})))
+SPEC: bytes = cloudpickle.dumps(  # type: ignore[no-untyped-call]  # untyped in Ray
+    ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
+)
 
 
 @pytest.fixture
 def living(monkeypatch: pytest.MonkeyPatch) -> LivingActor:
     """The actor of an earlier incarnation that Ray shows."""
     it = LivingActor()
-    monkeypatch.setattr(coordinator_actor.StreamActorHandle, "find", lambda _: [it])
+    monkeypatch.setattr(StreamActorHandle, "find", lambda _: [it])
     monkeypatch.setattr(ray, "get_actor", no_http)
     return it
 
@@ -181,7 +186,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[float]:
         raise left.pop(0) if len(left) > 1 else left[0]
 
     monkeypatch.setattr(coordinator_actor, "ensure_topics", ensure_topics)
-    monkeypatch.setattr(coordinator_actor.ConfluentClients, "admin", lambda _: None)
+    monkeypatch.setattr(ConfluentClients, "admin", lambda _: None)
     return looks
 
 
