@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -115,3 +116,12 @@ def modules(wheel: Path) -> set[str]:
 def install(python: Path, *what: str | Path, cwd: Path) -> None:
     """Install without looking at any index."""
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", *what, cwd=cwd)
+
+
+def test_a_change_of_any_source_of_the_binding_has_it_compiled_anew() -> None:
+    spec = importlib.util.spec_from_file_location("install", ROOT / "requirements" / "install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert {source.name for source in module.COMPILED} == {"hatch_build.py", "librdkafka.pyx", "librdkafka.pxd"}
