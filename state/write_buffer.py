@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
-from penstock.common.serdes import refusal
+from penstock.common.serdes import why_refused
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.ordered_keys import OrderedKeys
@@ -227,7 +227,7 @@ class WriteBuffer:
         self._sizes.flushed(len(updates), total)
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = refusal(self._value_serde, value, error)
+        why = why_refused(self._value_serde, value, error)
         return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
@@ -245,7 +245,7 @@ class WriteBuffer:
         row = self.committed.get(key)
         return None if row is None else self.decode(row)[0]
 
-    def committed_now(self) -> None:
+    def batch_written(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
         self._prefetched.clear()  # these rows may have been changed

@@ -297,7 +297,7 @@ class Task:
         self._batch = None
         self._context.commit_requested = False
         for buffer in self._buffers.values():
-            buffer.committed_now()
+            buffer.batch_written()
 
     def forget_objects(self) -> None:
         """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""

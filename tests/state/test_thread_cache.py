@@ -26,7 +26,7 @@ def commit(buffer: WriteBuffer, stores: InMemoryTaskStores) -> None:
     for _ in buffer.flush(batch):
         pass
     stores.write(batch, {})
-    buffer.committed_now()
+    buffer.batch_written()
 
 
 def put(buffer: WriteBuffer, begin: int, end: int, value: Any = "v") -> None:

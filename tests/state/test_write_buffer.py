@@ -149,7 +149,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
             pass
         assert not self.buffer.dirty
         self.stores.write(self.batch, {"store": 1})
-        self.buffer.committed_now()
+        self.buffer.batch_written()
         assert not self.buffer._flushed, "what is committed is still held"
         self.steps = self.batch = None
         if self.caching:
@@ -260,7 +260,7 @@ def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_li
         batch = stores.new_batch()
         list(buffer.flush(batch))
         stores.write(batch, {})
-        buffer.committed_now()
+        buffer.batch_written()
         if value == "earlier":
             buffer.age()
     assert buffer.load_to_update(b"k")[0] == "later"
