@@ -57,7 +57,7 @@ class WriteBuffer:
     """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
-    goes back to the younger, and :meth:`age` drops the older.
+    goes back to the younger, and :meth:`drop_unused` drops the older.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class WriteBuffer:
 
     # ---- memory ----
 
-    def age(self) -> bool:
+    def drop_unused(self) -> bool:
         """Let go of the committed entries that were not used since the last call; False when there is none at all."""
         if not self.clean and not self._older:
             return False
@@ -271,11 +271,11 @@ class WriteBuffer:
         """About what all entries take in the process."""
         return (len(self.dirty) + len(self.clean) + len(self._older)) * self._sizes.resident
 
-    def waiting_bytes(self) -> float:
+    def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""
         return len(self.dirty) * self._sizes.resident
 
-    def dirty_bytes(self) -> int:
+    def dirty_cache_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
         if not self.dirty:
             return 0
