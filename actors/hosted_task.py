@@ -11,7 +11,7 @@ from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.contracts import TaskStores
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
 from penstock.topology.graph import SourceNode
@@ -169,10 +169,10 @@ def open_hosted_task(
     spec: ApplicationSpec,
     task_id: TaskId,
     producer: RecordProducer,
-    cache: ThreadCache,
+    budget: MemoryBudget,
     sources: frozenset[TopicPartition] | None = None,
 ) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's cache.
+    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's budget.
 
     ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
     Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
@@ -196,7 +196,7 @@ def open_hosted_task(
     directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
     stores = directory.open(builders)
     try:
-        task = Task(task_id, subtopologies, config, stores, producer, cache)
+        task = Task(task_id, subtopologies, config, stores, producer, budget)
     except BaseException:
         stores.close()
         raise

@@ -36,7 +36,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 
 Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
@@ -47,7 +47,6 @@ IDLE_WAIT_S = 0.005
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
 _CLEANUP_AT_MOST_EVERY_S = 10.0
-_UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache
 
 
 class StreamLoop:
@@ -96,7 +95,7 @@ class StreamLoop:
         self._admin = clients.admin()
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
-        self._cache = ThreadCache(spec.config.entries_memory_bytes)
+        self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
 
     # ---- from any thread ----
 
@@ -241,12 +240,9 @@ class StreamLoop:
     def _commit_is_due(self) -> bool:
         if self._jobs:
             return False
-        if self._cache.full or self._clock.monotonic_s() >= self._next_commit_s:
+        if self._clock.monotonic_s() >= self._next_commit_s or self._budget.needs_commit:
             return True
-        most = self._spec.config.statestore_cache_max_bytes or _UNCACHED_BYTES
-        return any(hosted.task.commit_requested for hosted in self._running) or (
-            sum(hosted.task.cache_bytes() for hosted in self._running) > most
-        )
+        return any(hosted.task.commit_requested for hosted in self._running)
 
     def _committing(self) -> Steps[None]:
         yield from self._commit(list(self._running))
@@ -295,7 +291,7 @@ class StreamLoop:
     def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
         opened = []
         for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id))
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._budget, sources.get(task_id))
             hosted = yield from patiently(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

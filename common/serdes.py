@@ -15,6 +15,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
+from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
@@ -257,11 +258,11 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def refusal(serde: Serde[Any], value: object, error: Exception) -> str:
+def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
     """Why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
     if _BUILT_IN.get(serde.name) is serde and serde.name in _EXPECTED:
         right, expected = _EXPECTED[serde.name]
         if not isinstance(value, right):
             why = expected
-    return f"the serde {serde.name} cannot write {value!r} ({type(value).__qualname__}): {why}"
+    return f"the serde {serde.name} cannot write {shown_with_type(value)}: {why}"

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
-from penstock.common.serdes import refusal
+from penstock.common.serdes import why_refused
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.ordered_keys import OrderedKeys
@@ -57,7 +57,7 @@ class WriteBuffer:
     """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
-    goes back to the younger, and :meth:`age` drops the older.
+    goes back to the younger, and :meth:`drop_unused` drops the older.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class WriteBuffer:
         self._sizes.flushed(len(updates), total)
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = refusal(self._value_serde, value, error)
+        why = why_refused(self._value_serde, value, error)
         return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
@@ -245,7 +245,7 @@ class WriteBuffer:
         row = self.committed.get(key)
         return None if row is None else self.decode(row)[0]
 
-    def committed_now(self) -> None:
+    def batch_written(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
         self._prefetched.clear()  # these rows may have been changed
@@ -259,7 +259,7 @@ class WriteBuffer:
 
     # ---- memory ----
 
-    def age(self) -> bool:
+    def drop_unused(self) -> bool:
         """Let go of the committed entries that were not used since the last call; False when there is none at all."""
         if not self.clean and not self._older:
             return False
@@ -271,11 +271,11 @@ class WriteBuffer:
         """About what all entries take in the process."""
         return (len(self.dirty) + len(self.clean) + len(self._older)) * self._sizes.resident
 
-    def waiting_bytes(self) -> float:
+    def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""
         return len(self.dirty) * self._sizes.resident
 
-    def dirty_bytes(self) -> int:
+    def dirty_cache_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
         if not self.dirty:
             return 0

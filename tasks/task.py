@@ -12,7 +12,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, TaskStores
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 from penstock.state.write_buffer import Log, WriteBuffer
 from penstock.tasks.compose import compose, resolve
 from penstock.tasks.context import TaskContext
@@ -52,13 +52,13 @@ class Task:
         config: StreamsConfig,
         stores: TaskStores,
         collector: RecordCollector,
-        cache: ThreadCache | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.task_id = task_id
         self._stores = stores
         self._collector = collector
         self._cache_bytes = config.statestore_cache_max_bytes
-        self._cache = cache or ThreadCache(config.entries_memory_bytes)
+        self._budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
         self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         nodes, builders = resolve(subtopologies, config)
@@ -84,7 +84,7 @@ class Task:
         self._reads_time = bool(self._processors)
         self._processed = 0
         self._batch: CommitBatch | None = None
-        self._cache.add(self._buffers.values())
+        self._budget.add(self._buffers.values())
 
     def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
         caching = builder.caching and self._cache_bytes > 0
@@ -194,7 +194,7 @@ class Task:
                 group.offer(queue)
         self._processed += done
         if done:
-            self._cache.processed(done)
+            self._budget.processed(done)
         return done
 
     @staticmethod
@@ -267,7 +267,7 @@ class Task:
 
     def cache_bytes(self) -> int:
         """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
-        return sum(buffer.dirty_bytes() for buffer in self._buffers.values())
+        return sum(buffer.dirty_cache_bytes() for buffer in self._buffers.values())
 
     def prepare_commit(self) -> Iterator[None]:
         """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
@@ -297,7 +297,7 @@ class Task:
         self._batch = None
         self._context.commit_requested = False
         for buffer in self._buffers.values():
-            buffer.committed_now()
+            buffer.batch_written()
 
     def forget_objects(self) -> None:
         """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
@@ -310,7 +310,7 @@ class Task:
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
-        self._cache.remove(self._buffers.values())
+        self._budget.remove(self._buffers.values())
         with ExitStack() as closing:
             closing.callback(self._stores.close)
             for hosted in reversed(self._processors):

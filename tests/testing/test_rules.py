@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from pydantic import BaseModel
 
 import penstock as ps
 from penstock.common.errors import RuleBrokenError, SerializationError, StreamsError
-from penstock.testing.forms import form
+from penstock.testing.snapshots import form
 
 STRING = ps.Serdes.string()
 PICKY = ps.Serde("repr", lambda value: repr(value).encode(), lambda data: eval(data))
@@ -317,6 +318,7 @@ def aggregated(initial: Any, result: Any, serde: ps.Serde[Any], caching: bool = 
         ((1, 2), lenient(), "(1, 2) (tuple) comes back as [1, 2] (list)"),
         (Tally(3), by_dict(), "Tally(n=3, by={}) (Tally) comes back as {'n': 3, 'by': {}} (dict)"),
         (Counter("a"), lenient(), "Counter({'a': 1}) (Counter) comes back as {'a': 1} (dict)"),
+        ([Counter("a")], lenient(), "[Counter({'a': 1})] (list) comes back as [{'a': 1}] (list)"),
         ("text", half(), "'text' (str) cannot be read back (JSONDecodeError"),
     ],
 )
@@ -360,6 +362,8 @@ class Model(BaseModel):
         (numpy.float64(0.5), ps.Serdes.json()),
         ([float(1), {"a": None}], ps.Serdes.json()),
         (Opaque(1), ps.Serde("opaque", lambda each: b"%d" % each.n, lambda data: Opaque(int(data)))),
+        ({"deep": [float("nan"), Opaque(1)]}, ps.Serde("pickle", pickle.dumps, pickle.loads)),
+        (numpy.int64(3), ps.Serde("pickle", pickle.dumps, pickle.loads)),
         (numpy.array([1, 2]), ps.Serde("array", lambda a: a.tobytes(), lambda data: numpy.frombuffer(data, "i8"))),
     ],
     ids=lambda each: repr(each)[:30],

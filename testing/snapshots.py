@@ -7,22 +7,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from penstock.common.shown import shown
+
 _NEVER_CHANGE = frozenset({type(None), bool, int, float, complex, str, bytes, type, range})
-LONGEST_TEXT = 200
 
 
 def form(value: Any) -> Any:
     """Equal for two moments iff nothing in ``value`` changed between them, as far as can be seen."""
     return _form(value, {})
-
-
-def text(value: Any) -> str:
-    """``value`` for a message."""
-    try:
-        shown = repr(value)
-    except Exception as error:
-        shown = f"<{type(value).__qualname__} whose repr raises {type(error).__name__}>"
-    return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "…"
 
 
 def _form(value: Any, above: dict[int, int]) -> Any:
@@ -66,4 +58,4 @@ def _opaque(value: Any) -> Any:
     try:
         return pickle.dumps(value)
     except Exception:  # what cannot be pickled says for itself what it is
-        return text(value)
+        return shown(value)

@@ -10,8 +10,8 @@ import pytest
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.memory import InMemoryTaskStores
+from penstock.state.memory_budget import MemoryBudget
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, object_bytes
-from penstock.state.thread_cache import ThreadCache
 from penstock.state.write_buffer import SAMPLE_EVERY, WriteBuffer
 
 
@@ -26,7 +26,7 @@ def commit(buffer: WriteBuffer, stores: InMemoryTaskStores) -> None:
     for _ in buffer.flush(batch):
         pass
     stores.write(batch, {})
-    buffer.committed_now()
+    buffer.batch_written()
 
 
 def put(buffer: WriteBuffer, begin: int, end: int, value: Any = "v") -> None:
@@ -37,13 +37,13 @@ def put(buffer: WriteBuffer, begin: int, end: int, value: Any = "v") -> None:
 def test_committed_entries_of_all_stores_together_stay_below_the_limit() -> None:
     made = [buffer_of(Serdes.string()) for _ in range(4)]
     limit = 1000 * (ENTRY_OVERHEAD_BYTES + 100)
-    cache = ThreadCache(limit)
-    cache.add(buffer for buffer, _ in made)
+    budget = MemoryBudget(1 << 30, limit)
+    budget.add(buffer for buffer, _ in made)
     for round_number in range(20):
         for buffer, stores in made:
             put(buffer, round_number * 100, round_number * 100 + 100)
             commit(buffer, stores)
-        cache.trim()
+        budget.trim()
         assert sum(buffer.resident_bytes() for buffer, _ in made) <= limit
     assert any(buffer.resident_bytes() for buffer, _ in made)
     assert all(buffer.get(b"%08d" % number) for buffer, _ in made for number in range(2000))
@@ -53,9 +53,9 @@ def test_what_is_used_again_outlives_what_is_not() -> None:
     buffer, stores = buffer_of(Serdes.string())
     put(buffer, 0, 10)
     commit(buffer, stores)
-    buffer.age()
+    buffer.drop_unused()
     used = buffer.get(b"%08d" % 3)
-    buffer.age()
+    buffer.drop_unused()
     assert used is not None
     assert buffer.load(b"%08d" % 3) is used
     assert buffer.load(b"%08d" % 4) is not used
@@ -64,25 +64,37 @@ def test_what_is_used_again_outlives_what_is_not() -> None:
 
 def test_updates_that_are_too_many_by_themselves_are_told_and_gone_with_the_commit() -> None:
     buffer, stores = buffer_of(Serdes.string())
-    cache = ThreadCache(100 * ENTRY_OVERHEAD_BYTES)
-    cache.add([buffer])
+    budget = MemoryBudget(1 << 30, 100 * ENTRY_OVERHEAD_BYTES)
+    budget.add([buffer])
     put(buffer, 0, 50)
-    cache.trim()
-    assert not cache.full
+    budget.trim()
+    assert not budget.needs_commit
     put(buffer, 50, 150)
-    cache.trim()
-    assert cache.full
+    budget.trim()
+    assert budget.needs_commit
     commit(buffer, stores)
-    assert not cache.full
+    assert not budget.needs_commit
+
+
+def test_updates_need_a_commit_too_when_a_cache_of_kafka_streams_would_be_full() -> None:
+    buffer, stores = buffer_of(Serdes.string())
+    budget = MemoryBudget(100 * CACHE_ENTRY_OVERHEAD_BYTES, 1 << 30)
+    budget.add([buffer])
+    put(buffer, 0, 50)
+    assert not budget.needs_commit
+    put(buffer, 50, 110)
+    assert budget.needs_commit
+    commit(buffer, stores)
+    assert not budget.needs_commit
 
 
 def test_a_closed_task_leaves_its_share_to_the_others() -> None:
     buffer, _ = buffer_of(Serdes.string())
-    cache = ThreadCache(10 * ENTRY_OVERHEAD_BYTES)
-    cache.add([buffer])
+    budget = MemoryBudget(1 << 30, 10 * ENTRY_OVERHEAD_BYTES)
+    budget.add([buffer])
     put(buffer, 0, 100)
-    cache.remove([buffer])
-    assert not cache.full
+    budget.remove([buffer])
+    assert not budget.needs_commit
 
 
 @pytest.mark.parametrize("caching", [True, False])
@@ -92,8 +104,8 @@ def test_a_burst_of_large_values_is_counted_before_any_flush(caching: bool) -> N
     put(buffer, 0, 10_000)
     commit(buffer, stores)
     put(buffer, 0, SAMPLE_EVERY * 8, "x" * 100_000)
-    assert buffer.dirty_bytes() > SAMPLE_EVERY * 8 * 100_000 / 4
-    assert buffer.waiting_bytes() > SAMPLE_EVERY * 8 * 100_000 / 4
+    assert buffer.dirty_cache_bytes() > SAMPLE_EVERY * 8 * 100_000 / 4
+    assert buffer.dirty_resident_bytes() > SAMPLE_EVERY * 8 * 100_000 / 4
 
 
 def test_small_values_after_large_ones_are_counted_small_again_after_a_flush_or_two() -> None:
@@ -104,7 +116,7 @@ def test_small_values_after_large_ones_are_counted_small_again_after_a_flush_or_
         put(buffer, 0, 1000)
         commit(buffer, stores)
     put(buffer, 0, 1000)
-    assert buffer.dirty_bytes() < 1000 * 2 * (8 + 1 + CACHE_ENTRY_OVERHEAD_BYTES)
+    assert buffer.dirty_cache_bytes() < 1000 * 2 * (8 + 1 + CACHE_ENTRY_OVERHEAD_BYTES)
 
 
 def test_a_value_that_cannot_be_serialised_is_not_told_by_the_sample() -> None:
