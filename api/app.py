@@ -19,9 +19,8 @@ from penstock.api import metrics, problems, schemas
 from penstock.api.encoding import to_json
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
-from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
 from penstock.common.errors import SerializationError, UnknownStateStoreError
-from penstock.common.serdes import Serde
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -106,23 +105,6 @@ async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
         return serde.from_text(text)
     except Exception as error:  # a serde may raise anything: see Serde
         raise _invalid_key(f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}") from error
-
-
-def _check_order(serde: Serde[Any], first: Any | None, last: Any | None) -> None:
-    """Refuse a range that must be empty: its ends are swapped, or their bytes are in another order than they are."""
-    if first is None or last is None:
-        return
-    try:
-        if serde.serialize(first) <= serde.serialize(last):
-            return
-    except Exception as error:  # a serde may raise anything: see Serde
-        raise _invalid_key(f"serde {serde.name!r} refuses {first!r} or {last!r}: {error}") from error
-    detail = (
-        f"from={first!r} comes behind to={last!r}: entries are in the order of the serialised keys' bytes (serde "
-        f"{serde.name!r}), where a negative integer is greater than any that is not; ask for two ranges, one with "
-        "from alone and one with to alone, or swap the ends"
-    )
-    raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
 
 
 def _invalid_key(detail: str) -> ProblemError:
@@ -280,7 +262,10 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
         try:
             first = None if from_key is None else await _read_key(queries, store, from_key)
             last = None if to is None else await _read_key(queries, store, to)
-            _check_order(await queries.key_serde(store), first, last)
+            serde = await queries.key_serde(store)
+            if ends_before_it_begins(serde, first, last):
+                detail = instead_of_swapped(serde, first, last)
+                raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:
             raise await _unknown_store(queries, store) from None

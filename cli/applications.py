@@ -14,7 +14,13 @@ from penstock.api.encoding import to_json
 from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
 from penstock.cli.output import AsJson, console, print_json, print_json_line
-from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreEntry
+from penstock.cluster.read_side import (
+    ApplicationStatus,
+    ReadSide,
+    StoreEntry,
+    ends_before_it_begins,
+    instead_of_swapped,
+)
 from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 
 if TYPE_CHECKING:
@@ -134,6 +140,8 @@ async def _query(
         return entry is not None
     lower = None if from_key is None else _of_text(serde, from_key)
     upper = None if to_key is None else _of_text(serde, to_key)
+    if ends_before_it_begins(serde, lower, upper):
+        raise ConfigError(instead_of_swapped(serde, lower, upper))
     cursor: str | None = None
     while True:
         page = await side.range(store, lower, upper, _PAGE, cursor)
