@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, assert_type
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -130,16 +130,6 @@ def test_a_value_comes_back_as_it_was_and_so_it_does_with_a_serde_that_travelled
     for each in (serde, pickler.loads(pickler.dumps(serde)), pickle.loads(pickle.dumps(serde))):
         back = each.deserialize(each.serialize(value))
         assert (back, type(back)) == (value, type(value))
-
-
-def test_type_checkers_infer_the_serde_of_a_type() -> None:
-    assert_type(Serdes.json(), Serde[Any])
-    assert_type(Serdes.json(Item), Serde[Item])
-    assert_type(Serdes.json(Typed), Serde[Typed])
-    assert_type(Serdes.json(User), Serde[User])
-    assert_type(Serdes.json(list[int]), Serde[list[int]])
-    assert_type(Serdes.json(dict[int, Item]), Serde[dict[int, Item]])
-    assert_type(Serdes.json(Cat | Dog), Serde[Any])  # a union is no type[...] to type checkers
 
 
 def test_the_form_is_compact_json() -> None:
