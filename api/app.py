@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
@@ -17,10 +16,11 @@ from starlette.routing import request_response
 
 from penstock.api import metrics, problems, schemas
 from penstock.api.encoding import to_json
-from penstock.api.problems import ProblemError, documented
+from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
 from penstock.common.errors import SerializationError, UnknownStateStoreError
+from penstock.common.version import version
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -59,7 +59,7 @@ def create_app(queries: ReadSide) -> FastAPI:
         title="penstock",
         summary="Kafka Streams for Python, on Ray",
         description="Interactive queries, status, health and metrics of one application.",
-        version=_version(),
+        version=version(),
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
@@ -70,13 +70,6 @@ def create_app(queries: ReadSide) -> FastAPI:
     _application(app, queries)
     _stores(app, queries)
     return app
-
-
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return "0+unpackaged"
 
 
 def _json(body: Any, status: int = 200) -> Response:
@@ -187,13 +180,7 @@ def _refuse_unknown(request: Request, known: Sequence[str]) -> None:
     wrong = [(f"query/{name}", unknown) for name in given if name not in known]
     wrong += [(f"query/{name}", "Given more than once") for name, times in given.items() if name in known and times > 1]
     if wrong:
-        raise _invalid_request(wrong)
-
-
-def _invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
-    errors = [{"where": where, "what": what} for where, what in found]
-    detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
-    return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
+        raise invalid_request(wrong)
 
 
 class _EntryRoute(APIRoute):
@@ -216,7 +203,7 @@ def _isolation(request: Request) -> Isolation:
         return Isolation(given)
     except ValueError:
         allowed = " or ".join(repr(each.value) for each in Isolation)
-        raise _invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
+        raise invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
 
 
 def _stores(app: FastAPI, queries: ReadSide) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from penstock.cli import topic_read, topic_send
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.topic_options import BootstrapServers, TopicName
+from penstock.cli.topic_options import BootstrapServers, TopicName, pair
 from penstock.common.errors import ConfigError
 from penstock.common.topics import NewTopic
 
@@ -45,18 +45,11 @@ def create(
 
     if partitions < 1 and partitions != _BROKERS_CHOICE:
         raise ConfigError(f"--partitions {partitions}: a topic has at least one")
-    entries = dict(_entry(text) for text in config or [])
+    entries = dict(pair("--config", text, "KEY=VALUE") for text in config or [])
     there = Topics(bootstrap_servers)
     for name in topics:
         there.create(NewTopic(name, partitions, replication, entries))
         typer.echo(f"Topic {name} is created")
-
-
-def _entry(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"--config {text!r} is not KEY=VALUE")
-    return key, value
 
 
 @topic_app.command("list")
