@@ -63,7 +63,7 @@ def list_topics(
     """List the topics with their partitions."""
     from penstock.kafka.topics import Topics
 
-    counts = Topics(bootstrap_servers).partition_counts()
+    counts = Topics(bootstrap_servers).topics()
     shown = {name: counts[name] for name in sorted(counts) if internal or not _is_internal(name)}
     if as_json:
         print_json([{"name": name, "partitions": count} for name, count in shown.items()])
@@ -111,11 +111,11 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
     """Delete a topic with all it holds."""
-    from penstock.kafka.clients import ConfluentClients
     from penstock.kafka.topics import Topics
 
-    partitions = len(Topics(bootstrap_servers).partitions(topic))
+    topics = Topics(bootstrap_servers)
+    partitions = len(topics.partitions(topic))
     if not yes:
         typer.confirm(f"Delete topic {topic} ({partitions} partitions) with all it holds?", abort=True)
-    ConfluentClients(bootstrap_servers, group="").admin().delete_topics([topic])
+    topics.delete_topics([topic])
     typer.echo(f"Topic {topic} is deleted")
