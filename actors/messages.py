@@ -151,15 +151,8 @@ class StoreAnswer:
 
 
 class ApplicationState(Enum):
-    """The life of an application (Kafka Streams' ``KafkaStreams.State``).
-
-    ::
-
-        CREATED ──> REBALANCING <──> RUNNING
-           │             │              │
-           └─────────────┴──────────────┴──> PENDING_SHUTDOWN ──> NOT_RUNNING
-                         └──────────────┴──> PENDING_ERROR ─────> ERROR
-    """
+    """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may
+    follow which, ``cluster/life.py`` holds it."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -82,6 +82,13 @@ def of_error(error: StreamsError) -> ProblemError:
     return unexpected()
 
 
+def invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
+    """What is wrong with a request: where it stands, such as ``query/limit``, and what it is."""
+    errors = [{"where": where, "what": what} for where, what in found]
+    detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
+    return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
+
+
 def unexpected() -> ProblemError:
     """Our fault. Says nothing about its cause: that stands in the log."""
     return ProblemError(
@@ -110,9 +117,8 @@ async def _streams_error(request: Request, error: Exception) -> Response:
 
 async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [{"where": "/".join(map(str, one["loc"])), "what": one["msg"]} for one in error.errors()]
-    detail = "; ".join(f"{one['where']}: {one['what']}" for one in found)
-    return response(request, ProblemError(422, "invalid-request", "The request is not valid", detail, errors=found))
+    found = [("/".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
+    return response(request, invalid_request(found))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -10,11 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from penstock.api.encoding import to_json
 from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
-from penstock.cli.output import AsJson, console, print_json, print_json_line
-from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreEntry
+from penstock.cli.output import AsJson, console, print_json, print_json_line, shown
+from penstock.cluster.read_side import (
+    ApplicationStatus,
+    ReadSide,
+    StoreEntry,
+    ends_before_it_begins,
+    instead_of_swapped,
+)
 from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 
 if TYPE_CHECKING:
@@ -130,10 +135,12 @@ async def _query(
             if as_json:
                 print_json_line(entry)
             else:
-                typer.echo(_text(entry.value))
+                typer.echo(shown(entry.value))
         return entry is not None
     lower = None if from_key is None else _of_text(serde, from_key)
     upper = None if to_key is None else _of_text(serde, to_key)
+    if ends_before_it_begins(serde, lower, upper):
+        raise ConfigError(instead_of_swapped(serde, lower, upper))
     cursor: str | None = None
     while True:
         page = await side.range(store, lower, upper, _PAGE, cursor)
@@ -157,9 +164,4 @@ def _of_text(serde: Serde[Any], text: str) -> Any:
 
 
 def _line(entry: StoreEntry) -> str:
-    return f"{_text(entry.key)}\t{_text(entry.value)}"
-
-
-def _text(value: Any) -> str:
-    """Text as it is, anything else as the HTTP API shows it."""
-    return value if isinstance(value, str) else to_json(value).decode()
+    return f"{shown(entry.key)}\t{shown(entry.value)}"

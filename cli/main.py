@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, NoReturn
 
 import typer
@@ -17,6 +16,7 @@ from rich.text import Text
 from penstock.cli import applications, backfill, broker, describe, run, topic
 from penstock.cli.loading import look_into_this_folder
 from penstock.common.errors import StreamsError
+from penstock.common.version import version
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     broker.register,
@@ -38,16 +38,9 @@ for _register in _REGISTRARS:
     _register(app)
 
 
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return "0+unpackaged"  # imported from its sources
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"penstock {_version()}")
+        typer.echo(f"penstock {version()}")
         raise typer.Exit
 
 

@@ -32,3 +32,8 @@ def print_json(value: Any) -> None:
 def print_json_line(value: Any) -> None:
     """One JSON document on one line: what repeats is printed so, and can be read while it comes."""
     typer.echo(to_json(value).decode())
+
+
+def shown(value: Any) -> str:
+    """Text as it is, anything else as the JSON that the HTTP API shows; null as such."""
+    return value if isinstance(value, str) else to_json(value).decode()

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.api.encoding import to_json
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde, Serdes
 
@@ -78,6 +77,9 @@ def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
         raise ConfigError(f"{what} {value!r} is no {name.value}: {error}") from error
 
 
-def shown(value: Any) -> str:
-    """Text as it is, null as such, anything else as JSON."""
-    return value if isinstance(value, str) else to_json(value).decode()
+def pair(option: str, text: str, form: str) -> tuple[str, str]:
+    """The two sides of an option such as ``--config KEY=VALUE``. Raises ConfigError for what has not that ``form``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"{option} {text!r} is not {form}")
+    return name, value

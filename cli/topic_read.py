@@ -12,7 +12,8 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from penstock.api.encoding import to_json
-from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde, shown
+from penstock.cli.output import shown
+from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde
 from penstock.common.errors import ConfigError, DeserializationError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch

@@ -22,6 +22,7 @@ from penstock.cli.topic_options import (
     ValueSerde,
     bytes_of_json,
     bytes_of_text,
+    pair,
 )
 from penstock.common.errors import BrokerUnreachableError, ConfigError
 from penstock.common.records import Header
@@ -165,9 +166,7 @@ def _flush(producer: Any, topic: str) -> None:
 
 
 def _header(text: str) -> Header:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"--header {text!r} is not NAME=VALUE")
+    name, value = pair("--header", text, "NAME=VALUE")
     return name, value.encode()
 
 

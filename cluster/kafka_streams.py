@@ -170,7 +170,7 @@ class KafkaStreams:
         return self.status().state
 
     def status(self) -> ApplicationStatus:
-        """State, actors, tasks with their lags, placement: as the coordinator knows them, at most a second old.
+        """State, actors, tasks with their lags, placement, as each stream actor last reported (``docs/LIFECYCLE.md``).
 
         CREATED before ``start``; after ``close`` the last one. Raises ApplicationStateError when the coordinator does
         not answer.

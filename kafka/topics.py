@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Tpo
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -17,16 +16,14 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
-    admin_settings,
     as_streams_error,
     broker_errors,
-    client_configuration,
 )
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the package
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
 
 @dataclass(frozen=True)
@@ -50,23 +47,15 @@ class TopicLayout:
     configs: Mapping[str, str]
 
 
-class Topics:
-    """The topics of one Kafka cluster. Every call raises BrokerUnreachableError within 10 s."""
+class Topics(ConfluentAdmin):
+    """The topics of one Kafka cluster: an admin client that answers a person's questions too."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._address = bootstrap_servers
-        with client_configuration("admin."):
-            self._client = AdminClient(admin_settings(bootstrap_servers, {}))
-
-    def partition_counts(self) -> dict[str, int]:
-        """Every topic with its number of partitions."""
-        with broker_errors("list the topics", self._address):
-            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        return {name: len(topic.partitions) for name, topic in listed.items()}
+        super().__init__(bootstrap_servers, {})
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
-        counts = self.partition_counts()
+        counts = self.topics()
         if topic not in counts:
             similar = difflib.get_close_matches(topic, counts, 3)
             hint = f" (similar: {', '.join(similar)})" if similar else ""
@@ -125,10 +114,6 @@ class Topics:
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset there is."""
         return self._offsets(dict.fromkeys(partitions, _EARLIEST))
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that a reader of committed records may see."""
-        return self._offsets(dict.fromkeys(partitions, _LATEST))
 
     def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """The offset of each partition's first record of that time (ms) or later; its end if there is none."""

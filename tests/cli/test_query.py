@@ -8,7 +8,7 @@ import json
 import pytest
 
 from penstock.cli import applications
-from penstock.common.errors import ConfigError
+from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.serdes import Serde
 from tests.api.fake import FakeReadSide, FakeStore
 
@@ -67,6 +67,25 @@ def test_values_are_printed_as_the_http_api_shows_them(side: FakeReadSide, capsy
     assert query(side, "counts", "bytes")
     assert query(side, "counts", "mapping")
     assert capsys.readouterr().out == '"AP8="\n{"1":[true,null]}\n'
+
+
+@pytest.mark.parametrize(("first", "last"), [("-2", "2"), ("3", "2")])
+def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_instead(
+    side: FakeReadSide, first: str, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(-3, 4):
+        side.fakes["by-number"].put(number, str(number))
+    with pytest.raises(ConfigError, match=rf"from={first} comes behind to={last}: .* ask for two ranges"):
+        query(side, "by-number", first=first, last=last)
+    assert capsys.readouterr().out == ""
+    assert query(side, "by-number", last="2")
+    assert query(side, "by-number", first="-2")
+    assert capsys.readouterr().out == "0\t0\n1\t1\n2\t2\n-2\t-2\n-1\t-1\n", "the two ranges that the error names"
+
+
+def test_an_end_of_a_range_that_the_serde_refuses_is_named(side: FakeReadSide) -> None:
+    with pytest.raises(SerializationError, match="99999999999"):
+        query(side, "by-number", first="1", last="99999999999")
 
 
 def test_a_key_that_cannot_be_read_names_the_serde(side: FakeReadSide) -> None:
