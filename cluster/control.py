@@ -26,6 +26,7 @@ from penstock.cluster.ray_clusters import (
     unreachable,
     use_token,
 )
+from penstock.cluster.ray_errors import last_line
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
@@ -114,7 +115,7 @@ def _init(cluster: RayCluster, log_to_driver: bool) -> None:
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=log_to_driver, logging_level=logging.WARNING)
     except (ConnectionError, RayError) as error:
         raise ApplicationStateError(
-            f"cannot connect to the Ray cluster at {cluster.address}: {_last_line(error)}"
+            f"cannot connect to the Ray cluster at {cluster.address}: {last_line(error)}"
         ) from error
 
 
@@ -153,9 +154,12 @@ def find_coordinator(application_id: str) -> Any | None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """What the coordinator knows; None when it is gone. Raises ApplicationStateError when it does not answer."""
+    """What the coordinator knows; None when it is gone. Raises ApplicationStateError when it does not answer, or is being
+    restarted: the application itself goes on then."""
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
+    except ActorUnavailableError:
+        raise ApplicationStateError("the application's coordinator is being restarted: ask again") from None
     except RayActorError:
         return None
     except GetTimeoutError:
@@ -211,19 +215,19 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         ray.kill(coordinator)
         raise ApplicationStateError(
             f"the coordinator of application {application_id!r} cannot start in the Ray cluster; penstock and "
-            f"its dependencies must be installed there: {_last_line(error)}"
+            f"its dependencies must be installed there: {last_line(error)}"
         ) from error
     except GetTimeoutError:
         ray.kill(coordinator)
         raise ApplicationStateError(
             f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
         ) from None
+    except RayError as error:  # such as a node that has run out of memory
+        ray.kill(coordinator)
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} cannot start in the Ray cluster: {last_line(error)}"
+        ) from error
     return coordinator
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
 
 
 def make_room(application_id: str) -> None:
