@@ -154,8 +154,10 @@ def find_coordinator(application_id: str) -> Any | None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """What the coordinator knows; None when it is gone. Raises ApplicationStateError when it does not answer, or is being
-    restarted: the application itself goes on then."""
+    """What the coordinator knows; None when it is gone.
+
+    Raises ApplicationStateError when it does not answer, or is being restarted: the application itself goes on then.
+    """
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
     except ActorUnavailableError:

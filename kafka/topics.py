@@ -17,12 +17,14 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.leaders import of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     admin_settings,
     as_streams_error,
     broker_errors,
     client_configuration,
+    code_of,
 )
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the package
@@ -85,8 +87,7 @@ class Topics:
         try:
             answer.result()
         except KafkaException as error:
-            detail = error.args[0]
-            if isinstance(detail, KafkaError) and detail.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConfigError(f"topic {topic.name!r} exists already at {self._address}") from None
             raise as_streams_error(error, what, self._address) from error
 
@@ -138,10 +139,13 @@ class Topics:
         return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def _offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-        with broker_errors("ask for offsets", self._address):
+        def ask() -> dict[TopicPartition, int]:
             answers = self._client.list_offsets(
                 {Tpo(*partition): spec for partition, spec in asked.items()},
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
             return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+
+        with broker_errors("ask for offsets", self._address):
+            return of_the_leaders(self._client, ask)

@@ -125,9 +125,9 @@ def test_nothing_of_an_application_is_ended_while_its_coordinator_is_being_resta
 
 
 LOST = [
-    OutOfMemoryError("killed by the memory monitor"),
+    OutOfMemoryError("killed by the memory monitor"),  # type: ignore[no-untyped-call]  # untyped in Ray
     ActorDiedError(),
-    NodeDiedError("its node is lost"),
+    NodeDiedError("its node is lost"),  # type: ignore[no-untyped-call]  # untyped in Ray
     GetTimeoutError(),
 ]
 
