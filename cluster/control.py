@@ -30,7 +30,6 @@ from penstock.cluster.ray_errors import last_line
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
-ENDED = frozenset({ApplicationState.NOT_RUNNING, ApplicationState.ERROR})
 _START_S = 60.0
 _STATUS_S = 10.0
 _AGAIN_S = 0.5
@@ -236,7 +235,7 @@ def make_room(application_id: str) -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
     status = status_of(coordinator) if coordinator is not None else None
-    if status is not None and status.state not in ENDED:
+    if status is not None and not status.state.has_ended:
         raise ApplicationStateError(
             f"application {application_id!r} is already running in this Ray cluster (state {status.state.value}): "
             f"stop it with 'penstock stop {application_id}', or give this one another application.id"

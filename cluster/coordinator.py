@@ -50,7 +50,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.life import LIVE, check_move
+from penstock.cluster.life import check_move
 from penstock.cluster.names import actor_id, actor_number
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.task_plan import TaskPlan
@@ -188,7 +188,7 @@ class Coordinator:
     def _gone(self, name: str) -> None:
         actor = self._actors.get(name)
         self._forget(name)
-        if actor is None or actor.phase is Phase.STOPPING or self.state not in LIVE:
+        if actor is None or actor.phase is Phase.STOPPING or not self.state.is_live:
             return
         self._losses += 1
         self._out.append(SetTimer(Timer.CALM, CALM_MS))
@@ -239,7 +239,7 @@ class Coordinator:
             self._commit(event.request)
 
     def _stop_requested(self, _: StopRequested) -> None:
-        if self.state in LIVE:
+        if self.state.is_live:
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
@@ -282,11 +282,11 @@ class Coordinator:
         return None
 
     def _fail(self, error: str) -> None:
-        if self.state in LIVE or self.state is ApplicationState.PENDING_SHUTDOWN:
+        if self.state.is_live or self.state is ApplicationState.PENDING_SHUTDOWN:
             self._set_state(ApplicationState.PENDING_ERROR, error)
 
     def _reconcile(self) -> None:
-        if self.state in LIVE:
+        if self.state.is_live:
             if self._assignment is None or self._cpus is None:
                 return
             self._size()

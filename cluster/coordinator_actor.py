@@ -29,7 +29,6 @@ from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpus import waiting_for_cpus
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Offsets
-from penstock.cluster.life import ENDED
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.purger import Purger
@@ -132,7 +131,7 @@ class CoordinatorActor:
             await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
         if self._dispatcher is not None:
             self._dispatcher.feed(events.StopRequested())
-        elif self._state not in ENDED:
+        elif not self._state.has_ended:
             self._beginning.cancel()
             self._enter(ApplicationState.NOT_RUNNING, None)
         await self._ended.wait()
@@ -204,7 +203,7 @@ class CoordinatorActor:
     def _enter(self, state: ApplicationState, error: str | None) -> None:
         self._log.info("state", was=self._state.value, now=state.value, **({"error": error} if error else {}))
         self._state, self._error = state, error
-        if state in ENDED:
+        if state.has_ended:
             self._spawn(self._end())
 
     async def _end(self) -> None:
@@ -286,7 +285,7 @@ class CoordinatorActor:
             what = f"internal error in the coordinator: {error!r}"
             if self._dispatcher is not None:
                 self._dispatcher.feed(events.ApplicationFailed(what))
-            elif self._state not in ENDED:
+            elif not self._state.has_ended:
                 self._enter(ApplicationState.ERROR, what)
 
 

@@ -15,7 +15,6 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.life import ENDED
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 
@@ -331,6 +330,6 @@ class Dispatcher:
 
     def _internal_error(self, error: BaseException) -> None:
         self._log.error("internal error in the coordinator", exc_info=error)
-        if self._machine.state not in ENDED:
+        if not self._machine.state.has_ended:
             failed = events.ApplicationFailed(f"internal error in the coordinator: {error!r}")
             self._loop.call_soon(self.feed, failed)
