@@ -89,7 +89,7 @@ class StreamActor:
                         f"actor {self._actor_id} cannot commit: the coordinator has not answered for "
                         f"{COORDINATOR_PATIENCE_S:.0f} s ({type(error).__name__})"
                     ) from error
-                self._log.warning("the coordinator does not answer, the commit is repeated", error=repr(error))
+                self._log.warning("coordinator unreachable, retrying commit", error=repr(error))
                 await asyncio.sleep(_COMMIT_AGAIN_S)
             else:
                 return answer

@@ -30,7 +30,7 @@ from penstock.actors.messages import (
 from penstock.actors.positions import start_positions
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import Steps, patiently
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import remove_unused
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -233,7 +233,7 @@ class StreamLoop:
         for hosted in ready:
             self._start(hosted)
         if self._restoration.overtaken:
-            self._jobs.append(patiently(self._restoration.begin_again, self._clock))
+            self._jobs.append(retry_while_unavailable(self._restoration.begin_again, self._clock))
         return busy
 
     # ---- commit ----
@@ -296,15 +296,15 @@ class StreamLoop:
         opened = []
         for task_id in ids:
             opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id))
-            hosted = yield from patiently(opening, self._clock)
+            hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        starts = yield from patiently(partial(start_positions, self._consumer, resets), self._clock)
+        starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
-            if not (yield from patiently(partial(self._restoration.begin, hosted), self._clock)):
+            if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
                 self._start(hosted)
             yield 0.0
 
@@ -345,7 +345,7 @@ class StreamLoop:
         if self.finished.done():
             return
         text = describe_error(error)
-        self._log.error("the stream loop ends", error=text)
+        self._log.error("stream loop failed", error=text)
         broken, self._current = self._current, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
@@ -358,7 +358,7 @@ class StreamLoop:
         try:
             yield from self._commit(healthy)
         except Exception as error:  # the first error is the cause and must be the one that is told
-            self._log.error("the other tasks cannot commit either", error=describe_error(error))
+            self._log.error("final commit of the other tasks failed", error=describe_error(error))
         self._finish(text)
 
     def _finish(self, error: str | None) -> None:
@@ -368,7 +368,7 @@ class StreamLoop:
             try:
                 close()
             except Exception as problem:  # the rest must be closed all the same
-                self._log.error("something did not close in good order", error=describe_error(problem))
+                self._log.error("closing failed", error=describe_error(problem))
         self._tasks.clear()
         self._running, self._jobs = [], deque()
         self.finished.set_result(error)

@@ -181,7 +181,8 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 
 def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
-    """Create the application's coordinator, which is told where its HTTP server listens. :func:`make_room` goes before.
+    """Create the application's coordinator, which is told where its HTTP server listens; :func:`remove_ended` goes
+    before.
 
     Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
     """
@@ -231,7 +232,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
     return coordinator
 
 
-def make_room(application_id: str) -> None:
+def remove_ended(application_id: str) -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
     status = status_of(coordinator) if coordinator is not None else None

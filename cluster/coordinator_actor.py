@@ -43,6 +43,7 @@ _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0
 _LOOK_AT_TOPICS_S = 1.0
 _ASK_FOR_TOPICS_S = 30.0
+_TOPICS = "look at the topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
 _START_S = 10.0
@@ -168,7 +169,7 @@ class CoordinatorActor:
         watch = TopicWatch(spec.topology, spec.config, clients.admin, time.monotonic)
         self._repeat(_LOOK_AT_ACTORS_S, "look at the actors", dispatcher.look_at_actors)
         self._repeat(_LOOK_AT_CLUSTER_S, "look at the Ray cluster", self._look_at_cluster)
-        self._repeat(_LOOK_AT_TOPICS_S, "look at the topics", lambda: self._look_at_topics(watch))
+        self._repeat(_LOOK_AT_TOPICS_S, _TOPICS, lambda: self._look_at_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
     async def _plan(self, spec: ApplicationSpec, clients: ConfluentClients) -> TopicPlan:
@@ -197,7 +198,7 @@ class CoordinatorActor:
         except ValueError:
             return None  # there is none
         except Exception as error:  # the address is only shown, and the server tells it again when it restarts
-            self._log.warning("the HTTP server does not say its address", error=repr(error))
+            self._log.warning("HTTP server address unavailable", error=repr(error))
             return None
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
@@ -224,7 +225,7 @@ class CoordinatorActor:
                 try:
                     await work()
                 except Exception as error:  # the next time may be better, and nothing else must end with it
-                    self._log.error(f"cannot {what}, to be tried again", exc_info=error)
+                    self._log.error("periodic task failed, retrying", task=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
         self._spawn(again_and_again())
@@ -246,7 +247,7 @@ class CoordinatorActor:
         names = [entry["name"] for entry in named if entry["namespace"] == NAMESPACE]
         waiting = waiting_for_cpus(self._application_id, late, cpus, free.get("CPU", 0.0), names)
         if waiting is not None and waiting != self._waiting:
-            self._log.warning(waiting)
+            self._log.warning("waiting for CPUs", why=waiting)
         self._waiting = waiting
 
     async def _look_at_topics(self, watch: TopicWatch) -> None:
@@ -260,10 +261,10 @@ class CoordinatorActor:
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
         except StreamsError as error:
-            self._log.warning("cannot look at the topics, to be tried again", error=str(error))
+            self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:
             if plan is not None:
-                self._log.info("source topics have got partitions", tasks=len(plan.partitions))
+                self._log.info("source topics gained partitions", tasks=len(plan.partitions))
                 self._dispatcher.feed(events.TasksPlanned(plan))
 
     # ---- tasks and threads ----

@@ -145,7 +145,7 @@ class KafkaStreams:
                 )
             self.check()
             control.connect()
-            control.make_room(self.application_id)
+            control.remove_ended(self.application_id)
             self._coordinator = self._start_actors(self._server() if serve else None)
             if self._listener is not None:
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)

@@ -121,7 +121,7 @@ def test_nothing_of_an_application_is_ended_while_its_coordinator_is_being_resta
     monkeypatch.setattr(control, "find_coordinator", lambda application_id: Coordinator(AWAY))
     monkeypatch.setattr(control, "end_actors", lambda application_id: pytest.fail("a running application was ended"))
     with pytest.raises(ApplicationStateError, match="is being restarted"):
-        control.make_room("app")
+        control.remove_ended("app")
 
 
 LOST = [
