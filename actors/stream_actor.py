@@ -102,7 +102,7 @@ class StreamActor:
     async def assign(self, epoch: int, sources: Mapping[TaskId, frozenset[TopicPartition]]) -> None:
         """These, and no others, are the actor's tasks, and what each reads; returns when all others are committed and
         closed. One that read something else before is closed and opened again."""
-        await asyncio.wrap_future(self._started().assign(epoch, sources, sources))
+        await asyncio.wrap_future(self._started().assign(epoch, sources))
 
     async def status(self) -> ActorStatus:
         """What the actor does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -100,14 +100,13 @@ class StreamLoop:
 
     # ---- from any thread ----
 
-    def assign(self, epoch: int, tasks: Iterable[TaskId], sources: Sources | None = None) -> Future[None]:
+    def assign(self, epoch: int, sources: Sources) -> Future[None]:
         """These, and no others, are the tasks. Done once the others are committed and closed.
 
         ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
-        opened again. Without it Kafka is asked. An epoch below the current one changes nothing.
+        opened again. An epoch below the current one changes nothing.
         """
-        wanted = frozenset(tasks)
-        return self._promise(lambda done: self._assignment(epoch, wanted, sources or {}, done))
+        return self._promise(lambda done: self._assignment(epoch, sources, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
@@ -278,24 +277,24 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _assignment(self, epoch: int, wanted: frozenset[TaskId], sources: Sources, done: Future[None]) -> Steps[None]:
+    def _assignment(self, epoch: int, sources: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
             return
         tasks = self._tasks.values()
-        released = [it for it in tasks if it.id not in wanted or sources.get(it.id, it.reads) != it.reads]
+        released = [it for it in tasks if sources.get(it.id) != it.reads]
         yield from self._commit(released)
         for hosted in released:
             self._drop(hosted)
             yield 0.0
         self._epoch = epoch
         done.set_result(None)
-        yield from self._open(sorted(wanted - self._tasks.keys()), sources)
+        yield from self._open({task_id: sources[task_id] for task_id in sorted(sources.keys() - self._tasks.keys())})
 
-    def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
+    def _open(self, sources: Sources) -> Steps[None]:
         opened = []
-        for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id))
+        for task_id, reads in sources.items():
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, reads)
             hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

@@ -66,11 +66,11 @@ _OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for 
 class Coordinator:
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
-    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int, first_actor: int = 1) -> None:
+    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int) -> None:
         self._plan = plan
         self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
-        self._next_actor = first_actor
+        self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._assignment: frozenset[TopicPartition] | None = None
         self._owned: frozenset[TaskId] = frozenset()
