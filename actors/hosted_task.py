@@ -170,12 +170,11 @@ def open_hosted_task(
     task_id: TaskId,
     producer: RecordProducer,
     budget: MemoryBudget,
-    sources: frozenset[TopicPartition] | None = None,
+    sources: frozenset[TopicPartition],
 ) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's budget.
 
-    ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
-    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
+    ``sources`` is what the task reads. Raises StateStoreLockedError when another process holds them,
     StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
     their changelogs have all of them.
     """
@@ -189,10 +188,7 @@ def open_hosted_task(
         for topic in node.topics
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-    if sources is None:
-        missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
-    else:
-        missing = frozenset(resets.keys() - sources)
+    missing = frozenset(resets.keys() - sources)
     directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
     stores = directory.open(builders)
     try:

@@ -162,6 +162,16 @@ class ApplicationState(Enum):
     PENDING_ERROR = "PENDING_ERROR"
     ERROR = "ERROR"
 
+    @property
+    def is_live(self) -> bool:
+        """It works, or is about to; tasks are assigned."""
+        return self in (ApplicationState.CREATED, ApplicationState.REBALANCING, ApplicationState.RUNNING)
+
+    @property
+    def has_ended(self) -> bool:
+        """No other state follows; its actors are gone."""
+        return self in (ApplicationState.NOT_RUNNING, ApplicationState.ERROR)
+
 
 @dataclass(frozen=True)
 class ApplicationStatus:

@@ -29,7 +29,7 @@ class TaskBody(_Body):
     state: Literal["created", "restoring", "running", "closed"] | None
     records_processed: int | None
     dropped_records: int | None
-    lost_records: int | None = Field(description="Deleted by retention before they were read, in offsets.")
+    lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
     restore_remaining: int | None
     lag: int | None = Field(description="The sum over its partitions.")
     partitions: list[PartitionBody]

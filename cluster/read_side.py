@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,10 +17,11 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
-from penstock.common.errors import SerializationError
+from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
 from penstock.common.serdes import Serde
 
 __all__ = [
+    "STOPPED",
     "ActorStatus",
     "ApplicationState",
     "ApplicationStatus",
@@ -32,6 +33,8 @@ __all__ = [
     "TaskStatus",
     "ends_before_it_begins",
     "instead_of_swapped",
+    "state_error",
+    "unknown_store",
 ]
 
 
@@ -51,6 +54,23 @@ class StoreEntries:
 
     entries: tuple[StoreEntry, ...]
     cursor: str | None
+
+
+STOPPED = "it is being stopped, or was"
+
+
+def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:
+    """The error for a question to an application that does not run; ``why`` if it did not fail."""
+    return ApplicationStateError(
+        f"application {status.application_id!r} is in state {status.state.value}: {status.error or why}"
+    )
+
+
+def unknown_store(application_id: str, name: str, known: Iterable[str]) -> UnknownStateStoreError:
+    """The error for a store that there is not."""
+    return UnknownStateStoreError(
+        f"application {application_id!r} has no state store {name!r}; its stores: {', '.join(sorted(known)) or 'none'}"
+    )
 
 
 class ReadSide(Protocol):

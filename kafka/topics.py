@@ -16,11 +16,13 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.admin import ConfluentAdmin
+from penstock.kafka.admin import ConfluentAdmin, bounded_result
+from penstock.kafka.leaders import of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
     broker_errors,
+    code_of,
 )
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the package
@@ -72,10 +74,9 @@ class Topics(ConfluentAdmin):
         with broker_errors(what, self._address):
             [answer] = self._client.create_topics([asked], request_timeout=REQUEST_TIMEOUT_S).values()
         try:
-            answer.result()
+            bounded_result(answer)
         except KafkaException as error:
-            detail = error.args[0]
-            if isinstance(detail, KafkaError) and detail.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConfigError(f"topic {topic.name!r} exists already at {self._address}") from None
             raise as_streams_error(error, what, self._address) from error
 
@@ -87,7 +88,7 @@ class Topics(ConfluentAdmin):
             [described] = self._client.describe_topics(
                 TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S
             ).values()
-            found = described.result()
+            found = bounded_result(described)
         layouts = [
             PartitionLayout(
                 each.id,
@@ -105,7 +106,7 @@ class Topics(ConfluentAdmin):
         resource = ConfigResource(ResourceType.TOPIC, topic)
         with broker_errors(f"ask for the configuration of topic {topic!r}", self._address):
             [answer] = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
-            entries = answer.result()
+            entries = bounded_result(answer)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         # The client gives the source as a number, whatever its types say.
         set_here = {name: it.value for name, it in entries.items() if getattr(it.source, "value", it.source) == own}
@@ -123,10 +124,15 @@ class Topics(ConfluentAdmin):
         return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def _offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-        with broker_errors("ask for offsets", self._address):
+        def ask() -> dict[TopicPartition, int]:
             answers = self._client.list_offsets(
                 {Tpo(*partition): spec for partition, spec in asked.items()},
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            return {
+                TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
+            }
+
+        with broker_errors("ask for offsets", self._address):
+            return of_the_leaders(self._client, ask)

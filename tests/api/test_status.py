@@ -33,6 +33,11 @@ def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client
     assert (body.tasks[1].dropped_records, body.tasks[1].lost_records) == (None, None)
 
 
+def test_records_that_retention_deleted_unread_are_told_of_each_task(client: httpx.Client) -> None:
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert [task.lost_records for task in body.tasks] == [0, None, 4]
+
+
 def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: FakeReadSide) -> None:
     assert client.get("/v1/applications/word-count").json()["waiting"] is None
     read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
