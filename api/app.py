@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import request_response
 
 from penstock.api import metrics, problems, schemas
-from penstock.api.encoding import to_json
+from penstock.api.encoding import page_json, to_json
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
@@ -262,7 +262,7 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             if cursor is None:
                 raise
             raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
-        return _json({"entries": page.entries, "cursor": page.cursor})
+        return Response(page_json(page), media_type="application/json")
 
     @app.get(STORE + "/approximate-count", tags=["stores"], response_model=schemas.CountBody, responses=responses)
     async def approximate_count(app: _App, store: _Store, isolation: _Isolation = Isolation.LATEST) -> Response:

@@ -85,10 +85,16 @@ class EntryBody(_Body):
     timestamp: int | None = Field(description="Event time in ms; null where the store keeps none.")
 
 
+class RowBody(EntryBody):
+    """A row of a page."""
+
+    problem: str | None = Field(None, description="Why key and value are shown as text: they have no JSON form.")
+
+
 class EntriesBody(_Body):
     """A page of a range."""
 
-    entries: list[EntryBody]
+    entries: list[RowBody]
     cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
 
 

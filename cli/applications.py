@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock.api.encoding import entry_json, short_repr
 from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
+from penstock.cli.loading import look_into_this_folder_last
 from penstock.cli.output import AsJson, console, print_json, print_json_line, shown
 from penstock.cluster.read_side import (
     ApplicationStatus,
@@ -20,7 +22,7 @@ from penstock.cluster.read_side import (
     ends_before_it_begins,
     instead_of_swapped,
 )
-from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
+from penstock.common.errors import ApplicationStateError, ConfigError, SerializationError, StreamsError
 
 if TYPE_CHECKING:
     from penstock.common.serdes import Serde
@@ -118,6 +120,7 @@ def query(
 
     if key is not None and (from_key is not None or to_key is not None):
         raise ConfigError("give either KEY or --from/--to, not both")
+    look_into_this_folder_last()
     control.connect_to(application)
     found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json))
     if key is not None and not found:
@@ -146,7 +149,7 @@ async def _query(
         page = await side.range(store, lower, upper, _PAGE, cursor)
         for row in page.entries:
             if as_json:
-                print_json_line(row)
+                typer.echo(entry_json(row).decode())
             else:
                 typer.echo(_line(row))
         cursor = page.cursor
@@ -164,4 +167,12 @@ def _of_text(serde: Serde[Any], text: str) -> Any:
 
 
 def _line(entry: StoreEntry) -> str:
-    return f"{shown(entry.key)}\t{shown(entry.value)}"
+    return f"{_shown_or_repr(entry.key)}\t{_shown_or_repr(entry.value)}"
+
+
+def _shown_or_repr(value: Any) -> str:
+    # One row that JSON cannot show must not hide those behind it.
+    try:
+        return shown(value)
+    except SerializationError:
+        return short_repr(value)

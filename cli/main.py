@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli import applications, backfill, broker, describe, run, topic
-from penstock.cli.loading import look_into_this_folder
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
@@ -52,8 +51,6 @@ def _root(
     ] = False,
 ) -> None:
     """Kafka Streams for Python, on Ray."""
-    # Serdes and values may be of the user's code, also where a command takes no MODULE:APP.
-    look_into_this_folder()
 
 
 def main() -> None:

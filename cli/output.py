@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Annotated, Any
 
-import orjson
+import msgspec
 import typer
 from rich.console import Console
 
@@ -26,7 +26,7 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """One JSON document over several lines."""
-    typer.echo(orjson.dumps(orjson.loads(to_json(value)), option=orjson.OPT_INDENT_2).decode())
+    typer.echo(msgspec.json.format(to_json(value), indent=2).decode())
 
 
 def print_json_line(value: Any) -> None:

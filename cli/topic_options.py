@@ -61,6 +61,18 @@ def bytes_of_text(name: SerdeName, text: str, what: str) -> bytes:
         raise ConfigError(f"{what} {text!r} is no {name.value}: {error}") from error
 
 
+def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
+    """``line`` as the serde writes the text that it is; bytes as they are. Raises ConfigError as :func:`bytes_of_text`
+    does, and for a line that is no text."""
+    if name is SerdeName.BYTES:
+        return line
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{what} {line!r} is no text in UTF-8 ({error}): only bytes may be anything") from error
+    return bytes_of_text(name, text, what)
+
+
 def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
     """The contrary of what ``penstock topic read --json`` shows: bytes are base64, UUIDs are text."""
     if value is None and name is not SerdeName.JSON:
