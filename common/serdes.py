@@ -56,10 +56,13 @@ def _same(data: bytes) -> bytes:
 
 
 def _check_text(data: Iterable[bytes]) -> None:
-    # A line feed is one byte in UTF-8 and part of no other character: the whole is valid iff every piece is.
-    whole = b"\n".join(data)
-    if not whole.isascii():
-        whole.decode()
+    # A line feed is one byte in UTF-8 and part of no other character: joined, they are valid iff each of them is. Some
+    # at a time: a whole fetch of large texts would stand in memory twice more.
+    texts = data if isinstance(data, list) else list(data)
+    for start in range(0, len(texts), 64):
+        whole = b"\n".join(texts[start : start + 64])
+        if not whole.isascii():
+            whole.decode()
 
 
 def _fixed(name: str, layout: str, of_text: Callable[[str], Any]) -> Serde[Any]:
@@ -128,7 +131,7 @@ _FLOAT: Serde[float] = _fixed("float", ">f", float)
 _DOUBLE: Serde[float] = _fixed("double", ">d", float)
 _BOOLEAN: Serde[bool] = Serde("boolean", _serialize_boolean, _deserialize_boolean, _bool_of_text)
 _UUID: Serde[_uuid.UUID] = Serde("uuid", _serialize_uuid, _deserialize_uuid, _uuid.UUID)
-_JSON: Serde[Any] = Serde("json", write_json, read_json, read_json)
+_JSON: Serde[Any] = Serde("json", write_json, read_json, lambda text: read_json(text.encode()))
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -221,7 +224,7 @@ class Serdes:
 
         Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. What would come back as
         something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is refused
-        when it is written.
+        when it is written. So is, also when it is read, what holds more than 200 dicts and lists within each other.
 
         With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
         ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of

@@ -69,7 +69,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _compiler() -> str | None:
-    return shutil.which(os.environ.get("CC", "cc").split()[0])
+    return shutil.which((os.environ.get("CC") or "cc").split()[0])
 
 
 def _fits(stamp: Path, wanted: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from penstock.common.shown import shown
@@ -17,21 +19,26 @@ def form(value: Any) -> Any:
     return _form(value, {})
 
 
-def _form(value: Any, above: dict[int, int]) -> Any:
+def _form(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
+    """``seen`` numbers, and keeps alive, what was walked already: shared parts and cycles are walked once."""
     kind = type(value)
     if kind in _NEVER_CHANGE:
         return kind, value
-    if id(value) in above:
-        return "cycle", above[id(value)]
-    above = {**above, id(value): len(above)}
+    if isinstance(value, type | Enum):
+        return kind, id(value)
+    if isinstance(value, PurePath):  # it never changes, but remembers its text once that was asked for
+        return kind, str(value)
+    if id(value) in seen:
+        return "seen", seen[id(value)][0]
+    seen[id(value)] = len(seen), value
     parts: list[Any] = [kind]
     if isinstance(value, dict):
-        parts += [(_form(key, above), _form(each, above)) for key, each in value.items()]
+        parts += [(_form(key, seen), _form(each, seen)) for key, each in value.items()]
     elif isinstance(value, list | tuple):
-        parts += [_form(each, above) for each in value]
+        parts += [_form(each, seen) for each in value]
     elif isinstance(value, set | frozenset):
-        parts.append(frozenset(_form(each, above) for each in value))
-    attributes = [(name, _form(each, above)) for name, each in _attributes(value)]
+        parts.append(frozenset(_form(each, seen) for each in value))
+    attributes = [(name, _form(each, seen)) for name, each in _attributes(value)]
     if len(parts) == 1 and not attributes:
         parts.append(_opaque(value))
     return tuple(parts + attributes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -119,9 +119,15 @@ def install(python: Path, *what: str | Path, cwd: Path) -> None:
 
 
 def test_a_change_of_any_source_of_the_binding_has_it_compiled_anew() -> None:
-    spec = importlib.util.spec_from_file_location("install", ROOT / "requirements" / "install.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert {source.name for source in module.COMPILED} == {"hatch_build.py", "librdkafka.pyx", "librdkafka.pxd"}
+    compiled = runpy.run_path(str(ROOT / "requirements" / "install.py"))["COMPILED"]
+    assert {source.name for source in compiled} == {"hatch_build.py", "librdkafka.pyx", "librdkafka.pxd"}
+
+
+@pytest.mark.parametrize("given", [None, "", "cc"])
+def test_an_empty_cc_means_the_usual_compiler(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
+    compiler = runpy.run_path(str(ROOT / "requirements" / "install.py"))["_compiler"]
+    monkeypatch.delenv("CC", raising=False)
+    expected = compiler()
+    if given is not None:
+        monkeypatch.setenv("CC", given)
+    assert compiler() == expected

@@ -240,3 +240,37 @@ class NoForm:
 def test_a_type_without_a_json_form_is_refused_at_once(kind: Any) -> None:
     with pytest.raises(TopologyError, match=r"^Serdes\.json\(.*\): .* can be used$"):
         Serdes.json(kind)
+
+
+@pytest.mark.parametrize("kind", [Item | None, int | None, list[int] | None, Typed | None])
+@pytest.mark.parametrize("value", [object(), {1}, "text", SpecialItem("tea"), 1.5])
+def test_an_optional_type_takes_no_other_type(kind: Any, value: Any) -> None:
+    with pytest.raises(SerializationError, match=f"is of type {type(value).__name__}"):
+        Serdes.json(kind).serialize(value)
+
+
+def test_an_optional_number_may_be_numpys() -> None:
+    serde: Serde[Any] = Serdes.json(int | None)
+    assert serde.serialize(numpy.int64(3)) == b"3"
+
+
+@dataclass
+class Chain:
+    next: Chain | None = None
+
+
+class Nested(BaseModel):
+    next: Nested | None = None
+
+
+@pytest.mark.parametrize("kind", [Chain, Nested])
+def test_a_type_that_holds_itself_is_neither_read_nor_written_beyond_two_hundred_levels(kind: Any) -> None:
+    serde = Serdes.json(kind)
+    value = kind()
+    for _ in range(199):
+        value = kind(next=value)
+    data = serde.serialize(value)
+    assert serde.serialize(serde.deserialize(data)) == data
+    for write in (lambda: serde.deserialize(b'{"next":' + data + b"}"), lambda: serde.serialize(kind(next=value))):
+        with pytest.raises(SerializationError, match="more than 200 dicts and lists"):
+            write()

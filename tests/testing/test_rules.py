@@ -8,7 +8,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Flag
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -456,3 +458,41 @@ def test_an_object_that_holds_itself_is_looked_at_once() -> None:
 def test_not_a_number_stays_as_it_is() -> None:
     value = {"a": float("nan")}
     assert form(value) == form(value)
+
+
+class Modes(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Located(BaseModel):
+    path: Path
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Path("a/b"), lambda: Located(path=Path("a/b")), lambda: Modes.READ | Modes.WRITE, lambda: Modes]
+)
+def test_what_was_only_shown_hashed_and_compared_has_not_changed(make: Callable[[], Any]) -> None:
+    value = make()
+    before = form(value)
+    for part in (value, getattr(value, "path", None)):
+        assert repr(part)
+        assert str(part)
+    assert value == make()
+    assert form(value) == before
+
+
+def test_a_part_that_is_shared_is_looked_at_once() -> None:
+    looked: list[int] = []
+
+    class Leaf:
+        @property
+        def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # counts
+            looked.append(1)
+            return {"n": 1}
+
+    value: Any = Leaf()
+    for _ in range(12):
+        value = [value, value]
+    form(value)
+    assert len(looked) == 1
