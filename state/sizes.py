@@ -63,9 +63,9 @@ class WaitingSizes:
         self._prior = Size(0, 0)
         self._prior_samples = 0
         self._keys: list[bytes] = []
-        self._sampled: dict[bytes, Size] = {}
-        self._cached = self._resident = 0.0
-        self._large: dict[bytes, Size] = {}
+        self._sampled: dict[bytes, tuple[int, int]] = {}
+        self._cached = self._resident = 0
+        self._large: dict[bytes, tuple[int, int]] = {}
         self._draws = 0
 
     def drawn(self, key: bytes, new: bool, data: bytes | None) -> None:
@@ -83,19 +83,20 @@ class WaitingSizes:
             # Values grow while they wait, the same object maybe.
             self._measure_sampled(self._keys[self._draws // 2 % len(self._keys)], None)
             return
-        size = self._size(key, data)
-        if size.resident > _LARGE * self._mean().resident:
+        size = self._sizes(key, data)
+        if size[1] > _LARGE * self._mean().resident:
             self._large[key] = size
         else:
             self._large.pop(key, None)
 
     def _measure_sampled(self, key: bytes, data: bytes | None) -> None:
-        size, before = self._size(key, data), self._sampled.get(key, (0, 0))
-        self._sampled[key] = size
-        self._cached += size.cached - before[0]
-        self._resident += size.resident - before[1]
+        cached, resident = self._sizes(key, data)
+        cached_before, resident_before = self._sampled.get(key, (0, 0))
+        self._sampled[key] = cached, resident
+        self._cached += cached - cached_before
+        self._resident += resident - resident_before
 
-    def _size(self, key: bytes, data: bytes | None) -> Size:
+    def _sizes(self, key: bytes, data: bytes | None) -> tuple[int, int]:
         value = self._dirty[key][0]
         if data is None and value is not None:
             try:
@@ -103,7 +104,7 @@ class WaitingSizes:
             except Exception:  # told by the flush
                 data = None
         length = 0 if data is None else len(data)
-        return Size(len(key) + length + CACHE_ENTRY_OVERHEAD_BYTES, entry_bytes(key, value, length))
+        return len(key) + length + CACHE_ENTRY_OVERHEAD_BYTES, entry_bytes(key, value, length)
 
     def _mean(self) -> Size:
         """Of one entry. Called only while there is one."""
@@ -121,19 +122,19 @@ class WaitingSizes:
             return Size(0, 0)
         mean, entries, large = self._mean(), len(self._dirty), self._large.values()
         return Size(
-            entries * mean.cached + sum([each.cached for each in large]),
-            entries * mean.resident + sum([each.resident for each in large]),
+            entries * mean.cached + sum([cached for cached, _ in large]),
+            entries * mean.resident + sum([resident for _, resident in large]),
         )
 
     def begin_flush(self) -> float:
-        """All that waits is flushed now; the mean of its entries in the process. Call it before ``dirty`` is cleared."""
+        """All that waits is flushed now; the mean of its entries in the process. ``dirty`` is cleared after it."""
         total, entries = self.total(), len(self._dirty)
         self._prior = Size(total.cached / entries, total.resident / entries)
         self._prior_samples = min(self._prior_samples + len(self._keys), _PRIOR_SAMPLES)
         self._keys.clear()
         self._sampled.clear()
         self._large.clear()
-        self._cached = self._resident = 0.0
+        self._cached = self._resident = 0
         return self._prior.resident
 
     def flushed(self, entries: int, data_bytes: int) -> None:
@@ -168,6 +169,8 @@ def entry_bytes(key: bytes, value: Any, data_bytes: int) -> int:
 
 def object_bytes(value: object) -> int:
     """About what ``value`` takes with all that it refers to, types and functions aside; 0 where it does not say."""
+    if value is None:
+        return 0
     if type(value) in _PLAIN:
         return getsizeof(value)
     try:
@@ -180,11 +183,16 @@ def _object_bytes(value: object) -> int:
     total, largest, waiting, seen = 0, 0, [value], {id(None)}
     while waiting and len(seen) <= _MOST_OBJECTS:
         each = waiting.pop()
-        if id(each) not in seen and not isinstance(each, _SHARED):
+        if id(each) in seen:
+            continue
+        plain = type(each) in _PLAIN
+        if plain or not isinstance(each, _SHARED):
             seen.add(id(each))
             size = getsizeof(each)
             total += size
-            largest = max(largest, size)
-            waiting += gc.get_referents(each)
+            if size > largest:
+                largest = size
+            if not plain:
+                waiting += gc.get_referents(each)
     # What was not looked at is taken to be as what was, apart from the one that holds so much.
     return total + (total - largest) * len(waiting) // len(seen)
