@@ -20,6 +20,7 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
+from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.wiring import Store
 from penstock.topology.graph import Subtopology, changelog_topic
@@ -76,8 +77,8 @@ class Task:
             )
             for topic, source in composed.sources.items()
         }
-        self._prefetched = {
-            TopicPartition(topic, task_id.partition): [store.buffer for store in reached]
+        self._read_ahead = {
+            TopicPartition(topic, task_id.partition): ReadAhead(store.buffer for store in reached)
             for topic, reached in composed.prefetched.items()
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
@@ -155,11 +156,7 @@ class Task:
     def add(self, batch: RecordBatch) -> None:
         """Queue records of a source partition; offsets go on from those that were added before."""
         queue = self._group.queues[batch.partition]
-        for buffer in self._prefetched[batch.partition]:
-            # Only where the last batch had to go to disk for many of its keys, be it for all at once, is it worth it.
-            missed, buffer.misses = buffer.misses, 0
-            if missed * 8 > len(batch):
-                buffer.prefetch(batch.keys)
+        self._read_ahead[batch.partition].add(batch.keys, len(queue))
         waited = bool(queue)
         queue.add(batch)
         if queue and not waited:

@@ -265,3 +265,38 @@ def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_li
             buffer.drop_unused()
     assert buffer.load_to_update(b"k")[0] == "later"
     assert buffer.load(b"k")[0] == "later"
+
+
+def commit(buffer: WriteBuffer, stores: InMemoryTaskStores) -> None:
+    batch = stores.new_batch()
+    list(buffer.flush(batch))
+    stores.write(batch, {})
+    buffer.batch_written()
+
+
+def test_a_row_that_was_read_ahead_is_not_shown_once_a_commit_has_changed_it() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"k", "old", 1, None)
+    commit(buffer, stores)
+    buffer.forget_objects()
+    buffer.prefetch([b"k"])
+    buffer.put(b"k", "new", 2, None)  # by an operator that does not read before it writes
+    batch = stores.new_batch()
+    list(buffer.flush(batch))
+    stores.write(batch, {})
+    buffer.batch_written()
+    buffer.clean.clear()  # as where there is no room for it
+    buffer._older.clear()
+    entry = buffer.get(b"k")
+    assert entry is not None
+    assert entry[0] == "new"
+
+
+def test_a_range_while_a_commit_is_under_way_shows_the_keys_that_came_after_the_range_before() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"a", "1", 1, None)
+    assert [key for key, _ in buffer.scan(None, None)] == [b"a"]
+    buffer.put(b"b", "2", 1, None)
+    steps = buffer.flush(stores.new_batch())
+    next(steps)
+    assert [key for key, _ in buffer.scan(None, None)] == [b"a", b"b"]

@@ -83,3 +83,41 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
             task.complete_commit({})
     tasks[0].close()
     assert not budget.needs_commit
+
+
+def test_rows_are_not_read_ahead_for_records_that_a_filter_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found wrong: what was read ahead counted as needed, so reading ahead kept itself going."""
+    at_once: list[int] = []
+    get_many = InMemoryStore.get_many
+
+    def counted(store: InMemoryStore, keys: list[bytes]) -> list[bytes | None]:
+        at_once.append(len(keys))
+        return get_many(store, keys)
+
+    monkeypatch.setattr(InMemoryStore, "get_many", counted)
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS).filter(lambda key, value: value == "rare").group_by_key().count(COUNTS)
+    bench = Bench(builder)
+    bench.feed("in", *((f"0-{number}", "rare", 1) for number in range(50)))
+    for batch in range(1, 10):
+        bench.feed("in", *((f"{batch}-{number}", "common", 1) for number in range(50)))
+    assert sum(at_once) == 50, "only the batch after the one that needed its rows"
+
+
+def test_batches_that_come_before_the_last_one_is_processed_are_read_ahead_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one_by_one: list[bytes] = []
+    get = InMemoryStore.get
+
+    def counted(store: InMemoryStore, key: bytes) -> bytes | None:
+        one_by_one.append(key)
+        return get(store, key)
+
+    monkeypatch.setattr(InMemoryStore, "get", counted)
+    bench = Bench(counting())
+    bench.feed("in", *((f"0-{number}", "", 1) for number in range(50)))
+    for batch in range(1, 4):
+        bench.add("in", *((f"{batch}-{number}", "", 1) for number in range(50)))
+    bench.run()
+    assert one_by_one == [b"0-%d" % number for number in range(50)]
