@@ -81,7 +81,7 @@ class QueryDesk:
         task = self._tasks[query.task_id].task
         try:
             if query.kind is QueryKind.COUNT:
-                return StoreAnswer(count=approximate_num_entries(task, query.store))
+                return StoreAnswer(count=approximate_num_entries(task, query.store, query.committed))
             row = None if query.key is None else look_up(task, query.store, query.key, query.committed)
             return StoreAnswer(rows=() if row is None else (_snapshot(row),))
         except Exception as error:  # see above

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
-from penstock.actors.steps import Steps, patiently
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import Admin, RecordProducer
 
@@ -39,7 +39,7 @@ def commit(
         tp for hosted in tasks for store, tp in hosted.changelogs.items() if store not in hosted.source_changelogs
     }
     # Not asked of the consumer: on its connection a question waits until the fetch before it is answered.
-    ends = yield from patiently(lambda: admin.end_offsets(logged), clock)
+    ends = yield from retry_while_unavailable(lambda: admin.end_offsets(logged), clock)
     offsets = {hosted.id: hosted.task.offsets() for hosted in tasks}
     asked = ask({tp: offset for of_task in offsets.values() for tp, offset in of_task.items()})
     while not asked.done():

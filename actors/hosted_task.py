@@ -11,7 +11,7 @@ from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.contracts import TaskStores
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
 from penstock.topology.graph import SourceNode
@@ -169,13 +169,12 @@ def open_hosted_task(
     spec: ApplicationSpec,
     task_id: TaskId,
     producer: RecordProducer,
-    cache: ThreadCache,
-    sources: frozenset[TopicPartition] | None = None,
+    budget: MemoryBudget,
+    sources: frozenset[TopicPartition],
 ) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's cache.
+    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's budget.
 
-    ``sources`` is what the task reads; where that is not given, the partitions that its topics have now.
-    Raises StateStoreLockedError when another process holds them, MissingTopicError when a source topic does not exist,
+    ``sources`` is what the task reads. Raises StateStoreLockedError when another process holds them,
     StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
     their changelogs have all of them.
     """
@@ -189,14 +188,11 @@ def open_hosted_task(
         for topic in node.topics
     }
     # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-    if sources is None:
-        missing = frozenset(tp for tp in resets if tp.partition >= producer.partitions(tp.topic))
-    else:
-        missing = frozenset(resets.keys() - sources)
+    missing = frozenset(resets.keys() - sources)
     directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
     stores = directory.open(builders)
     try:
-        task = Task(task_id, subtopologies, config, stores, producer, cache)
+        task = Task(task_id, subtopologies, config, stores, producer, budget)
     except BaseException:
         stores.close()
         raise

@@ -151,15 +151,8 @@ class StoreAnswer:
 
 
 class ApplicationState(Enum):
-    """The life of an application (Kafka Streams' ``KafkaStreams.State``).
-
-    ::
-
-        CREATED ──> REBALANCING <──> RUNNING
-           │             │              │
-           └─────────────┴──────────────┴──> PENDING_SHUTDOWN ──> NOT_RUNNING
-                         └──────────────┴──> PENDING_ERROR ─────> ERROR
-    """
+    """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may
+    follow which, ``cluster/life.py`` holds it."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -168,6 +161,16 @@ class ApplicationState(Enum):
     NOT_RUNNING = "NOT_RUNNING"
     PENDING_ERROR = "PENDING_ERROR"
     ERROR = "ERROR"
+
+    @property
+    def is_live(self) -> bool:
+        """It works, or is about to; tasks are assigned."""
+        return self in (ApplicationState.CREATED, ApplicationState.REBALANCING, ApplicationState.RUNNING)
+
+    @property
+    def has_ended(self) -> bool:
+        """No other state follows; its actors are gone."""
+        return self in (ApplicationState.NOT_RUNNING, ApplicationState.ERROR)
 
 
 @dataclass(frozen=True)

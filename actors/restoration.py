@@ -81,8 +81,8 @@ class Restoration:
                 wrong = "the store is older than its changelog keeps deletions (delete.retention.ms)"
             if wrong is not None:
                 self._log.warning(
-                    f"{wrong}: wiped, and restored from the beginning",
-                    task=str(hosted.id), store=store, topic=tp.topic, offset=start, beginning=begin, end=end,
+                    "store wiped, restoring from the beginning",
+                    why=wrong, task=str(hosted.id), store=store, topic=tp.topic, offset=start, beginning=begin, end=end,
                     age_ms=age_ms, delete_retention_ms=retentions.get(tp.topic),
                 )  # fmt: skip
                 hosted.stores.wipe(store)

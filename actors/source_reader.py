@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
-from penstock.actors.steps import Steps, patiently
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
@@ -95,8 +95,10 @@ class SourceReader:
     def reset(self, lost: Mapping[TopicPartition, int]) -> Steps[None]:
         """Go on where the reset policy of each source says."""
         policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
-        beginnings = yield from patiently(lambda: self._consumer.fetch_beginning_offsets(policies), self._clock)
-        ends = yield from patiently(lambda: self._consumer.fetch_end_offsets(policies), self._clock)
+        beginnings = yield from retry_while_unavailable(
+            lambda: self._consumer.fetch_beginning_offsets(policies), self._clock
+        )
+        ends = yield from retry_while_unavailable(lambda: self._consumer.fetch_end_offsets(policies), self._clock)
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
             to = end if policy == "latest" else beginning

@@ -21,7 +21,7 @@ _RETRY_S = 0.2
 _LOG_EVERY_S = 10.0
 
 
-def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
+def retry_while_unavailable(call: Callable[[], T], clock: Clock) -> Steps[T]:
     """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has stores."""
     deadline = clock.monotonic_s() + PATIENCE_S
     log_at = clock.monotonic_s()
@@ -33,5 +33,5 @@ def patiently(call: Callable[[], T], clock: Clock) -> Steps[T]:
                 raise
             if clock.monotonic_s() >= log_at:
                 log_at = clock.monotonic_s() + _LOG_EVERY_S
-                logger("penstock.actors").warning("cannot go on yet, trying again", error=str(error))
+                logger("penstock.actors").warning("retriable error, retrying", error=str(error))
         yield _RETRY_S

@@ -89,7 +89,7 @@ class StreamActor:
                         f"actor {self._actor_id} cannot commit: the coordinator has not answered for "
                         f"{COORDINATOR_PATIENCE_S:.0f} s ({type(error).__name__})"
                     ) from error
-                self._log.warning("the coordinator does not answer, the commit is repeated", error=repr(error))
+                self._log.warning("coordinator unreachable, retrying commit", error=repr(error))
                 await asyncio.sleep(_COMMIT_AGAIN_S)
             else:
                 return answer
@@ -102,7 +102,7 @@ class StreamActor:
     async def assign(self, epoch: int, sources: Mapping[TaskId, frozenset[TopicPartition]]) -> None:
         """These, and no others, are the actor's tasks, and what each reads; returns when all others are committed and
         closed. One that read something else before is closed and opened again."""
-        await asyncio.wrap_future(self._started().assign(epoch, sources, sources))
+        await asyncio.wrap_future(self._started().assign(epoch, sources))
 
     async def status(self) -> ActorStatus:
         """What the actor does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -30,13 +30,13 @@ from penstock.actors.messages import (
 from penstock.actors.positions import start_positions
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import Steps, patiently
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import remove_unused
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 
 Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
@@ -47,7 +47,6 @@ IDLE_WAIT_S = 0.005
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
 _CLEANUP_AT_MOST_EVERY_S = 10.0
-_UNCACHED_BYTES = 64 << 20  # so much may wait for a commit where there is no cache
 
 
 class StreamLoop:
@@ -96,18 +95,17 @@ class StreamLoop:
         self._admin = clients.admin()
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
-        self._cache = ThreadCache(spec.config.entries_memory_bytes)
+        self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
 
     # ---- from any thread ----
 
-    def assign(self, epoch: int, tasks: Iterable[TaskId], sources: Sources | None = None) -> Future[None]:
+    def assign(self, epoch: int, sources: Sources) -> Future[None]:
         """These, and no others, are the tasks. Done once the others are committed and closed.
 
         ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
-        opened again. Without it Kafka is asked. An epoch below the current one changes nothing.
+        opened again. An epoch below the current one changes nothing.
         """
-        wanted = frozenset(tasks)
-        return self._promise(lambda done: self._assignment(epoch, wanted, sources or {}, done))
+        return self._promise(lambda done: self._assignment(epoch, sources, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
@@ -233,7 +231,7 @@ class StreamLoop:
         for hosted in ready:
             self._start(hosted)
         if self._restoration.overtaken:
-            self._jobs.append(patiently(self._restoration.begin_again, self._clock))
+            self._jobs.append(retry_while_unavailable(self._restoration.begin_again, self._clock))
         return busy
 
     # ---- commit ----
@@ -241,12 +239,9 @@ class StreamLoop:
     def _commit_is_due(self) -> bool:
         if self._jobs:
             return False
-        if self._cache.full or self._clock.monotonic_s() >= self._next_commit_s:
+        if self._clock.monotonic_s() >= self._next_commit_s or self._budget.needs_commit:
             return True
-        most = self._spec.config.statestore_cache_max_bytes or _UNCACHED_BYTES
-        return any(hosted.task.commit_requested for hosted in self._running) or (
-            sum(hosted.task.cache_bytes() for hosted in self._running) > most
-        )
+        return any(hosted.task.commit_requested for hosted in self._running)
 
     def _committing(self) -> Steps[None]:
         yield from self._commit(list(self._running))
@@ -278,33 +273,33 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _assignment(self, epoch: int, wanted: frozenset[TaskId], sources: Sources, done: Future[None]) -> Steps[None]:
+    def _assignment(self, epoch: int, sources: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
             return
         tasks = self._tasks.values()
-        released = [it for it in tasks if it.id not in wanted or sources.get(it.id, it.reads) != it.reads]
+        released = [it for it in tasks if sources.get(it.id) != it.reads]
         yield from self._commit(released)
         for hosted in released:
             self._drop(hosted)
             yield 0.0
         self._epoch = epoch
         done.set_result(None)
-        yield from self._open(sorted(wanted - self._tasks.keys()), sources)
+        yield from self._open({task_id: sources[task_id] for task_id in sorted(sources.keys() - self._tasks.keys())})
 
-    def _open(self, ids: Sequence[TaskId], sources: Sources) -> Steps[None]:
+    def _open(self, sources: Sources) -> Steps[None]:
         opened = []
-        for task_id in ids:
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._cache, sources.get(task_id))
-            hosted = yield from patiently(opening, self._clock)
+        for task_id, reads in sources.items():
+            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._budget, reads)
+            hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        starts = yield from patiently(partial(start_positions, self._consumer, resets), self._clock)
+        starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
-            if not (yield from patiently(partial(self._restoration.begin, hosted), self._clock)):
+            if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
                 self._start(hosted)
             yield 0.0
 
@@ -345,7 +340,7 @@ class StreamLoop:
         if self.finished.done():
             return
         text = describe_error(error)
-        self._log.error("the stream loop ends", error=text)
+        self._log.error("stream loop failed", error=text)
         broken, self._current = self._current, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
@@ -358,7 +353,7 @@ class StreamLoop:
         try:
             yield from self._commit(healthy)
         except Exception as error:  # the first error is the cause and must be the one that is told
-            self._log.error("the other tasks cannot commit either", error=describe_error(error))
+            self._log.error("final commit of the other tasks failed", error=describe_error(error))
         self._finish(text)
 
     def _finish(self, error: str | None) -> None:
@@ -368,7 +363,7 @@ class StreamLoop:
             try:
                 close()
             except Exception as problem:  # the rest must be closed all the same
-                self._log.error("something did not close in good order", error=describe_error(problem))
+                self._log.error("closing failed", error=describe_error(problem))
         self._tasks.clear()
         self._running, self._jobs = [], deque()
         self.finished.set_result(error)

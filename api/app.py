@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
@@ -16,12 +15,12 @@ from starlette.responses import Response
 from starlette.routing import request_response
 
 from penstock.api import metrics, problems, schemas
-from penstock.api.encoding import to_json
-from penstock.api.problems import ProblemError, documented
+from penstock.api.encoding import page_json, to_json
+from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
-from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
 from penstock.common.errors import SerializationError, UnknownStateStoreError
-from penstock.common.serdes import Serde
+from penstock.common.version import version
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -60,7 +59,7 @@ def create_app(queries: ReadSide) -> FastAPI:
         title="penstock",
         summary="Kafka Streams for Python, on Ray",
         description="Interactive queries, status, health and metrics of one application.",
-        version=_version(),
+        version=version(),
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
@@ -71,13 +70,6 @@ def create_app(queries: ReadSide) -> FastAPI:
     _application(app, queries)
     _stores(app, queries)
     return app
-
-
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return "0+unpackaged"
 
 
 def _json(body: Any, status: int = 200) -> Response:
@@ -106,23 +98,6 @@ async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
         return serde.from_text(text)
     except Exception as error:  # a serde may raise anything: see Serde
         raise _invalid_key(f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}") from error
-
-
-def _check_order(serde: Serde[Any], first: Any | None, last: Any | None) -> None:
-    """Refuse a range that must be empty: its ends are swapped, or their bytes are in another order than they are."""
-    if first is None or last is None:
-        return
-    try:
-        if serde.serialize(first) <= serde.serialize(last):
-            return
-    except Exception as error:  # a serde may raise anything: see Serde
-        raise _invalid_key(f"serde {serde.name!r} refuses {first!r} or {last!r}: {error}") from error
-    detail = (
-        f"from={first!r} comes behind to={last!r}: entries are in the order of the serialised keys' bytes (serde "
-        f"{serde.name!r}), where a negative integer is greater than any that is not; ask for two ranges, one with "
-        "from alone and one with to alone, or swap the ends"
-    )
-    raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
 
 
 def _invalid_key(detail: str) -> ProblemError:
@@ -205,13 +180,7 @@ def _refuse_unknown(request: Request, known: Sequence[str]) -> None:
     wrong = [(f"query/{name}", unknown) for name in given if name not in known]
     wrong += [(f"query/{name}", "Given more than once") for name, times in given.items() if name in known and times > 1]
     if wrong:
-        raise _invalid_request(wrong)
-
-
-def _invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
-    errors = [{"where": where, "what": what} for where, what in found]
-    detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
-    return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
+        raise invalid_request(wrong)
 
 
 class _EntryRoute(APIRoute):
@@ -234,7 +203,7 @@ def _isolation(request: Request) -> Isolation:
         return Isolation(given)
     except ValueError:
         allowed = " or ".join(repr(each.value) for each in Isolation)
-        raise _invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
+        raise invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
 
 
 def _stores(app: FastAPI, queries: ReadSide) -> None:
@@ -280,7 +249,10 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
         try:
             first = None if from_key is None else await _read_key(queries, store, from_key)
             last = None if to is None else await _read_key(queries, store, to)
-            _check_order(await queries.key_serde(store), first, last)
+            serde = await queries.key_serde(store)
+            if ends_before_it_begins(serde, first, last):
+                detail = instead_of_swapped(serde, first, last)
+                raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:
             raise await _unknown_store(queries, store) from None
@@ -290,7 +262,7 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             if cursor is None:
                 raise
             raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
-        return _json({"entries": page.entries, "cursor": page.cursor})
+        return Response(page_json(page), media_type="application/json")
 
     @app.get(STORE + "/approximate-count", tags=["stores"], response_model=schemas.CountBody, responses=responses)
     async def approximate_count(app: _App, store: _Store, isolation: _Isolation = Isolation.LATEST) -> Response:

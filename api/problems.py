@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from penstock.api.encoding import to_json
 from penstock.common.errors import (
     ApplicationStateError,
+    ConfigError,
     SerializationError,
     StateStoreError,
     StreamsError,
@@ -59,8 +60,8 @@ def response(request: Request, problem: ProblemError) -> Response:
     return Response(to_json(body), problem.status, headers=retry, media_type=MEDIA_TYPE)
 
 
-def of_error(error: StreamsError) -> ProblemError:
-    """What an error of the read side means to a client."""
+def of_error(error: StreamsError) -> ProblemError | None:
+    """What an error of the read side means to a client; None for one that none should come from there."""
     match error:
         case TaskNotReadyError():
             seconds = max(1, math.ceil(error.retry_after_ms / 1000))
@@ -79,7 +80,16 @@ def of_error(error: StreamsError) -> ProblemError:
             return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
         case StateStoreError():
             return ProblemError(500, "store-failed", "The store cannot be read", str(error))
-    return unexpected()
+        case ConfigError():
+            return ProblemError(500, "misconfigured", "The application's configuration does not allow it", str(error))
+    return None
+
+
+def invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
+    """What is wrong with a request: where it stands, such as ``query/limit``, and what it is."""
+    errors = [{"where": where, "what": what} for where, what in found]
+    detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
+    return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
 
 
 def unexpected() -> ProblemError:
@@ -105,14 +115,16 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 async def _streams_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, StreamsError)
-    return response(request, of_error(error))
+    problem = of_error(error)
+    if problem is None:
+        raise error  # goes the way of everything unexpected, into the log with its traceback
+    return response(request, problem)
 
 
 async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [{"where": "/".join(map(str, one["loc"])), "what": one["msg"]} for one in error.errors()]
-    detail = "; ".join(f"{one['where']}: {one['what']}" for one in found)
-    return response(request, ProblemError(422, "invalid-request", "The request is not valid", detail, errors=found))
+    found = [("/".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
+    return response(request, invalid_request(found))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

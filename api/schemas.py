@@ -29,6 +29,7 @@ class TaskBody(_Body):
     state: Literal["created", "restoring", "running", "closed"] | None
     records_processed: int | None
     dropped_records: int | None
+    lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
     restore_remaining: int | None
     lag: int | None = Field(description="The sum over its partitions.")
     partitions: list[PartitionBody]
@@ -84,10 +85,16 @@ class EntryBody(_Body):
     timestamp: int | None = Field(description="Event time in ms; null where the store keeps none.")
 
 
+class RowBody(EntryBody):
+    """A row of a page."""
+
+    problem: str | None = Field(None, description="Why key and value are shown as text: they have no JSON form.")
+
+
 class EntriesBody(_Body):
     """A page of a range."""
 
-    entries: list[EntryBody]
+    entries: list[RowBody]
     cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
 
 

@@ -35,6 +35,7 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
         "state": task.state.value,
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
+        "lost_records": task.lost_records,
         "restore_remaining": task.restore_remaining,
         "lag": task.lag,
         "partitions": [
@@ -50,7 +51,8 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
 
 
 def _unreported(task_id: TaskId, actor_id: str) -> dict[str, Any]:
-    unknown = ("node_id", "state", "records_processed", "dropped_records", "restore_remaining", "lag")
+    figures = ("records_processed", "dropped_records", "lost_records", "restore_remaining", "lag")
+    unknown = ("node_id", "state", *figures)
     return {"task_id": str(task_id), "actor_id": actor_id, **dict.fromkeys(unknown), "partitions": []}
 
 

@@ -10,12 +10,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from penstock.api.encoding import to_json
+from penstock.api.encoding import entry_json, short_repr
 from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
-from penstock.cli.output import AsJson, console, print_json, print_json_line
-from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreEntry
-from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
+from penstock.cli.loading import look_into_this_folder_last
+from penstock.cli.output import AsJson, console, print_json, print_json_line, shown
+from penstock.cluster.read_side import (
+    ApplicationStatus,
+    ReadSide,
+    StoreEntry,
+    ends_before_it_begins,
+    instead_of_swapped,
+)
+from penstock.common.errors import ApplicationStateError, ConfigError, SerializationError, StreamsError
 
 if TYPE_CHECKING:
     from penstock.common.serdes import Serde
@@ -113,6 +120,7 @@ def query(
 
     if key is not None and (from_key is not None or to_key is not None):
         raise ConfigError("give either KEY or --from/--to, not both")
+    look_into_this_folder_last()
     control.connect_to(application)
     found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json))
     if key is not None and not found:
@@ -130,16 +138,18 @@ async def _query(
             if as_json:
                 print_json_line(entry)
             else:
-                typer.echo(_text(entry.value))
+                typer.echo(shown(entry.value))
         return entry is not None
     lower = None if from_key is None else _of_text(serde, from_key)
     upper = None if to_key is None else _of_text(serde, to_key)
+    if ends_before_it_begins(serde, lower, upper):
+        raise ConfigError(instead_of_swapped(serde, lower, upper))
     cursor: str | None = None
     while True:
         page = await side.range(store, lower, upper, _PAGE, cursor)
         for row in page.entries:
             if as_json:
-                print_json_line(row)
+                typer.echo(entry_json(row).decode())
             else:
                 typer.echo(_line(row))
         cursor = page.cursor
@@ -157,9 +167,12 @@ def _of_text(serde: Serde[Any], text: str) -> Any:
 
 
 def _line(entry: StoreEntry) -> str:
-    return f"{_text(entry.key)}\t{_text(entry.value)}"
+    return f"{_shown_or_repr(entry.key)}\t{_shown_or_repr(entry.value)}"
 
 
-def _text(value: Any) -> str:
-    """Text as it is, anything else as the HTTP API shows it."""
-    return value if isinstance(value, str) else to_json(value).decode()
+def _shown_or_repr(value: Any) -> str:
+    # One row that JSON cannot show must not hide those behind it.
+    try:
+        return shown(value)
+    except SerializationError:
+        return short_repr(value)

@@ -28,7 +28,6 @@ from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import direct_counts, load, sources
 from penstock.cli.demo_program import identifiers, topology
 from penstock.cli.live_view import LiveView
-from penstock.cluster.control import ENDED
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
@@ -168,7 +167,7 @@ def _watch(console: Console, app: KafkaStreams, loading: _Loading) -> None:
             status, now = app.status(), time.monotonic()
             complete = loading.done
             live.update(view.render(status, now, _note(loading.lines, complete)), refresh=True)
-            if status.state in ENDED:
+            if status.state.has_ended:
                 raise StreamsError(f"the application ended: {status.error or status.state.value}")
             processed = sum(task.records_processed for task in status.tasks)
             if not (complete and processed == before and _caught_up(status)):

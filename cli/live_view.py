@@ -73,6 +73,7 @@ def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates:
     table.add_column("records/s", f"{sum(rates.values()):,.0f}", justify="right")
     table.add_column("lag", f"{lag:,}", justify="right")
     table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
+    table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
     for task_id in sorted({*tasks, *status.placement}):
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
         if task is None:
@@ -86,6 +87,7 @@ def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates:
             f"{rates.get(task_id, 0.0):,.0f}",
             f"{task.lag:,}",
             f"{task.dropped_records:,}",
+            f"{task.lost_records:,}",
         )
     return table
 

@@ -36,11 +36,19 @@ def load_application(target: str) -> KafkaStreams:
 
 
 def look_into_this_folder() -> str:
-    """Let imports find modules of the current folder first, as ``python -m`` does; its path."""
+    """Let imports find modules of the current folder first, as ``python -m`` does; its path. For commands that run the
+    program of this folder: whatever lies in it is executed in place of a library of the same name."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     return here
+
+
+def look_into_this_folder_last() -> None:
+    """Let imports find modules of the current folder that are nowhere else: the user's serdes and types of values."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def _imported(name: str, here: str) -> object:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, NoReturn
 
 import typer
@@ -15,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli import applications, backfill, broker, describe, run, topic
-from penstock.cli.loading import look_into_this_folder
 from penstock.common.errors import StreamsError
+from penstock.common.version import version
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     broker.register,
@@ -38,16 +37,9 @@ for _register in _REGISTRARS:
     _register(app)
 
 
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return "0+unpackaged"  # imported from its sources
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"penstock {_version()}")
+        typer.echo(f"penstock {version()}")
         raise typer.Exit
 
 
@@ -59,8 +51,6 @@ def _root(
     ] = False,
 ) -> None:
     """Kafka Streams for Python, on Ray."""
-    # Serdes and values may be of the user's code, also where a command takes no MODULE:APP.
-    look_into_this_folder()
 
 
 def main() -> None:

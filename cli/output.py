@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Annotated, Any
 
-import orjson
+import msgspec
 import typer
 from rich.console import Console
 
@@ -26,9 +26,14 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """One JSON document over several lines."""
-    typer.echo(orjson.dumps(orjson.loads(to_json(value)), option=orjson.OPT_INDENT_2).decode())
+    typer.echo(msgspec.json.format(to_json(value), indent=2).decode())
 
 
 def print_json_line(value: Any) -> None:
     """One JSON document on one line: what repeats is printed so, and can be read while it comes."""
     typer.echo(to_json(value).decode())
+
+
+def shown(value: Any) -> str:
+    """Text as it is, anything else as the JSON that the HTTP API shows; null as such."""
+    return value if isinstance(value, str) else to_json(value).decode()

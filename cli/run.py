@@ -151,15 +151,16 @@ def _without_cause(status: ApplicationStatus) -> ApplicationStatus:
 
 
 def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> Iterator[ApplicationStatus]:
-    ended = (ApplicationState.ERROR, ApplicationState.NOT_RUNNING)
     status = app.status()
     yield status
-    while status.state not in ended and not stop.wait(interval_s):
+    while not status.state.has_ended and not stop.wait(interval_s):
         try:
             status = app.status()
         except ApplicationStateError as error:
             # Its coordinator is being restarted; the application itself goes on.
-            logger("penstock.run").warning(str(error))
+            logger("penstock.run").warning(
+                "application state unavailable", application=app.application_id, error=str(error)
+            )
             continue
         yield status
 

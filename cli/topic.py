@@ -10,7 +10,7 @@ from rich.table import Table
 
 from penstock.cli import topic_read, topic_send
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.topic_options import BootstrapServers, TopicName
+from penstock.cli.topic_options import BootstrapServers, TopicName, pair
 from penstock.common.errors import ConfigError
 from penstock.common.topics import NewTopic
 
@@ -45,18 +45,11 @@ def create(
 
     if partitions < 1 and partitions != _BROKERS_CHOICE:
         raise ConfigError(f"--partitions {partitions}: a topic has at least one")
-    entries = dict(_entry(text) for text in config or [])
+    entries = dict(pair("--config", text, "KEY=VALUE") for text in config or [])
     there = Topics(bootstrap_servers)
     for name in topics:
         there.create(NewTopic(name, partitions, replication, entries))
         typer.echo(f"Topic {name} is created")
-
-
-def _entry(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"--config {text!r} is not KEY=VALUE")
-    return key, value
 
 
 @topic_app.command("list")
@@ -70,7 +63,7 @@ def list_topics(
     """List the topics with their partitions."""
     from penstock.kafka.topics import Topics
 
-    counts = Topics(bootstrap_servers).partition_counts()
+    counts = Topics(bootstrap_servers).topics()
     shown = {name: counts[name] for name in sorted(counts) if internal or not _is_internal(name)}
     if as_json:
         print_json([{"name": name, "partitions": count} for name, count in shown.items()])
@@ -118,11 +111,11 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
     """Delete a topic with all it holds."""
-    from penstock.kafka.clients import ConfluentClients
     from penstock.kafka.topics import Topics
 
-    partitions = len(Topics(bootstrap_servers).partitions(topic))
+    topics = Topics(bootstrap_servers)
+    partitions = len(topics.partitions(topic))
     if not yes:
         typer.confirm(f"Delete topic {topic} ({partitions} partitions) with all it holds?", abort=True)
-    ConfluentClients(bootstrap_servers, group="").admin().delete_topics([topic])
+    topics.delete_topics([topic])
     typer.echo(f"Topic {topic} is deleted")

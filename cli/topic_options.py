@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.api.encoding import to_json
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde, Serdes
 
@@ -62,6 +61,18 @@ def bytes_of_text(name: SerdeName, text: str, what: str) -> bytes:
         raise ConfigError(f"{what} {text!r} is no {name.value}: {error}") from error
 
 
+def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
+    """``line`` as the serde writes the text that it is; bytes as they are. Raises ConfigError as :func:`bytes_of_text`
+    does, and for a line that is no text."""
+    if name is SerdeName.BYTES:
+        return line
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{what} {line!r} is no text in UTF-8 ({error}): only bytes may be anything") from error
+    return bytes_of_text(name, text, what)
+
+
 def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
     """The contrary of what ``penstock topic read --json`` shows: bytes are base64, UUIDs are text."""
     if value is None and name is not SerdeName.JSON:
@@ -78,6 +89,9 @@ def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
         raise ConfigError(f"{what} {value!r} is no {name.value}: {error}") from error
 
 
-def shown(value: Any) -> str:
-    """Text as it is, null as such, anything else as JSON."""
-    return value if isinstance(value, str) else to_json(value).decode()
+def pair(option: str, text: str, form: str) -> tuple[str, str]:
+    """The two sides of an option such as ``--config KEY=VALUE``. Raises ConfigError for what has not that ``form``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"{option} {text!r} is not {form}")
+    return name, value

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from penstock.api.encoding import to_json
-from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde, shown
-from penstock.common.errors import ConfigError, DeserializationError
+from penstock.cli.output import shown
+from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde
+from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde
@@ -76,7 +77,10 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _time(timestamp: int) -> str:
-    return datetime.fromtimestamp(timestamp / 1000).astimezone().isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(timestamp / 1000).astimezone().isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):  # a time in other units than Kafka's milliseconds, most often
+        return str(timestamp)
 
 
 def _decoded(part: str, serde: Serde[Any], data: bytes | None, at: tuple[str, int, int]) -> Any:
@@ -135,11 +139,24 @@ def _time_ms(text: str) -> int:
 def batches(
     consumer: RecordConsumer, start: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
 ) -> Iterator[RecordBatch]:
-    """What the partitions hold from ``start`` on: up to ``ends``, or for ever."""
+    """What the partitions hold from ``start`` on: up to ``ends``, or for ever. Records that go (retention) before they
+    are read are left out, and named on standard error. Raises StreamsError when a topic was made anew meanwhile."""
     consumer.assign(start)
     while ends is None or any(not _has_reached(consumer.position(each), end) for each, end in ends.items()):
         for batch in consumer.poll(_RECORDS, _POLL_S):
             yield batch if ends is None else _before(batch, ends[batch.partition])
+        for partition, offset in consumer.lost_positions().items():
+            _go_on(consumer, partition, offset)
+
+
+def _go_on(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> None:
+    """Read on at the first record there is, instead of the one at ``offset``."""
+    where = f"partition {partition.partition} of topic {partition.topic!r}"
+    first = consumer.fetch_beginning_offsets([partition])[partition]
+    if first < offset:
+        raise StreamsError(f"{where} has no offset {offset} any more: the topic was made anew or cut; read it again")
+    typer.echo(f"{where}: the records from offset {offset} to {first} were deleted before they were read", err=True)
+    consumer.seek(partition, first)
 
 
 def _has_reached(position: int, end: int) -> bool:

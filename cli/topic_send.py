@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import orjson
 import typer
 from rich.console import Console
 
@@ -21,14 +20,17 @@ from penstock.cli.topic_options import (
     TopicName,
     ValueSerde,
     bytes_of_json,
-    bytes_of_text,
+    bytes_of_line,
+    pair,
 )
 from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.plain_json import read_json
 from penstock.common.records import Header
 
 _LOOK_EVERY = 1000
 _FLUSH_S = 1.0
 _GIVE_UP_S = 30.0
+_LONG_MAX = (1 << 63) - 1
 
 
 class Outgoing(NamedTuple):
@@ -51,32 +53,33 @@ class LineFormat:
     headers: tuple[Header, ...] = ()
     as_json: bool = False
 
-    def read(self, line: str, where: str) -> Outgoing:
+    def read(self, line: bytes, where: str) -> Outgoing:
         """The record that ``line`` says. Raises ConfigError naming ``where`` it stands."""
         if self.as_json:
             return self._read_json(line, where)
         if self.separator is None:
-            return Outgoing(None, bytes_of_text(self.value, line, f"{where}: value"), self.headers)
-        key, found, value = line.partition(self.separator)
+            return Outgoing(None, bytes_of_line(self.value, line, f"{where}: value"), self.headers)
+        key, found, value = line.partition(self.separator.encode())
         if not found:
-            raise ConfigError(f"{where}: {line!r} has no key, as {self.separator!r} does not occur in it")
+            raise ConfigError(f"{where}: {_shown(line)} has no key, as {self.separator!r} does not occur in it")
         return Outgoing(
-            bytes_of_text(self.key, key, f"{where}: key"), bytes_of_text(self.value, value, f"{where}: value"),
+            bytes_of_line(self.key, key, f"{where}: key"), bytes_of_line(self.value, value, f"{where}: value"),
             self.headers,
         )  # fmt: skip
 
-    def _read_json(self, line: str, where: str) -> Outgoing:
+    def _read_json(self, line: bytes, where: str) -> Outgoing:
         try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
+            record = read_json(line)
+        except Exception as error:  # broken JSON or UTF-8, or nesting without end
             raise ConfigError(f"{where}: not JSON: {error}") from None
         if not isinstance(record, dict) or "value" not in record:
-            raise ConfigError(f'{where}: a record is an object such as {{"key": "k", "value": "v"}}, not {line!r}')
-        headers = tuple((name, None if text is None else str(text).encode()) for name, text in _pairs(record, where))
+            raise ConfigError(
+                f'{where}: a record is an object such as {{"key": "k", "value": "v"}}, not {_shown(line)}'
+            )
         return Outgoing(
             None if record.get("key") is None else bytes_of_json(self.key, record["key"], f"{where}: key"),
             None if record["value"] is None else bytes_of_json(self.value, record["value"], f"{where}: value"),
-            (*self.headers, *headers),
+            (*self.headers, *_headers(record, where)),
             _number(record, "timestamp", where),
             -1 if (partition := _number(record, "partition", where)) is None else partition,
         )
@@ -84,17 +87,29 @@ class LineFormat:
 
 def _number(record: dict[str, Any], name: str, where: str) -> int | None:
     value = record.get(name)
-    if value is not None and (not isinstance(value, int) or value < 0):
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= _LONG_MAX:
         raise ConfigError(f"{where}: {name} {value!r} is no number")
     return value
 
 
-def _pairs(record: dict[str, Any], where: str) -> list[tuple[str, Any]]:
-    given = record.get("headers") or []
-    pairs = list(given.items()) if isinstance(given, dict) else given
-    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
-        raise ConfigError(f"{where}: headers are an object, or a list of [name, value]")
-    return pairs
+def _headers(record: dict[str, Any], where: str) -> tuple[Header, ...]:
+    given = record.get("headers")
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    if not isinstance(pairs, list) or not all(map(_is_header, pairs)):
+        raise ConfigError(f"{where}: headers are an object, or a list of [name, value], with values of text or null")
+    return tuple((name, None if text is None else text.encode()) for name, text in pairs)
+
+
+def _is_header(pair: Any) -> bool:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return False
+    return isinstance(pair[0], str) and isinstance(pair[1], str | None)
+
+
+def _shown(line: bytes) -> str:
+    return repr(line.decode(errors="backslashreplace"))
 
 
 def send(
@@ -165,17 +180,15 @@ def _flush(producer: Any, topic: str) -> None:
 
 
 def _header(text: str) -> Header:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"--header {text!r} is not NAME=VALUE")
+    name, value = pair("--header", text, "NAME=VALUE")
     return name, value.encode()
 
 
-def _lines(files: list[Path]) -> Iterator[tuple[str, str]]:
-    """Each line without its end, with where it stands. Bytes that are not UTF-8 are replaced."""
+def _lines(files: list[Path]) -> Iterator[tuple[bytes, str]]:
+    """Each line without its end, with where it stands."""
     for file in files:
         name = "standard input" if str(file) == "-" else str(file)
         source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
         with source:
             for number, line in enumerate(source, 1):
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace"), f"{name}, line {number}"
+                yield line.removesuffix(b"\n").removesuffix(b"\r"), f"{name}, line {number}"

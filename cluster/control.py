@@ -27,10 +27,10 @@ from penstock.cluster.ray_clusters import (
     unreachable,
     use_token,
 )
+from penstock.cluster.ray_errors import last_line
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
-ENDED = frozenset({ApplicationState.NOT_RUNNING, ApplicationState.ERROR})
 _START_S = 60.0
 _STATUS_S = 10.0
 _AGAIN_S = 0.5
@@ -115,7 +115,7 @@ def _init(cluster: RayCluster, log_to_driver: bool) -> None:
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=log_to_driver, logging_level=logging.WARNING)
     except (ConnectionError, RayError) as error:
         raise ApplicationStateError(
-            f"cannot connect to the Ray cluster at {cluster.address}: {_last_line(error)}"
+            f"cannot connect to the Ray cluster at {cluster.address}: {last_line(error)}"
         ) from error
 
 
@@ -154,9 +154,14 @@ def find_coordinator(application_id: str) -> Any | None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """What the coordinator knows; None when it is gone. Raises ApplicationStateError when it does not answer."""
+    """What the coordinator knows; None when it is gone.
+
+    Raises ApplicationStateError when it does not answer, or is being restarted: the application itself goes on then.
+    """
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
+    except ActorUnavailableError:
+        raise ApplicationStateError("the application's coordinator is being restarted: ask again") from None
     except RayActorError:
         return None
     except GetTimeoutError:
@@ -177,7 +182,8 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 
 def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
-    """Create the application's coordinator, which is told where its HTTP server listens. :func:`make_room` goes before.
+    """Create the application's coordinator, which is told where its HTTP server listens; :func:`remove_ended` goes
+    before.
 
     Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
     """
@@ -212,29 +218,29 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         ray.kill(coordinator)
         raise ApplicationStateError(
             f"the coordinator of application {application_id!r} cannot start in the Ray cluster; penstock and "
-            f"its dependencies must be installed there: {_last_line(error)}"
+            f"its dependencies must be installed there: {last_line(error)}"
         ) from error
     except GetTimeoutError:
         ray.kill(coordinator)
         raise ApplicationStateError(
             f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
         ) from None
+    except RayError as error:  # such as a node that has run out of memory
+        ray.kill(coordinator)
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} cannot start in the Ray cluster: {last_line(error)}"
+        ) from error
     except BaseException:  # Ctrl-C too: a detached actor would go on, and the caller holds nothing to end it by
         ray.kill(coordinator)
         raise
     return coordinator
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
-
-
-def make_room(application_id: str) -> None:
+def remove_ended(application_id: str) -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
     status = status_of(coordinator) if coordinator is not None else None
-    if status is not None and status.state not in ENDED:
+    if status is not None and not status.state.has_ended:
         raise ApplicationStateError(
             f"application {application_id!r} is already running in this Ray cluster (state {status.state.value}): "
             f"stop it with 'penstock stop {application_id}', or give this one another application.id"

@@ -50,7 +50,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.life import LIVE, check_move
+from penstock.cluster.life import check_move
 from penstock.cluster.names import actor_id, actor_number
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.task_plan import TaskPlan
@@ -66,11 +66,11 @@ _OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for 
 class Coordinator:
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
-    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int, first_actor: int = 1) -> None:
+    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int) -> None:
         self._plan = plan
         self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
-        self._next_actor = first_actor
+        self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._assignment: frozenset[TopicPartition] | None = None
         self._owned: frozenset[TaskId] = frozenset()
@@ -192,7 +192,7 @@ class Coordinator:
     def _gone(self, name: str) -> None:
         actor = self._actors.get(name)
         self._forget(name)
-        if actor is None or actor.phase is Phase.STOPPING or self.state not in LIVE:
+        if actor is None or actor.phase is Phase.STOPPING or not self.state.is_live:
             return
         self._losses += 1
         self._out.append(SetTimer(Timer.CALM, CALM_MS))
@@ -243,7 +243,7 @@ class Coordinator:
             self._commit(event.request)
 
     def _stop_requested(self, _: StopRequested) -> None:
-        if self.state in LIVE:
+        if self.state.is_live:
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
@@ -258,7 +258,7 @@ class Coordinator:
 
     def _commit(self, request: CommitRequest) -> None:
         """Let Kafka have it if the actor may commit it now."""
-        reason = self._objection(request)
+        reason = self._refusal_reason(request)
         if reason is None:
             self._out.append(CommitOffsets(request))
         else:
@@ -271,7 +271,7 @@ class Coordinator:
             actor.answer, actor.refused = refused, True
         self._out.append(refused)
 
-    def _objection(self, request: CommitRequest) -> str | None:
+    def _refusal_reason(self, request: CommitRequest) -> str | None:
         actor = self._actors.get(request.actor_id)
         if actor is None:
             return f"actor {request.actor_id} is no longer part of the application"
@@ -286,17 +286,17 @@ class Coordinator:
         return None
 
     def _fail(self, error: str) -> None:
-        if self.state in LIVE or self.state is ApplicationState.PENDING_SHUTDOWN:
+        if self.state.is_live or self.state is ApplicationState.PENDING_SHUTDOWN:
             self._set_state(ApplicationState.PENDING_ERROR, error)
 
     def _reconcile(self) -> None:
-        if self.state in LIVE:
+        if self.state.is_live:
             if self._assignment is None or self._cpus is None:
                 return
-            self._size()
-            self._place()
-            self._issue()
-            self._judge()
+            self._start_and_stop_actors()
+            self._choose_actors()
+            self._send_assignments()
+            self._update_state()
         elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
             for name in list(self._actors):
                 self._end(name)
@@ -304,7 +304,7 @@ class Coordinator:
                 failed = self.state is ApplicationState.PENDING_ERROR
                 self._set_state(ApplicationState.ERROR if failed else ApplicationState.NOT_RUNNING)
 
-    def _size(self) -> None:
+    def _start_and_stop_actors(self) -> None:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
         wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
         staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
@@ -324,7 +324,7 @@ class Coordinator:
                 self._gathering = True
                 self._out.append(SetTimer(Timer.GATHER, GATHER_MS))
 
-    def _place(self) -> None:
+    def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
@@ -335,7 +335,7 @@ class Coordinator:
             return
         self._target = assign(self._owned, up, self._target, self._plan.stateful)
 
-    def _issue(self) -> None:
+    def _send_assignments(self) -> None:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
         unsure = any(actor.unsure for actor in self._actors.values())
         for name, actor in self._actors.items():
@@ -352,7 +352,7 @@ class Coordinator:
                 self._next_epoch += 1
                 self._out.append(AssignTasks(name, actor.epoch, tasks))
 
-    def _judge(self) -> None:
+    def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs, else REBALANCING."""
         settled = [actor for actor in self._actors.values() if actor.settled]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}

@@ -29,7 +29,6 @@ from penstock.cluster import events, last_words
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpus import waiting_for_cpus
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Offsets
-from penstock.cluster.life import ENDED
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.purger import Purger
@@ -44,6 +43,7 @@ _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0
 _LOOK_AT_TOPICS_S = 1.0
 _ASK_FOR_TOPICS_S = 30.0
+_TOPICS = "look at the topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
 _START_S = 10.0
@@ -132,7 +132,7 @@ class CoordinatorActor:
             await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
         if self._dispatcher is not None:
             self._dispatcher.feed(events.StopRequested())
-        elif self._state not in ENDED:
+        elif not self._state.has_ended:
             self._beginning.cancel()
             self._enter(ApplicationState.NOT_RUNNING, None)
         await self._ended.wait()
@@ -174,7 +174,7 @@ class CoordinatorActor:
         watch = TopicWatch(spec.topology, spec.config, clients.admin, time.monotonic)
         self._repeat(_LOOK_AT_ACTORS_S, "look at the actors", dispatcher.look_at_actors)
         self._repeat(_LOOK_AT_CLUSTER_S, "look at the Ray cluster", self._look_at_cluster)
-        self._repeat(_LOOK_AT_TOPICS_S, "look at the topics", lambda: self._look_at_topics(watch))
+        self._repeat(_LOOK_AT_TOPICS_S, _TOPICS, lambda: self._look_at_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
     async def _has_ended(self) -> bool:
@@ -222,13 +222,13 @@ class CoordinatorActor:
         except ValueError:
             return None  # there is none
         except Exception as error:  # the address is only shown, and the server tells it again when it restarts
-            self._log.warning("the HTTP server does not say its address", error=repr(error))
+            self._log.warning("HTTP server address unavailable", error=repr(error))
             return None
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
         self._log.info("state", was=self._state.value, now=state.value, **({"error": error} if error else {}))
         self._state, self._error = state, error
-        if state in ENDED:
+        if state.has_ended:
             self._spawn(self._end())
 
     async def _end(self) -> None:
@@ -254,7 +254,7 @@ class CoordinatorActor:
                 try:
                     await work()
                 except Exception as error:  # the next time may be better, and nothing else must end with it
-                    self._log.error(f"cannot {what}, to be tried again", exc_info=error)
+                    self._log.error("periodic task failed, retrying", task=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
         self._spawn(again_and_again())
@@ -276,7 +276,7 @@ class CoordinatorActor:
         names = [entry["name"] for entry in named if entry["namespace"] == NAMESPACE]
         waiting = waiting_for_cpus(self._application_id, late, cpus, free.get("CPU", 0.0), names)
         if waiting is not None and waiting != self._waiting:
-            self._log.warning(waiting)
+            self._log.warning("waiting for CPUs", why=waiting)
         self._waiting = waiting
 
     async def _look_at_topics(self, watch: TopicWatch) -> None:
@@ -290,10 +290,10 @@ class CoordinatorActor:
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
         except StreamsError as error:
-            self._log.warning("cannot look at the topics, to be tried again", error=str(error))
+            self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:
             if plan is not None:
-                self._log.info("source topics have got partitions", tasks=len(plan.partitions))
+                self._log.info("source topics gained partitions", tasks=len(plan.partitions))
                 self._dispatcher.feed(events.TasksPlanned(plan))
 
     # ---- tasks and threads ----
@@ -315,7 +315,7 @@ class CoordinatorActor:
             what = f"internal error in the coordinator: {error!r}"
             if self._dispatcher is not None:
                 self._dispatcher.feed(events.ApplicationFailed(what))
-            elif self._state not in ENDED:
+            elif not self._state.has_ended:
                 self._enter(ApplicationState.ERROR, what)
 
 

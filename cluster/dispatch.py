@@ -15,7 +15,6 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.life import ENDED
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 
@@ -125,7 +124,7 @@ class Dispatcher:
         if not self._closed:
             for instruction in self._machine.handle(event):
                 try:
-                    self._obey(instruction)
+                    self._carry_out(instruction)
                 except Exception as error:  # the other instructions must be carried out all the same
                     self._internal_error(error)
 
@@ -160,7 +159,7 @@ class Dispatcher:
 
     # ---- instructions ----
 
-    def _obey(self, instruction: events.Instruction) -> None:
+    def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
             case events.StartActor(name):
                 self._create(name)
@@ -207,7 +206,7 @@ class Dispatcher:
     def _adopt(self, handle: ActorHandle, status: ActorStatus) -> None:
         name = handle.actor_id
         held = frozenset(task.task_id for task in status.tasks if task.state is not TaskState.CLOSED)
-        self._log.info("actor found alive", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
+        self._log.info("recovered running actor", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
         self._handles[name] = handle
         self._statuses[name] = status
         self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping))
@@ -276,7 +275,7 @@ class Dispatcher:
             self.feed(events.CommitFailed(request, str(error), final=True))
         except StreamsError as error:
             # A rebalance passes, a broker comes back; whether the actor still may is asked again.
-            self._log.warning("commit to be repeated", actor=request.actor_id, error=str(error))
+            self._log.warning("commit failed, retrying", actor=request.actor_id, error=str(error))
             await asyncio.sleep(COMMIT_AGAIN_S)
             self.feed(events.CommitFailed(request, str(error)))
         except Exception as error:  # unforeseen; the actor must have an answer all the same
@@ -331,6 +330,6 @@ class Dispatcher:
 
     def _internal_error(self, error: BaseException) -> None:
         self._log.error("internal error in the coordinator", exc_info=error)
-        if self._machine.state not in ENDED:
+        if not self._machine.state.has_ended:
             failed = events.ApplicationFailed(f"internal error in the coordinator: {error!r}")
             self._loop.call_soon(self.feed, failed)

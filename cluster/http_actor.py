@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from penstock.cluster.names import NAMESPACE, coordinator_name, http_actor_name
 from penstock.cluster.queries import StateQueries
+from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import ReadSide
 from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 from penstock.common.log import logger
@@ -101,16 +102,16 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> tu
         if isinstance(error.cause, StreamsError):
             raise error.cause from None
         raise
-    except RayActorError as error:
-        ray.kill(actor)
-        raise ApplicationStateError(
-            f"the HTTP server of application {application_id!r} cannot start in the Ray cluster: {error}"
-        ) from error
-    except TimeoutError:
+    except GetTimeoutError:
         ray.kill(actor)
         raise ApplicationStateError(
             f"the HTTP server of application {application_id!r} did not start in {_START_S:.0f} s"
         ) from None
+    except RayError as error:  # its process or its node is lost, whatever ended it
+        ray.kill(actor)
+        raise ApplicationStateError(
+            f"the HTTP server of application {application_id!r} cannot start in the Ray cluster: {last_line(error)}"
+        ) from error
     except BaseException:  # Ctrl-C too: the actor is detached
         ray.kill(actor)
         raise
@@ -129,8 +130,8 @@ def stop_http(actor: Any) -> None:
     """End this server: answers under way go out first."""
     try:
         ray.get(actor.stop.remote(), timeout=_STOP_S)
-    except (RayActorError, RayTaskError, TimeoutError) as error:
-        logger("penstock.cluster.http").warning("the HTTP server did not stop in good order", error=str(error))
+    except RayError as error:
+        logger("penstock.cluster.http").warning("HTTP server did not stop cleanly", error=str(error))
     ray.kill(actor)
 
 

@@ -12,10 +12,11 @@ from penstock.actors.messages import ApplicationSpec, ApplicationState, Applicat
 from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
+from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
@@ -23,7 +24,6 @@ from penstock.topology.graph import Topology
 from penstock.topology.internal_topics import plan_topics
 
 _LOOK_EACH_S = 0.1
-_RUNS = (ApplicationState.CREATED, ApplicationState.REBALANCING, ApplicationState.RUNNING)
 
 
 class KafkaStreams:
@@ -145,7 +145,7 @@ class KafkaStreams:
                 )
             self.check()
             control.connect()
-            control.make_room(self.application_id)
+            control.remove_ended(self.application_id)
             self._coordinator = self._start_actors(self._server() if serve else None)
             if self._listener is not None:
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)
@@ -170,7 +170,7 @@ class KafkaStreams:
         return self.status().state
 
     def status(self) -> ApplicationStatus:
-        """State, actors, tasks with their lags, placement: as the coordinator knows them, at most a second old.
+        """State, actors, tasks with their lags, placement, as each stream actor last reported (``docs/LIFECYCLE.md``).
 
         CREATED before ``start``; after ``close`` the last one. Raises ApplicationStateError when the coordinator does
         not answer.
@@ -182,7 +182,7 @@ class KafkaStreams:
         status = control.status_of(self._coordinator)
         if status is None:  # someone else has stopped it and ended its coordinator
             return self._last or self._without_actors(ApplicationState.NOT_RUNNING)
-        if status.state in control.ENDED:
+        if status.state.has_ended:
             self._last = status
         return status
 
@@ -216,10 +216,7 @@ class KafkaStreams:
         """
         self._running()
         if name not in (known := self.topology.store_builders):
-            raise UnknownStateStoreError(
-                f"application {self.application_id!r} has no state store {name!r}; its stores: "
-                f"{', '.join(sorted(known)) or 'none'}"
-            )
+            raise unknown_store(self.application_id, name, known)
         with self._viewing:
             if name not in self._views:
                 self._views[name] = ReadOnlyKeyValueStore(self.application_id, name)
@@ -282,9 +279,6 @@ class KafkaStreams:
         if self._coordinator is None and not self._closed:
             raise ApplicationStateError(f"application {self.application_id!r} is not started: call start() first")
         status = self.status()
-        if status.state not in _RUNS:
-            closed = "it is closed: make a new object" if self._closed else "it is being stopped, or was"
-            raise ApplicationStateError(
-                f"application {self.application_id!r} is in state {status.state.value}: {status.error or closed}"
-            )
+        if not status.state.is_live:
+            raise state_error(status, "it is closed: make a new object" if self._closed else STOPPED)
         return status

@@ -16,8 +16,6 @@ _MOVES: dict[ApplicationState, set[ApplicationState]] = {
     _S.NOT_RUNNING: set(),
     _S.ERROR: set(),
 }
-LIVE = frozenset({_S.CREATED, _S.REBALANCING, _S.RUNNING})
-ENDED = frozenset({_S.NOT_RUNNING, _S.ERROR})
 
 
 def check_move(was: ApplicationState, now: ApplicationState) -> None:

@@ -67,21 +67,21 @@ class Membership:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                self._sit()
+                self._poll_as_member()
             except FINAL as error:
                 self._on_failed(error)
                 break
             except StreamsError as error:
-                self._log.warning("joining the group again", error=str(error))
+                self._log.warning("lost group membership, rejoining", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
             except Exception as error:  # nobody sees a thread die, and without a seat nothing is ever committed
-                self._log.error("the membership ends", exc_info=error)
+                self._log.error("group membership failed", exc_info=error)
                 self._on_failed(StreamsError(f"internal error in the group's member: {error!r}"))
                 break
         self._closing.set()
         self._refuse_waiting()
 
-    def _sit(self) -> None:
+    def _poll_as_member(self) -> None:
         member = self._member()
         mine: frozenset[TopicPartition] | None = None
 

@@ -26,24 +26,18 @@ from penstock.actors.messages import (
 from penstock.cluster.lanes import CALL_S, Lane, caller
 from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
-from penstock.cluster.read_side import StoreEntries, StoreEntry
+from penstock.cluster.read_side import StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
-    UnknownStateStoreError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde
-
-_OVER = frozenset(
-    {ApplicationState.PENDING_SHUTDOWN, ApplicationState.NOT_RUNNING, ApplicationState.PENDING_ERROR,
-     ApplicationState.ERROR}
-)  # fmt: skip
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
@@ -166,11 +160,8 @@ class StateQueries:
     async def _not_there(self, task: TaskId) -> Exception:
         """Why no actor has the task: for a moment, or because none will ever have it again."""
         status = await self.status()
-        if status.state in _OVER:
-            why = status.error or "it is being stopped, or was"
-            return ApplicationStateError(
-                f"application {self._application_id!r} is in state {status.state.value}: {why}"
-            )
+        if not status.state.is_live:
+            return state_error(status)
         return TaskNotReadyError(f"task {task} of application {self._application_id!r} moves between actors")
 
     async def _ask_at(self, metadata: ApplicationMetadata, query: StoreQuery) -> StoreAnswer | None:
@@ -204,10 +195,7 @@ class StateQueries:
         status = await self.status()
         if status.state is ApplicationState.CREATED:
             return TaskNotReadyError(f"application {self._application_id!r} is starting")
-        known = ", ".join(sorted((await self._refresh()).stores)) or "none"
-        return UnknownStateStoreError(
-            f"application {self._application_id!r} has no state store {name!r}; its stores: {known}"
-        )
+        return unknown_store(self._application_id, name, (await self._refresh()).stores)
 
     async def _key_bytes(self, store: str, key: Any) -> bytes:
         serde = await self.key_serde(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 
 ANSWER_S = 8.0
 _AUTH_MODE = "RAY_AUTH_MODE"
+_GCS = "--gcs-address="
 _LOOK_INTO = Path(__file__).with_name("look_into.py")
 
 
@@ -99,9 +101,38 @@ def _local() -> frozenset[str]:
 
 
 def _may_show_token(address: str) -> bool:
-    """A token is shown unasked to clusters of this machine alone: who reads it may use every cluster that has it."""
-    unset = _AUTH_MODE not in os.environ
-    return unset and address in _local() and AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True)
+    """A token is shown unasked to this user's own clusters on this machine alone: who reads it may use every cluster
+    that has it."""
+    if _AUTH_MODE in os.environ or address not in _own() or not _is_of_this_machine(address):
+        return False
+    return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+
+
+def _own() -> frozenset[str]:
+    """The clusters whose nodes here run as this user. A process of another user may name any address on its command
+    line, and Ray, which finds the addresses there, asks nobody who it is."""
+    processes = services.psutil.process_iter(["cmdline", "uids"])  # type: ignore[attr-defined]  # the one Ray brings
+    return frozenset(
+        argument.removeprefix(_GCS)
+        for process in processes
+        if process.info["uids"] is not None and set(process.info["uids"]) == {os.getuid()}
+        if services._is_raylet_process(process.info["cmdline"])
+        for argument in process.info["cmdline"]
+        if argument.startswith(_GCS)
+    )
+
+
+def _is_of_this_machine(address: str) -> bool:
+    """Whether all that the host's name stands for are addresses of this machine: to them alone one can bind."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, (ip, *_) in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind((ip, 0))
+    except OSError:
+        return False
+    return True
 
 
 def _refused(address: str, why: str) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,9 +17,11 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
+from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
 from penstock.common.serdes import Serde
 
 __all__ = [
+    "STOPPED",
     "ActorStatus",
     "ApplicationState",
     "ApplicationStatus",
@@ -29,6 +31,10 @@ __all__ = [
     "StoreMetadata",
     "TaskState",
     "TaskStatus",
+    "ends_before_it_begins",
+    "instead_of_swapped",
+    "state_error",
+    "unknown_store",
 ]
 
 
@@ -48,6 +54,23 @@ class StoreEntries:
 
     entries: tuple[StoreEntry, ...]
     cursor: str | None
+
+
+STOPPED = "it is being stopped, or was"
+
+
+def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:
+    """The error for a question to an application that does not run; ``why`` if it did not fail."""
+    return ApplicationStateError(
+        f"application {status.application_id!r} is in state {status.state.value}: {status.error or why}"
+    )
+
+
+def unknown_store(application_id: str, name: str, known: Iterable[str]) -> UnknownStateStoreError:
+    """The error for a store that there is not."""
+    return UnknownStateStoreError(
+        f"application {application_id!r} has no state store {name!r}; its stores: {', '.join(sorted(known)) or 'none'}"
+    )
 
 
 class ReadSide(Protocol):
@@ -93,3 +116,23 @@ class ReadSide(Protocol):
 
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
         """About how many rows the store has, all partitions together."""
+
+
+def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any | None) -> bool:
+    """Whether a range must be empty because its ends are swapped in the order of the serialised keys' bytes; None is
+    an open end. Raises SerializationError when the store's key serde refuses one of them."""
+    if from_key is None or to_key is None:
+        return False
+    try:
+        return serde.serialize(from_key) > serde.serialize(to_key)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise SerializationError(f"serde {serde.name!r} refuses {from_key!r} or {to_key!r}: {error}") from error
+
+
+def instead_of_swapped(serde: Serde[Any], from_key: Any, to_key: Any) -> str:
+    """What to tell who asks for a range that ends before it begins."""
+    return (
+        f"from={from_key!r} comes behind to={to_key!r}: entries are in the order of the serialised keys' bytes (serde "
+        f"{serde.name!r}), where a negative integer is greater than any that is not; ask for two ranges, one with "
+        "from alone and one with to alone, or swap the ends"
+    )

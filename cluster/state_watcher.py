@@ -14,7 +14,6 @@ StateListener = Callable[[ApplicationState, ApplicationState], object]
 """``listener(new, old)``. Mirrors ``KafkaStreams.StateListener``."""
 
 _LOOK_EACH_S = 0.1
-_ENDED = (ApplicationState.NOT_RUNNING, ApplicationState.ERROR)
 
 
 class StateWatcher:
@@ -39,7 +38,7 @@ class StateWatcher:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        while self._state not in _ENDED:
+        while not self._state.has_ended:
             try:
                 self._enter(self._told.get(timeout=_LOOK_EACH_S))
             except queue.Empty:
@@ -48,7 +47,7 @@ class StateWatcher:
                     self._enter(seen)
                 continue
             break
-        while self._state not in _ENDED:
+        while not self._state.has_ended:
             self._enter(self._told.get())
 
     def _seen(self) -> ApplicationState | None:
@@ -56,9 +55,9 @@ class StateWatcher:
             return self._look()
         except ApplicationStateError as error:
             # Its coordinator is being restarted: the application itself goes on.
-            self._log.warning("the state is not known", error=str(error))
+            self._log.warning("application state unavailable", error=str(error))
         except Exception as error:  # whatever Ray raises passes, or close() tells the end
-            self._log.error("the state is not known", exc_info=error)
+            self._log.error("application state unavailable", exc_info=error)
         return None
 
     def _enter(self, new: ApplicationState) -> None:

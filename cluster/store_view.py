@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.cluster.queries import StateQueries
-from penstock.common.errors import ApplicationStateError
+from penstock.cluster.read_side import ends_before_it_begins
+from penstock.common.errors import ApplicationStateError, SerializationError
 from penstock.common.log import logger
 
 T = TypeVar("T")
@@ -78,8 +79,8 @@ class ReadOnlyKeyValueStore:
     def _warn_of_order(self, from_key: Any, to_key: Any) -> None:
         serde = self._run(lambda: self._queries.key_serde(self.name))
         try:
-            empty = serde.serialize(from_key) > serde.serialize(to_key)
-        except Exception:  # a serde may raise anything: the query that follows says what, and of which store
+            empty = ends_before_it_begins(serde, from_key, to_key)
+        except SerializationError:  # the query that follows says so too, and of which store
             return
         if empty:
             logger("penstock.cluster.store_view").warning(

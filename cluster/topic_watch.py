@@ -54,7 +54,7 @@ class TopicWatch:
             self._differ_since = now if self._differ_since is None else self._differ_since
             if now - self._differ_since >= ONE_AFTER_ANOTHER_S:
                 raise
-            self._log.warning("new partitions wait for those of the other topics", error=str(error))
+            self._log.warning("waiting for joined topics to gain partitions", error=str(error))
             return None
         self._differ_since = None
         return planned

@@ -18,17 +18,63 @@ import orjson
 
 from penstock.common.errors import SerializationError
 
-read_json = msgspec.json.Decoder().decode
-"""Any JSON value; integers of any size. Raises msgspec.DecodeError."""
+MAX_DEPTH = 200
+"""So many dicts and lists may stand within each other. Without a limit of our own it would be that of Python's stack:
+what one part of a program has read another could not write."""
+SURELY_FLAT = 2 * MAX_DEPTH
+"""Shorter data cannot be nested deeper: each level takes two brackets."""
 
+_decode = msgspec.json.Decoder().decode
 _dumps = orjson.dumps
-# orjson refuses keys that are not str by itself; tuples, enumerations, UUIDs and NaN it would write.
-_REFUSE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _encode = msgspec.json.Encoder().encode
-# From here on orjson writes 1e+16 where msgspec, and penstock from its beginning, writes 1e16. Nor is NaN below it.
-_LONG = 1e16
+_CONTAINERS = frozenset({dict, list})
 _EXACT = frozenset({str, int, bool, type(None)})
 _NUMBERS = frozenset({str, int, bool, float})
+
+
+def read_json(data: bytes) -> Any:
+    """Any JSON value; integers of any size. Raises msgspec.DecodeError, and SerializationError beyond MAX_DEPTH."""
+    if len(data) <= SURELY_FLAT:
+        return _decode(data)
+    try:
+        value = _decode(data)
+    except RecursionError as error:
+        raise _too_deep() from error
+    if _many_brackets(data):
+        _refuse_deep(value)
+    return value
+
+
+def check_depth(data: bytes) -> None:
+    """Raises SerializationError for JSON that is nested deeper than MAX_DEPTH."""
+    if len(data) > SURELY_FLAT and _many_brackets(data):
+        read_json(data)
+
+
+def _many_brackets(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+
+
+def _refuse_deep(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        if not level:
+            return
+        level = [
+            each
+            for outer in level
+            if type(outer) in _CONTAINERS
+            for each in (outer.values() if type(outer) is dict else outer)
+            if type(each) in _CONTAINERS
+        ]
+    raise _too_deep()
+
+
+def _too_deep() -> SerializationError:
+    return SerializationError(
+        f"json: more than {MAX_DEPTH} dicts and lists stand within each other, which is neither read nor written: "
+        "make the value flatter"
+    )
 
 
 def write_json(value: Any) -> bytes:
@@ -36,49 +82,57 @@ def write_json(value: Any) -> bytes:
     if type(value) is dict:
         # The first lines of _carries once more: most values are flat, and a call costs as much as three entries.
         for each in value.values():
-            kind = type(each)
-            if kind is str or kind is int or (kind is float and -_LONG < each < _LONG):
+            if type(each) is str or type(each) is int or (type(each) is float and -1e16 < each < 1e16):
                 continue
-            if kind is not bool and each is not None and not _carries((each,)):
+            if type(each) is not bool and each is not None and not _carries((each,), MAX_DEPTH - 1):
                 return _write_carefully(value)
-    elif not _carries((value,)):
+    elif not _carries((value,), MAX_DEPTH):
         return _write_carefully(value)
     try:
-        return _dumps(value, None, _REFUSE)
+        return _dumps(value)
     except TypeError:  # keys, integers beyond 64 bits, broken text
         return _write_carefully(value)
 
 
-def _carries(values: Iterable[Any]) -> bool:
-    """Whether orjson writes them all as they are to come back; keys are left to it."""
+def _carries(values: Iterable[Any], room: int) -> bool:
+    """Whether orjson writes them all as they are to come back; keys are left to it. ``room``: levels that may follow.
+
+    It would write tuples, enumerations, UUIDs and NaN; keys that are not str it refuses by itself. From 1e16 on it
+    writes 1e+16 where msgspec, and penstock from its beginning, writes 1e16. Nor is NaN below it.
+    """
     for each in values:
-        kind = type(each)
-        if kind is str or kind is int or (kind is float and -_LONG < each < _LONG):
+        # The type is asked for anew: in Python 3.11 that is cheaper than a variable.
+        if type(each) is str or type(each) is int or (type(each) is float and -1e16 < each < 1e16):
             continue
-        if kind is bool or each is None:
+        if type(each) is bool or each is None:
             continue
-        if kind is dict:
-            if not _carries(each.values()):
+        if type(each) is dict:
+            if not room or not _carries(each.values(), room - 1):
                 return False
-        elif kind is not list or not _carries(each):
+        elif type(each) is not list or not room or not _carries(each, room - 1):
             return False
     return True
 
 
 def _write_carefully(value: Any) -> bytes:
-    return _encode(_checked(value, "value"))
+    return _encode(_checked(value, "value", MAX_DEPTH))
 
 
-def _checked(value: Any, at: str) -> Any:
+def _checked(value: Any, at: str, room: int) -> Any:
     """``value`` with Python's numbers for numpy's. Raises SerializationError at the first part that is refused."""
     kind = type(value)
+    if kind in _CONTAINERS and not room:
+        raise _too_deep()
     if kind is dict:
         for key in value:
             if type(key) is not str:
                 raise _refused(at, f"has a key of type {type(key).__name__}, {key!r}, which would come back as text")
-        return {_checked(key, f"key {key!r} of {at}"): _checked(each, f"{at}[{key!r}]") for key, each in value.items()}
+        return {
+            _checked(key, f"key {key!r} of {at}", 0): _checked(each, f"{at}[{key!r}]", room - 1)
+            for key, each in value.items()
+        }
     if kind is list:
-        return [_checked(each, f"{at}[{index}]") for index, each in enumerate(value)]
+        return [_checked(each, f"{at}[{index}]", room - 1) for index, each in enumerate(value)]
     if kind is str:
         try:
             value.encode()
@@ -92,7 +146,7 @@ def _checked(value: Any, at: str) -> Any:
     number = number_of_numpy(value)
     if number is None:
         raise _refused(at, f"is of type {kind.__qualname__}, {_becomes(value)}")
-    return _checked(number, at)
+    return _checked(number, at, room)
 
 
 def number_of_numpy(value: object) -> Any:

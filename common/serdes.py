@@ -15,6 +15,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
+from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
@@ -55,10 +56,13 @@ def _same(data: bytes) -> bytes:
 
 
 def _check_text(data: Iterable[bytes]) -> None:
-    # A line feed is one byte in UTF-8 and part of no other character: the whole is valid iff every piece is.
-    whole = b"\n".join(data)
-    if not whole.isascii():
-        whole.decode()
+    # A line feed is one byte in UTF-8 and part of no other character: joined, they are valid iff each of them is. Some
+    # at a time: a whole fetch of large texts would stand in memory twice more.
+    texts = data if isinstance(data, list) else list(data)
+    for start in range(0, len(texts), 64):
+        whole = b"\n".join(texts[start : start + 64])
+        if not whole.isascii():
+            whole.decode()
 
 
 def _fixed(name: str, layout: str, of_text: Callable[[str], Any]) -> Serde[Any]:
@@ -127,7 +131,7 @@ _FLOAT: Serde[float] = _fixed("float", ">f", float)
 _DOUBLE: Serde[float] = _fixed("double", ">d", float)
 _BOOLEAN: Serde[bool] = Serde("boolean", _serialize_boolean, _deserialize_boolean, _bool_of_text)
 _UUID: Serde[_uuid.UUID] = Serde("uuid", _serialize_uuid, _deserialize_uuid, _uuid.UUID)
-_JSON: Serde[Any] = Serde("json", write_json, read_json, read_json)
+_JSON: Serde[Any] = Serde("json", write_json, read_json, lambda text: read_json(text.encode()))
 _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
@@ -220,7 +224,7 @@ class Serdes:
 
         Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. What would come back as
         something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is refused
-        when it is written.
+        when it is written. So is, also when it is read, what holds more than 200 dicts and lists within each other.
 
         With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
         ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of
@@ -257,11 +261,11 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def refusal(serde: Serde[Any], value: object, error: Exception) -> str:
+def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
     """Why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
     if _BUILT_IN.get(serde.name) is serde and serde.name in _EXPECTED:
         right, expected = _EXPECTED[serde.name]
         if not isinstance(value, right):
             why = expected
-    return f"the serde {serde.name} cannot write {value!r} ({type(value).__qualname__}): {why}"
+    return f"the serde {serde.name} cannot write {shown_with_type(value)}: {why}"

@@ -15,14 +15,15 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
 from penstock.common.errors import SerializationError, TopologyError
-from penstock.common.plain_json import number_of_numpy, write_json
+from penstock.common.plain_json import check_depth, number_of_numpy, write_json
 
 Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """Writes and reads."""
 
 
 _NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType, types.EnumType)
-# Of these alone plain JSON can be made; where one is Any, what stands there must be looked at when it is written.
+# Of these alone plain JSON can be made: where one is Any, what stands there is looked at when it is written. What is
+# Any within anything else, say a field of a dataclass, is not: docs/decisions/0011.
 _PLAIN = (
     types.AnyType, types.BoolType, types.DictType, types.FloatType, types.IntType, types.ListType, types.NoneType,
     types.StrType, types.TypedDictType, types.UnionType,
@@ -92,11 +93,14 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
     accepted, name = _classes(kind), name_of(kind)
 
     def write(value: Any) -> bytes:
-        if accepted is not None and type(value) not in accepted and type(number_of_numpy(value)) not in accepted:
-            raise _wrong_type(name, value)
+        if accepted is not None and type(value) not in accepted:
+            number = number_of_numpy(value)
+            if number is None or type(number) not in accepted:
+                raise _wrong_type(name, value)
         try:
             data = encode(value)
-        except (TypeError, ValueError, SerializationError) as error:
+            check_depth(data)
+        except (TypeError, ValueError, RecursionError, SerializationError) as error:
             raise SerializationError(f"json({name}): {error}") from error
         if has_floats and b"null" in data:
             _refuse_infinite(name, msgspec.to_builtins(value, enc_hook=_number, str_keys=True))
@@ -104,8 +108,9 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
 
     def read(data: bytes) -> Any:
         try:
+            check_depth(data)
             return decode(data)
-        except (msgspec.MsgspecError, ValueError) as error:  # ValueError: text that is not UTF-8
+        except (msgspec.MsgspecError, ValueError, SerializationError) as error:  # ValueError: text that is not UTF-8
             raise SerializationError(f"json({name}): {error}") from error
 
     return write, read
@@ -123,7 +128,8 @@ def _by_pydantic(kind: Any) -> Functions:
             raise _wrong_type(name, value)
         try:
             data = adapter.dump_json(value, by_alias=True, warnings="error", fallback=_number)
-        except (PydanticSerializationError, TypeError, ValueError) as error:
+            check_depth(data)
+        except (SerializationError, RecursionError, PydanticSerializationError, TypeError, ValueError) as error:
             raise SerializationError(f"json({name}): {error}") from error
         if b"null" in data:
             _refuse_infinite(name, adapter.dump_python(value))
@@ -131,7 +137,10 @@ def _by_pydantic(kind: Any) -> Functions:
 
     def read(data: bytes) -> Any:
         try:
+            check_depth(data)
             return adapter.validate_json(data)
+        except (msgspec.MsgspecError, SerializationError) as error:
+            raise SerializationError(f"json({name}): {error}") from error
         except ValidationError as error:
             first, *more = error.errors(include_url=False)
             at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in first["loc"])

@@ -24,14 +24,15 @@ from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, CommittedOffset, NewTopic
+from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
 from penstock.kafka.settings import (
-    MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
     RETRIABLE,
     admin_settings,
     as_streams_error,
     broker_errors,
     client_configuration,
+    code_of,
     consumer_settings,
 )
 
@@ -42,11 +43,6 @@ _ANSWER_GRACE_S = 2.0
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
-
-
-def _code(error: KafkaException) -> int | None:
-    detail = error.args[0]
-    return detail.code() if isinstance(detail, KafkaError) else None
 
 
 class ConfluentAdmin:
@@ -77,9 +73,9 @@ class ConfluentAdmin:
             answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                _result(answer)
+                bounded_result(answer)
             except KafkaException as error:
-                if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+                if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
         self._wait(lambda: self._led(wanted), f"topics {', '.join(sorted(wanted))} are created but not visible")
 
@@ -96,7 +92,7 @@ class ConfluentAdmin:
         try:
             self.end_offsets(partitions)
         except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in RETRIABLE | MISSING_TOPIC:
+            if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in LEADERS_OUTDATED:
                 return False
             raise
         return True
@@ -117,9 +113,9 @@ class ConfluentAdmin:
             answers = self._client.delete_topics(list(wanted), request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                _result(answer)
+                bounded_result(answer)
             except KafkaException as error:
-                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if code_of(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise as_streams_error(error, f"delete topic {name!r}", self._address) from error
         self._wait(lambda: not wanted & self.topics().keys(), f"topics {', '.join(sorted(wanted))} are still there")
 
@@ -132,10 +128,10 @@ class ConfluentAdmin:
         def delete() -> None:
             answers = self._client.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
             for answer in answers.values():
-                _result(answer)
+                bounded_result(answer)
 
         with broker_errors("delete records", self._address):
-            self._of_the_leaders(asked, delete)
+            of_the_leaders(self._client, delete)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """See the contract."""
@@ -147,21 +143,12 @@ class ConfluentAdmin:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
             )
-            return {TopicPartition(tp.topic, tp.partition): _result(answer).offset for tp, answer in answers.items()}
+            return {
+                TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
+            }
 
         with broker_errors("ask for end offsets", self._address):
-            return self._of_the_leaders(asked, ends)
-
-    def _of_the_leaders(self, partitions: Iterable[Tpo], ask: Callable[[], T]) -> T:
-        """What ``ask`` returns. The admin client goes on with the leaders that it remembers when the broker calls them
-        outdated (librdkafka 2.16): so that a repetition succeeds, it must look up the topics anew."""
-        try:
-            return ask()
-        except KafkaException as error:
-            if _code(error) in RETRIABLE | MISSING_TOPIC:
-                for topic in {partition.topic for partition in partitions}:
-                    self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
-            raise
+            return of_the_leaders(self._client, ends)
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """See the contract."""
@@ -172,9 +159,9 @@ class ConfluentAdmin:
         with broker_errors("ask for the configuration of topics", self._address):
             for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
                 try:
-                    entries = _result(answer)
+                    entries = bounded_result(answer)
                 except KafkaException as error:
-                    if _code(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    if code_of(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                         raise
                     found[resource.name] = DEFAULT_DELETE_RETENTION_MS
                     continue
@@ -219,7 +206,7 @@ class ConfluentAdmin:
                 if tpo.error is not None:
                     raise KafkaException(tpo.error)
         except KafkaException as error:
-            if _code(error) in _HAS_MEMBERS:
+            if code_of(error) in _HAS_MEMBERS:
                 raise ApplicationStateError(
                     f"cannot commit offsets of group {group!r} from outside while it has members: stop the application"
                 ) from error
@@ -234,7 +221,7 @@ class ConfluentAdmin:
                     return ask()
             except StreamsError as error:
                 cause = error.__cause__
-                passes = isinstance(cause, KafkaException) and _code(cause) in RETRIABLE
+                passes = isinstance(cause, KafkaException) and code_of(cause) in RETRIABLE
                 if not passes or time.monotonic() > deadline:
                     raise
                 time.sleep(_LOOK_AGAIN_S)
@@ -248,17 +235,17 @@ class ConfluentAdmin:
             )
             return len(described.members)
         except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and _code(error.__cause__) in _NO_GROUP:
+            if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _NO_GROUP:
                 return 0
             raise
 
 
 def _only(answers: Mapping[Any, Future[T]]) -> T:
     [answer] = answers.values()
-    return _result(answer)
+    return bounded_result(answer)
 
 
-def _result(answer: Future[T]) -> T:
+def bounded_result(answer: Future[T]) -> T:
     # An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16).
     try:
         return answer.result(REQUEST_TIMEOUT_S + _ANSWER_GRACE_S)

@@ -53,7 +53,7 @@ def refuse_unfinished_backfill(admin: Admin, application_id: str, sources: Itera
     if behind:
         topics = ", ".join(repr(topic) for topic in sorted({partition.topic for partition in behind}))
         raise ApplicationStateError(
-            f"a backfill of application {application_id!r} has not come to its end: it wrote {sum(behind.values())} "
+            f"a backfill of application {application_id!r} is unfinished: it wrote {sum(behind.values())} "
             f"rows of state to {topics}, but did not commit the offsets of the records that they count. A start now "
             "would count these records twice: wait for the backfill if it still runs, else run 'penstock backfill' "
             "again until it succeeds (it writes over those rows), then start"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
-from penstock.common.errors import MissingTopicError, StreamsError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
 from penstock.kafka.fetcher import Event, open_fetcher
+from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
+from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     POSITION_LOST,
@@ -30,7 +31,6 @@ from penstock.kafka.settings import (
 from penstock.kafka.stable_ends import open_stable_ends
 
 _NOWHERE = 1 << 63  # the position of a partition that is not read
-_MISSING_TOPIC_PATIENCE_S = 30.0  # so long a broker that has just started may not know a topic
 
 
 class ConfluentConsumer:
@@ -47,7 +47,7 @@ class ConfluentConsumer:
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
         self._lost: dict[TopicPartition, int] = {}
-        self._missing: dict[TopicPartition, float] = {}
+        self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
         self._closed = False
 
@@ -62,9 +62,10 @@ class ConfluentConsumer:
                 self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in new.items()])
         for tp in gone:
             del self._positions[tp]
-            for known in (self._drained_at, self._lost, self._missing):
+            for known in (self._drained_at, self._lost):
                 known.pop(tp, None)
         self._positions.update(new)
+        self._missing.keep({tp.topic for tp in self._positions})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See the contract."""
@@ -87,8 +88,7 @@ class ConfluentConsumer:
                 self._at_end(event)
             else:
                 self._failed(event)
-        if self._missing:
-            self._check_missing()
+        self._missing.check(self._client)
         for batch in batches:
             self._read(batch)
         # What was fetched of a partition may still come out just after it was given away.
@@ -114,25 +114,11 @@ class ConfluentConsumer:
             if tp in self._positions:
                 self._lost[tp] = self._positions[tp]
         elif error.code() in MISSING_TOPIC:
-            self._log.warning("a topic is unknown to the broker", partition=str(tp), error=said)
-            self._missing.setdefault(tp, time.monotonic() + _MISSING_TOPIC_PATIENCE_S)
+            self._missing.note(tp.topic, said)
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
             self._log.warning("retriable fetch error", partition=str(tp), error=said)
         else:
             raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {said}")
-
-    def _check_missing(self) -> None:
-        """librdkafka says once that a topic is unknown, and reads on by itself when the broker knows it again."""
-        now = time.monotonic()
-        for tp in [tp for tp, deadline in self._missing.items() if now >= deadline]:
-            with broker_errors(f"ask for topic {tp.topic!r}", self._address):
-                found = self._client.list_topics(tp.topic, REQUEST_TIMEOUT_S).topics[tp.topic]
-            if found.error is not None and found.error.code() in MISSING_TOPIC:
-                raise MissingTopicError(
-                    f"cannot read partition {tp.partition} of topic {tp.topic!r}: the topic does not exist any more. "
-                    "Create it again, or mend the topology"
-                )
-            del self._missing[tp]
 
     def position(self, partition: TopicPartition) -> int:
         """See the contract."""
@@ -171,9 +157,8 @@ class ConfluentConsumer:
             return {}
         with broker_errors("ask for offsets", self._address):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
-            if any(answer.error is not None and answer.error.code() in RETRIABLE for answer in answers):
-                # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
-                self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+            if any(answer.error is not None and answer.error.code() in LEADERS_OUTDATED for answer in answers):
+                refresh_leaders(self._client)
         return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
 
     def _offset_of(self, answer: Tpo) -> int:

@@ -8,28 +8,21 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
-from penstock.common.errors import ApplicationStateError, KafkaRefusedError, MissingTopicError, StreamsError
+from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import CommittedOffset, SessionLostError
+from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
-    FENCED,
     MISSING_TOPIC,
+    REFUSED_FOR_GOOD,
     RETRIABLE,
     UNREACHABLE,
     as_streams_error,
     client_configuration,
+    is_fenced,
     member_settings,
 )
-
-# What no waiting mends, as in Kafka Streams: someone must allow it, or change what the error names.
-_FOR_GOOD = frozenset(
-    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED,
-     KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION,
-     KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.OFFSET_METADATA_TOO_LARGE,
-     KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
-     KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
-)  # fmt: skip
 
 OnAssigned = Callable[[frozenset[TopicPartition]], None]
 
@@ -49,13 +42,16 @@ class ConfluentGroupMember:
         with client_configuration("consumer."):
             self._client = Consumer(member_settings(bootstrap_servers, group, instance, overrides))
         self._reported: frozenset[TopicPartition] | None = None
+        self._topics: list[str] = []
+        self._missing = MissingTopics(bootstrap_servers)
         self._on_assigned: OnAssigned | None = None
         self._closed = False
 
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         """See the contract."""
         self._on_assigned = on_assigned
-        self._client.subscribe(sorted(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._topics = sorted(topics)
+        self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
         # Taking the seat without fetching: the group counts the assignment, librdkafka reads nothing.
@@ -76,18 +72,22 @@ class ConfluentGroupMember:
 
     def poll(self, timeout_s: float) -> None:
         """See the contract. Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
-        when the group refuses this client for good."""
+        when the group refuses this client for good, MissingTopicError when a topic is gone and stays away."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
             raise self._as_error(error) from error
         event = message.error() if message is not None else None
-        if event is not None:
-            self._refused(event)
+        if message is not None and event is not None:
+            self._refused(event, message.topic() or "")
+        self._missing.check(self._client)
 
-    def _refused(self, error: KafkaError) -> None:
+    def _refused(self, error: KafkaError, topic: str) -> None:
         if error.code() in MISSING_TOPIC:
-            raise MissingTopicError(f"{error.str()}: create the topic, or mend the topology")
+            # librdkafka names the topic; should it not, all that the seat is for are asked for.
+            for each in [topic] if topic else self._topics:
+                self._missing.note(each, error.str())
+            return
         if not (error.retriable() or error.code() in RETRIABLE or error.code() in UNREACHABLE):
             raise self._as_error(KafkaException(error))
         self._log.warning("retriable group error", group=self._group, error=error.str())
@@ -106,7 +106,7 @@ class ConfluentGroupMember:
         except KafkaException as error:
             # librdkafka keeps a commit while no broker answers, and sends it without a member id if the session ends
             # meanwhile: the group, which still has our static member, takes that for its former life.
-            if _fenced(error.args[0]) and not self._client.memberid():
+            if is_fenced(error.args[0]) and not self._client.memberid():
                 raise SessionLostError(f"{self._no_session()}, which has fenced a commit: join again") from error
             raise self._as_error(error) from error
 
@@ -115,12 +115,12 @@ class ConfluentGroupMember:
 
     def _as_error(self, error: KafkaException) -> StreamsError:
         detail = error.args[0]
-        if _fenced(detail):
+        if isinstance(detail, KafkaError) and is_fenced(detail):
             return ApplicationStateError(
                 f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
                 "the application runs elsewhere under the same application.id"
             )
-        if isinstance(detail, KafkaError) and detail.code() in _FOR_GOOD:
+        if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(
                 f"Kafka refuses what a member of group {self._group!r} must do: {detail.str()} ({detail.name()})"
             )
@@ -136,7 +136,3 @@ class ConfluentGroupMember:
         if not self._closed:
             self._closed = True
             self._client.close()
-
-
-def _fenced(error: object) -> bool:
-    return isinstance(error, KafkaError) and (error.code() in FENCED or "fenced" in error.str().lower())

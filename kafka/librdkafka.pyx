@@ -274,6 +274,7 @@ cdef class Fetcher:
         self._queue = rd_kafka_queue_get_consumer(client)
         self._main = rd_kafka_queue_get_main(client)
         rd_kafka_queue_forward(self._main, NULL)
+        consumer.poll(0)  # what came before they were parted: nothing is assigned yet, so no record is among it
 
     def __dealloc__(self):
         self.close()

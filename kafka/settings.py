@@ -147,8 +147,27 @@ MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN
 """The topic does not exist, or a broker that has just started has not heard of it yet."""
 POSITION_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
 """The log does not have the offset that was to be read."""
-FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
-"""Another process has taken the seat."""
+REFUSED_FOR_GOOD = frozenset(
+    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED,
+     KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION,
+     KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.OFFSET_METADATA_TOO_LARGE,
+     KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
+     KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)  # fmt: skip
+"""What no waiting mends for a member of the group, as in Kafka Streams: someone must allow it, or change what the error
+names."""
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Another process has taken the seat. Of a static member librdkafka says so by ``_FATAL`` and its text."""
+    return error.code() in _FENCED or "fenced" in error.str().lower()
+
+
+def code_of(error: KafkaException) -> int | None:
+    """The code of what librdkafka or a broker says; None when it says none."""
+    detail = error.args[0]
+    return detail.code() if isinstance(detail, KafkaError) else None
 
 
 def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -> StreamsError:

@@ -8,13 +8,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.settings import REQUEST_TIMEOUT_S, RETRIABLE, admin_settings, client_configuration
+from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings, client_configuration, code_of
 
 _AGE_S = 0.1
 _REFRESH_S = 1.0
@@ -40,8 +41,9 @@ class StableEnds:
                 self._known[partition] = now, asked.result().offset
             except KafkaException as error:
                 self._known.pop(partition, None)  # not known, so it is asked again below
-                if isinstance(error.args[0], KafkaError) and error.args[0].code() in RETRIABLE:
-                    self._refresh_leaders()
+                if code_of(error) in LEADERS_OUTDATED:
+                    with suppress(KafkaException):  # asked again after the next answer that says so
+                        refresh_leaders(self._client, _REFRESH_S)
         at, offset = self._known.get(partition, (0.0, 0))
         if partition not in self._asked and now - at > _AGE_S / 2:
             answers = self._client.list_offsets(
@@ -51,11 +53,6 @@ class StableEnds:
             )
             [self._asked[partition]] = answers.values()
         return offset if now - at <= _AGE_S else None
-
-    def _refresh_leaders(self) -> None:
-        # librdkafka would go on to ask the leaders that it knows, of an epoch that has passed.
-        with suppress(KafkaException):  # asked again after the next answer that says so
-            self._client.list_topics(timeout=_REFRESH_S)
 
 
 def open_stable_ends(bootstrap_servers: str, overrides: Mapping[str, Any]) -> StableEnds | None:

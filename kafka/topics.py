@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Tpo
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -17,16 +16,16 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.admin import ConfluentAdmin, bounded_result
+from penstock.kafka.leaders import of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
-    admin_settings,
     as_streams_error,
     broker_errors,
-    client_configuration,
+    code_of,
 )
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the package
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
 
 @dataclass(frozen=True)
@@ -50,23 +49,15 @@ class TopicLayout:
     configs: Mapping[str, str]
 
 
-class Topics:
-    """The topics of one Kafka cluster. Every call raises BrokerUnreachableError within 10 s."""
+class Topics(ConfluentAdmin):
+    """The topics of one Kafka cluster: an admin client that answers a person's questions too."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._address = bootstrap_servers
-        with client_configuration("admin."):
-            self._client = AdminClient(admin_settings(bootstrap_servers, {}))
-
-    def partition_counts(self) -> dict[str, int]:
-        """Every topic with its number of partitions."""
-        with broker_errors("list the topics", self._address):
-            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        return {name: len(topic.partitions) for name, topic in listed.items()}
+        super().__init__(bootstrap_servers, {})
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
-        counts = self.partition_counts()
+        counts = self.topics()
         if topic not in counts:
             similar = difflib.get_close_matches(topic, counts, 3)
             hint = f" (similar: {', '.join(similar)})" if similar else ""
@@ -83,10 +74,9 @@ class Topics:
         with broker_errors(what, self._address):
             [answer] = self._client.create_topics([asked], request_timeout=REQUEST_TIMEOUT_S).values()
         try:
-            answer.result()
+            bounded_result(answer)
         except KafkaException as error:
-            detail = error.args[0]
-            if isinstance(detail, KafkaError) and detail.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConfigError(f"topic {topic.name!r} exists already at {self._address}") from None
             raise as_streams_error(error, what, self._address) from error
 
@@ -98,7 +88,7 @@ class Topics:
             [described] = self._client.describe_topics(
                 TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S
             ).values()
-            found = described.result()
+            found = bounded_result(described)
         layouts = [
             PartitionLayout(
                 each.id,
@@ -116,7 +106,7 @@ class Topics:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         with broker_errors(f"ask for the configuration of topic {topic!r}", self._address):
             [answer] = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
-            entries = answer.result()
+            entries = bounded_result(answer)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         # The client gives the source as a number, whatever its types say.
         set_here = {name: it.value for name, it in entries.items() if getattr(it.source, "value", it.source) == own}
@@ -126,10 +116,6 @@ class Topics:
         """The first offset there is."""
         return self._offsets(dict.fromkeys(partitions, _EARLIEST))
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that a reader of committed records may see."""
-        return self._offsets(dict.fromkeys(partitions, _LATEST))
-
     def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """The offset of each partition's first record of that time (ms) or later; its end if there is none."""
         asked = list(partitions)
@@ -138,10 +124,15 @@ class Topics:
         return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def _offsets(self, asked: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-        with broker_errors("ask for offsets", self._address):
+        def ask() -> dict[TopicPartition, int]:
             answers = self._client.list_offsets(
                 {Tpo(*partition): spec for partition, spec in asked.items()},
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-            return {TopicPartition(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            return {
+                TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
+            }
+
+        with broker_errors("ask for offsets", self._address):
+            return of_the_leaders(self._client, ask)

@@ -154,20 +154,13 @@ _LATER = {
 }
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        raise AttributeError("penstock is not installed here, only on Python's path: no version is known") from None
-
-
 if not TYPE_CHECKING:  # which would take any name for one that is imported later
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            return _version()
+            from penstock.common.version import version
+
+            return version()
         if name not in _LATER:
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
         module, attribute = _LATER[name]

@@ -46,6 +46,8 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
             .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
             # The traceback of a user function is the cause of a task's error: the simplified form leaves causes out.
             .config("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
+            # A second attempt of a task that runs already would write its results to Kafka a second time.
+            .config("spark.speculation", "false")
             .config("spark.ui.enabled", "false")
             # The large shuffles say themselves how many partitions they have.
             .config("spark.sql.shuffle.partitions", "2")

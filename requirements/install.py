@@ -31,7 +31,7 @@ LINK = ROOT / ".editable" / "penstock"
 WITHOUT_MODULE = """\
 penstock's binding to librdkafka could not be compiled here (that takes a C compiler and Python's headers). All works
 without it, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
-COMPILED = (ROOT / "hatch_build.py", *sorted((ROOT / "kafka").glob("librdkafka.px[dy]")))
+COMPILED = (ROOT / "hatch_build.py", *sorted((ROOT / "kafka").glob("librdkafka.p[xy][dx]")))
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _compiler() -> str | None:
-    return shutil.which(os.environ.get("CC", "cc").split()[0])
+    return shutil.which((os.environ.get("CC") or "cc").split()[0])
 
 
 def _fits(stamp: Path, wanted: str) -> bool:

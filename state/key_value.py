@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from penstock.common.errors import SerializationError
-from penstock.common.serdes import Serde, refusal
+from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import ValueAndTimestamp
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.write_buffer import Entry, WriteBuffer
@@ -36,7 +36,7 @@ class TypedKeyValueStore:
         try:
             return self._key_bytes(key)
         except Exception as error:
-            raise SerializationError(f"store {self.name}: key: {refusal(self._key_serde, key, error)}") from error
+            raise SerializationError(f"store {self.name}: key: {why_refused(self._key_serde, key, error)}") from error
 
     def _value(self, entry: Entry) -> Any:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]

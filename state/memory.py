@@ -20,7 +20,7 @@ class InMemoryStore:
         self._name = name
         self._rows: dict[bytes, bytes] = {}
         self._sorted: list[bytes] = []
-        self._came_or_went: set[bytes] = set()
+        self._changed_keys: set[bytes] = set()
         self._scans: WeakSet[_Scan] = WeakSet()
         self._closed = False
 
@@ -55,7 +55,7 @@ class InMemoryStore:
         self._check_open()
         for scan in self._scans:
             scan.freeze()
-        rows, moved = self._rows, self._came_or_went
+        rows, moved = self._rows, self._changed_keys
         for key, row in changes.items():
             if row is None:
                 if rows.pop(key, None) is not None:
@@ -66,7 +66,7 @@ class InMemoryStore:
                 rows[key] = row
         if len(moved) > 2 * len(rows) + _MOVED_KEYS_KEPT:
             # Keys that are gone for good would pile up in a store that nobody scans: everything is sorted anew.
-            self._sorted, self._came_or_went = [], set(rows)
+            self._sorted, self._changed_keys = [], set(rows)
 
     def clear(self) -> None:
         """Delete every row."""
@@ -79,12 +79,12 @@ class InMemoryStore:
         self._rows = {}
 
     def _sorted_keys(self) -> list[bytes]:
-        if moved := self._came_or_went:
+        if moved := self._changed_keys:
             # Two sorted runs: Python's sort merges them in linear time.
             self._sorted = [key for key in self._sorted if key not in moved]
             self._sorted.extend(sorted(key for key in moved if key in self._rows))
             self._sorted.sort()
-            self._came_or_went = set()
+            self._changed_keys = set()
         return self._sorted
 
     def _check_open(self) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import msgspec
+
 from penstock.common.log import logger
+from penstock.common.plain_json import number_of_numpy
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 
 # The first value, the 10th, the 100th …: whoever writes other values later is found too, and it costs nothing.
 _LATER = 10
 
 _IDENTITY: object = object.__eq__
+_NUMBERS = (bool, int, float)
 
 
 class RoundTripCheck:
@@ -33,56 +38,78 @@ class RoundTripCheck:
             data = self._serde.serialize(value)
         except Exception:  # told by whoever writes it, with the key or the record
             return
-        try:
-            back = self._serde.deserialize(data)
-            survives = same(value, back)
-        except Exception as error:
-            self._tell(value, f"{type(error).__name__}: {error}")
-            return
-        if not survives:
-            self._tell(value, f"{_type(back)} {_short(back)}")
-
-    def _tell(self, value: Any, back: str) -> None:
-        logger("penstock.state").warning(
-            f"a {self._part} of store {self._store} does not survive its serde: after a restart the application would "
-            f"be given another {self._part} than it has put",
-            store=self._store,
-            serde=self._serde.name,
-            put=f"{_type(value)} {_short(value)}",
-            comes_back=back,
-            what_to_do=f"give the store a serde of this type (for JSON: Serdes.json({_type(value)})), "
-            f"or put only what serde {self._serde.name} gives back",
-        )
-        self.next = 0  # never again
+        if lost := difference(self._serde, value, data):
+            kind = type(value).__qualname__
+            logger("penstock.state").warning(
+                "does not survive its serde: after a restart the application would be given another one",
+                store=self._store,
+                part=self._part,
+                serde=self._serde.name,
+                put=shown_with_type(value),
+                difference=lost,
+                what_to_do=f"give the store a serde of this type (for JSON: Serdes.json({kind})), "
+                f"or put only what serde {self._serde.name} gives back",
+            )
+            self.next = 0  # never again
 
 
-def same(value: Any, other: Any) -> bool:
-    """Whether both are equal. NaN equals itself, and objects without an equality of their own are compared by
-    attribute. What cannot be compared is the same if its type is."""
+def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
+    """In which way ``value``, which ``serde`` has written as ``data``, does not come back; empty when it does.
+
+    It must come back as its own type, and so must all that it is made of. Only numbers may change between bool, int and
+    float, as 3 under ``Serdes.double()`` does, and lose digits that the serde has no room for. NaN equals itself, and
+    objects without an equality of their own are compared by their attributes, or by their bytes.
+    """
     try:
-        if value is other or bool(value == other):
-            return True
-    except Exception:  # numpy's arrays and the like do not say
-        return type(value) is type(other)
-    if type(value) is not type(other):
+        back = serde.deserialize(data)
+    except Exception as error:
+        return f"cannot be read back ({type(error).__name__}: {error})"
+    try:
+        if _same(value, back) or (_told_by_bytes(value, back) and serde.serialize(back) == data):
+            return ""
+    except Exception:  # objects that refer to themselves, equality that raises
+        if type(back) is type(value) and repr(back) == repr(value):
+            return ""
+    return f"comes back as {shown_with_type(back)}"
+
+
+def _told_by_bytes(value: Any, back: Any) -> bool:
+    """Whether equal bytes mean a value that survives: of a dictionary with keys 1 and "1" they do not."""
+    value, back = _plain(value), _plain(back)
+    if type(value) in _NUMBERS:
+        return type(back) in _NUMBERS
+    return type(back) is type(value) and type(value).__eq__ is _IDENTITY
+
+
+def _plain(value: Any) -> Any:
+    number = number_of_numpy(value)
+    return value if number is None else number
+
+
+def _same(value: Any, back: Any) -> bool:
+    if value is back:
+        return True
+    value, back = _plain(value), _plain(back)
+    if type(value) in _NUMBERS and type(back) in _NUMBERS:
+        return bool(value == back or (value != value and back != back))
+    if type(value) is not type(back):
         return False
-    if isinstance(value, float):
-        return value != value and other != other
     if isinstance(value, dict):
-        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
+        keys = {key: key for key in back}
+        return len(value) == len(keys) and all(
+            key in keys and _same(key, keys[key]) and _same(value[key], back[key]) for key in value
+        )
+    if isinstance(value, set | frozenset):
+        return _same(dict.fromkeys(value), dict.fromkeys(back))
     if isinstance(value, list | tuple):
-        return len(value) == len(other) and all(map(same, value, other))
+        return len(value) == len(back) and all(map(_same, value, back))
     if is_dataclass(value):
-        return all(same(getattr(value, each.name), getattr(other, each.name)) for each in fields(value))
+        return all(_same(getattr(value, each.name), getattr(back, each.name)) for each in fields(value) if each.compare)
+    if isinstance(value, msgspec.Struct):
+        return _same(msgspec.structs.asdict(value), msgspec.structs.asdict(back))
     if type(value).__eq__ is _IDENTITY:
-        return not hasattr(value, "__dict__") or same(vars(value), vars(other))
-    return False
-
-
-def _type(value: Any) -> str:
-    return type(value).__qualname__
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+        return _same(object.__getstate__(value), object.__getstate__(back))
+    try:
+        return bool(value == back) or repr(value) == repr(back)
+    except Exception:  # numpy's arrays and the like do not say
+        return repr(value) == repr(back)

@@ -10,20 +10,19 @@ serialised once per commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
 from struct import Struct
 from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
-from penstock.common.serdes import refusal
+from penstock.common.serdes import why_refused
 from penstock.state.builders import AnyStoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.sizes import EntrySizes
+from penstock.state.sizes import KeptSizes, WaitingSizes, strides
 
 Entry = tuple[Any, int, Headers | None, int]
 """(value, timestamp, headers of the update, its number). A value of None is a deletion, or a key known to be absent.
@@ -46,18 +45,21 @@ OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
 # A flush gives way to queries after this many entries: about 2 ms of work.
 FLUSH_STEP_ENTRIES = 512
 
-# One of so many updates, and of so many rows that are decoded, is measured. A power of two.
-SAMPLE_EVERY = 32
+# Rows that were prefetched and not asked for yet, if ever, may pile up to this size.
+MOST_PREFETCHED_BYTES = 4 << 20
 
-# Rows that were prefetched but never asked for may pile up to this number.
-_MOST_PREFETCHED = 8192
+# What such a row takes beside its bytes: two objects and its share of a dictionary.
+_ROW_OVERHEAD_BYTES = 200
+
+# So many rows are prefetched while nobody knows how large they are.
+_FIRST_PREFETCH = 32
 
 
 class WriteBuffer:
     """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
-    goes back to the younger, and :meth:`age` drops the older.
+    goes back to the younger, and :meth:`drop_unused` drops the older.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class WriteBuffer:
         self.clean: dict[bytes, Entry] = {}
         self.tick = count(1).__next__
         self.misses = 0
+        """How often a committed row was needed, be it prefetched or not."""
         self.on_flush: OnFlush | None = None
         self.send_old_values = False
         self._flushed: dict[bytes, Entry] = {}
@@ -86,10 +89,14 @@ class WriteBuffer:
         self._deserialize = builder.value_serde.deserialize
         self._older: dict[bytes, Entry] = {}
         self._prefetched: dict[bytes, bytes | None] = {}
+        self._prefetched_mean = 0.0
         self._ordered: OrderedKeys | None = None
         self._ordered_dirty = 0
-        self._sizes = EntrySizes()
-        self._decoded = 0
+        self._waiting = WaitingSizes(self.dirty, self._serialize)
+        self._kept = KeptSizes()
+        self._stride = strides()
+        self._sample_put_at = 0
+        self._sample_read_at = 1
         self._updates = 0
         self._round_trip = RoundTripCheck(builder.name, "value", builder.value_serde)
 
@@ -126,12 +133,12 @@ class WriteBuffer:
         try:
             row = self._prefetched.pop(key)
         except KeyError:
-            self.misses += 1
             row = self.committed.get(key)
         entry = ABSENT if row is None else self.decode(row)
-        if not self._decoded & (SAMPLE_EVERY - 1):
-            self._sizes.sample_object(key, entry[0])
-        self._decoded += 1
+        self.misses = misses = self.misses + 1
+        if misses >= self._sample_read_at:
+            self._sample_read_at = misses + self._stride()
+            self._kept.read(key, entry[0], len(row or b""), len(self.clean))
         return entry
 
     def get(self, key: bytes) -> Entry | None:
@@ -146,36 +153,40 @@ class WriteBuffer:
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
         number = self.tick()
+        data = None
         if not self.caching and self._log is not None:
             try:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
                 raise self._refused(key, value, error) from error
             self._log(key, data, timestamp)
-            if number & (SAMPLE_EVERY - 1) == 1:
-                self._sizes.sample(key, value, data)
-        elif number & (SAMPLE_EVERY - 1) == 1:
-            self._sample(key, value)
+        if number < self._sample_put_at:
+            self.dirty[key] = (value, timestamp, headers, number)
+            return
+        new = key not in self.dirty
         self.dirty[key] = (value, timestamp, headers, number)
+        self._sample_put_at = number + self._stride()
+        self._waiting.drawn(key, new, data)
 
-    def _sample(self, key: bytes, value: Any) -> None:
-        # A value that cannot be serialised is told by the flush, which does so whatever was sampled.
-        with suppress(Exception):
-            self._sizes.sample(key, value, None if value is None else self._serialize(value))
-
-    def prefetch(self, keys: list[bytes | None]) -> None:
+    def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
         dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched
-        if len(prefetched) > _MOST_PREFETCHED:
+        if len(prefetched) * self._prefetched_mean >= MOST_PREFETCHED_BYTES:
             prefetched.clear()
         missing = [
             key
             for key in set(keys)
             if key is not None and key not in dirty and key not in clean and key not in older and key not in prefetched
         ]
-        if missing:
-            prefetched.update(zip(missing, self.committed.get_many(missing), strict=True))
-            self.misses += len(missing)
+        taken = len(prefetched) * self._prefetched_mean
+        while missing and taken < MOST_PREFETCHED_BYTES:
+            mean = self._prefetched_mean
+            size = int((MOST_PREFETCHED_BYTES - taken) / mean) + 1 if mean else _FIRST_PREFETCH
+            now, missing = missing[:size], missing[size:]
+            rows = self.committed.get_many(now)
+            prefetched.update(zip(now, rows, strict=True))
+            taken += sum(map(len, filter(None, rows))) + len(now) * _ROW_OVERHEAD_BYTES
+            self._prefetched_mean = taken / len(prefetched)
 
     # ---- commit ----
 
@@ -195,8 +206,10 @@ class WriteBuffer:
         self._ordered_dirty = 0
         before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         flushed.update(dirty)
+        self._kept.flushed(len(dirty), self._waiting.begin_flush(), len(self.clean))
         self.clean.update(dirty)
         dirty.clear()
+        self._sample_put_at = 0
         yield  # sorting takes about a microsecond per key
         serialize, timestamped, name = self._serialize, self.timestamped, self.name
         put, delete = batch.putter(name), batch.delete
@@ -224,10 +237,10 @@ class WriteBuffer:
             total += len(key)
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
-        self._sizes.flushed(len(updates), total)
+        self._waiting.flushed(len(updates), total)
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = refusal(self._value_serde, value, error)
+        why = why_refused(self._value_serde, value, error)
         return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
@@ -245,7 +258,7 @@ class WriteBuffer:
         row = self.committed.get(key)
         return None if row is None else self.decode(row)[0]
 
-    def committed_now(self) -> None:
+    def batch_written(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
         self._prefetched.clear()  # these rows may have been changed
@@ -259,30 +272,28 @@ class WriteBuffer:
 
     # ---- memory ----
 
-    def age(self) -> bool:
+    def drop_unused(self) -> bool:
         """Let go of the committed entries that were not used since the last call; False when there is none at all."""
-        if not self.clean and not self._older:
+        if not self.clean and not self._older and not self._prefetched:
             return False
+        self._prefetched.clear()
         self._older = self.clean.copy()
         self.clean.clear()
+        self._kept.aged()
         return True
 
     def resident_bytes(self) -> float:
-        """About what all entries take in the process."""
-        return (len(self.dirty) + len(self.clean) + len(self._older)) * self._sizes.resident
+        """About what all entries take in the process, and the rows that were prefetched."""
+        kept = len(self.clean) * self._kept.clean + len(self._older) * self._kept.older
+        return self.dirty_resident_bytes() + kept + len(self._prefetched) * self._prefetched_mean
 
-    def waiting_bytes(self) -> float:
+    def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""
-        return len(self.dirty) * self._sizes.resident
+        return self._waiting.total().resident
 
-    def dirty_bytes(self) -> int:
+    def dirty_cache_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
-        if not self.dirty:
-            return 0
-        if not self._sizes.cached:
-            key, (value, *_) = next(iter(self.dirty.items()))
-            self._sample(key, value)
-        return int(len(self.dirty) * self._sizes.cached)
+        return int(self._waiting.total().cached)
 
     # ---- reading in order ----
 

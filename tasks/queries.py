@@ -31,6 +31,7 @@ def scan(
         yield key, value, timestamp if buffer.timestamped else None
 
 
-def approximate_num_entries(task: Task, store: str) -> int:
-    """About how many rows there are."""
-    return task.buffer(store).approximate_num_entries()
+def approximate_num_entries(task: Task, store: str, committed: bool) -> int:
+    """About how many rows there are; ``committed`` leaves out what no commit has taken yet."""
+    buffer = task.buffer(store)
+    return (buffer.committed if committed else buffer).approximate_num_entries()

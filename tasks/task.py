@@ -12,7 +12,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, TaskStores
-from penstock.state.thread_cache import ThreadCache
+from penstock.state.memory_budget import MemoryBudget
 from penstock.state.write_buffer import Log, WriteBuffer
 from penstock.tasks.compose import compose, resolve
 from penstock.tasks.context import TaskContext
@@ -20,6 +20,7 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
+from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.wiring import Store
 from penstock.topology.graph import Subtopology, changelog_topic
@@ -52,13 +53,13 @@ class Task:
         config: StreamsConfig,
         stores: TaskStores,
         collector: RecordCollector,
-        cache: ThreadCache | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.task_id = task_id
         self._stores = stores
         self._collector = collector
         self._cache_bytes = config.statestore_cache_max_bytes
-        self._cache = cache or ThreadCache(config.entries_memory_bytes)
+        self._budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
         self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         nodes, builders = resolve(subtopologies, config)
@@ -76,15 +77,15 @@ class Task:
             )
             for topic, source in composed.sources.items()
         }
-        self._prefetched = {
-            TopicPartition(topic, task_id.partition): [store.buffer for store in reached]
+        self._read_ahead = {
+            TopicPartition(topic, task_id.partition): ReadAhead(store.buffer for store in reached)
             for topic, reached in composed.prefetched.items()
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
         self._processed = 0
         self._batch: CommitBatch | None = None
-        self._cache.add(self._buffers.values())
+        self._budget.add(self._buffers.values())
 
     def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
         caching = builder.caching and self._cache_bytes > 0
@@ -155,11 +156,7 @@ class Task:
     def add(self, batch: RecordBatch) -> None:
         """Queue records of a source partition; offsets go on from those that were added before."""
         queue = self._group.queues[batch.partition]
-        for buffer in self._prefetched[batch.partition]:
-            # Only where the last batch had to go to disk for many of its keys, be it for all at once, is it worth it.
-            missed, buffer.misses = buffer.misses, 0
-            if missed * 8 > len(batch):
-                buffer.prefetch(batch.keys)
+        self._read_ahead[batch.partition].add(batch.keys, len(queue))
         waited = bool(queue)
         queue.add(batch)
         if queue and not waited:
@@ -194,7 +191,7 @@ class Task:
                 group.offer(queue)
         self._processed += done
         if done:
-            self._cache.processed(done)
+            self._budget.processed(done)
         return done
 
     @staticmethod
@@ -267,7 +264,7 @@ class Task:
 
     def cache_bytes(self) -> int:
         """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
-        return sum(buffer.dirty_bytes() for buffer in self._buffers.values())
+        return sum(buffer.dirty_cache_bytes() for buffer in self._buffers.values())
 
     def prepare_commit(self) -> Iterator[None]:
         """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
@@ -297,7 +294,7 @@ class Task:
         self._batch = None
         self._context.commit_requested = False
         for buffer in self._buffers.values():
-            buffer.committed_now()
+            buffer.batch_written()
 
     def forget_objects(self) -> None:
         """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
@@ -310,7 +307,7 @@ class Task:
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
-        self._cache.remove(self._buffers.values())
+        self._budget.remove(self._buffers.values())
         with ExitStack() as closing:
             closing.callback(self._stores.close)
             for hosted in reversed(self._processors):

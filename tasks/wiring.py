@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.common.errors import SerializationError
-from penstock.common.serdes import Serde, refusal
+from penstock.common.serdes import Serde, why_refused
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import TaskContext
@@ -84,7 +84,7 @@ class Wiring:
                     serde.serialize(key)
             except Exception as refused:
                 error = SerializationError(
-                    f"store {store.builder.name}: {refusal(serde, key, refused)}. Give the store the serde of the "
+                    f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
                     "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
                 )
                 error.__cause__ = refused

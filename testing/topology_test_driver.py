@@ -18,7 +18,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
-from penstock.common.serdes import Serde, refusal
+from penstock.common.serdes import Serde, why_refused
 from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
@@ -257,7 +257,7 @@ class TestInputTopic(Generic[K, V]):
         try:
             return serde.serialize(given)
         except Exception as error:
-            why = refusal(serde, given, error)
+            why = why_refused(serde, given, error)
             raise SerializationError(f"input topic {self._topic}: {part}: {why}") from error
 
     def pipe_record(self, record: TestRecord[K | None, V | None]) -> None:

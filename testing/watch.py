@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from penstock.common.errors import RuleBrokenError
 from penstock.common.extractors import (
@@ -14,7 +14,8 @@ from penstock.common.extractors import (
     LogAndSkipOnInvalidTimestamp,
     UsePartitionTimeOnInvalidTimestamp,
 )
-from penstock.testing.forms import form, text
+from penstock.common.shown import shown
+from penstock.testing.snapshots import form
 from penstock.testing.watched_processor import WatchedProcessor
 from penstock.topology import operators as spec
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, Subtopology
@@ -34,15 +35,15 @@ class Watch:
 
     def add(self, what: str, value: Any) -> None:
         """From now on until :meth:`compare` ``value`` must stay as it is."""
-        self._seen.append((what, value, form(value), text(value)))
+        self._seen.append((what, value, form(value), shown(value)))
 
     def compare(self) -> None:
         """Raises RuleBrokenError for the first that changed; forgets them all."""
         seen, self._seen = self._seen, []
-        for what, value, before, shown in seen:
+        for what, value, before, was in seen:
             if form(value) != before:
                 raise RuleBrokenError(
-                    f"{self._who} changed {what} in place: {shown} became {text(value)}. The same object stands in "
+                    f"{self._who} changed {what} in place: {was} became {shown(value)}. The same object stands in "
                     "stores and other branches: leave it as it is and return, put or forward a new one "
                     "(docs/PROGRAMS.md, rule 1)"
                 )
@@ -111,7 +112,10 @@ def _watched(operator: Operator, node: str) -> Operator:
             return replace(
                 operator, supplier=lambda: WatchedProcessor(supplier(), lambda name: Watch(f"{who}: {name}"))
             )
-    return operator
+        case spec.DropNullKeys() | spec.PassThrough() | spec.StreamCount() | spec.TableSource() | spec.TableToStream():
+            return operator
+        case _:
+            assert_never(operator)
 
 
 def _watched_getter(getter: ValueGetter, node: str) -> ValueGetter:
@@ -123,7 +127,10 @@ def _watched_getter(getter: ValueGetter, node: str) -> ValueGetter:
             names = _with_key(getter.with_key, "the value")
             mapper = _watch(getter.mapper, f"map_values of the table that {node} joins", names)
             return replace(getter, source=_watched_getter(getter.source, node), mapper=mapper)
-    return getter
+        case spec.StoreGetter():
+            return getter
+        case _:
+            assert_never(getter)
 
 
 def _with_key(with_key: bool, *names: str) -> tuple[str, ...]:

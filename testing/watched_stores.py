@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import RuleBrokenError
-from penstock.common.plain_json import number_of_numpy
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 from penstock.state.builders import AnyStoreBuilder
-from penstock.testing.forms import text
+from penstock.state.round_trip import difference
 from penstock.topology.graph import Subtopology
 
 Lost = Callable[[RuleBrokenError], object]
@@ -30,43 +30,14 @@ def _watched(store: AnyStoreBuilder, config: StreamsConfig, lost: Lost) -> AnySt
 def _watched_serde(store: str, serde: Serde[Any], lost: Lost) -> Serde[Any]:
     def serialize(value: Any) -> bytes:
         data = serde.serialize(value)
-        if difference := _difference(serde, value, data):
+        if why := difference(serde, value, data):
             lost(
                 RuleBrokenError(
-                    f"store {store}: {text(value)} ({type(value).__qualname__}) {difference}: that is what the program "
-                    f"would find after a restart. Its serde is {serde.name}: give the store one that brings it back "
+                    f"store {store}: {shown_with_type(value)} {why}: that is what the program would find after a "
+                    f"restart. Its serde is {serde.name}: give the store one that brings it back "
                     "(Materialized.with_value_serde(Serdes.json(YourType)), a Serde of your own), or keep plain values"
                 )
             )
         return data
 
     return replace(serde, serialize=serialize)
-
-
-def _difference(serde: Serde[Any], value: Any, data: bytes) -> str:
-    """In which way ``value`` does not survive; empty when it does."""
-    try:
-        back = serde.deserialize(data)
-    except Exception as error:
-        return f"cannot be read back ({type(error).__name__}: {error})"
-    if _survived(serde, value, back, data):
-        return ""
-    return f"comes back as {text(back)} ({type(back).__qualname__})"
-
-
-def _survived(serde: Serde[Any], value: Any, back: Any, data: bytes) -> bool:
-    number = number_of_numpy(value)
-    if number is not None:
-        value = number
-    kind = type(value)
-    if kind in (bool, int, float) and type(back) in (bool, int, float):
-        # 3 under double() comes back as 3.0; a serde of 4 bytes rounds.
-        return bool(value == back) or serde.serialize(back) == data
-    if type(back) is not kind:
-        return False
-    if "__eq__" not in {name for cls in kind.__mro__[:-1] for name in vars(cls)}:  # equal means the same object
-        return serde.serialize(back) == data
-    try:
-        return bool(back == value) or repr(back) == repr(value)
-    except Exception:  # arrays do not compare to one truth
-        return repr(back) == repr(value)

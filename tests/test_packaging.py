@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -115,3 +116,18 @@ def modules(wheel: Path) -> set[str]:
 def install(python: Path, *what: str | Path, cwd: Path) -> None:
     """Install without looking at any index."""
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", *what, cwd=cwd)
+
+
+def test_a_change_of_any_source_of_the_binding_has_it_compiled_anew() -> None:
+    compiled = runpy.run_path(str(ROOT / "requirements" / "install.py"))["COMPILED"]
+    assert {source.name for source in compiled} == {"hatch_build.py", "librdkafka.pyx", "librdkafka.pxd"}
+
+
+@pytest.mark.parametrize("given", [None, "", "cc"])
+def test_an_empty_cc_means_the_usual_compiler(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
+    compiler = runpy.run_path(str(ROOT / "requirements" / "install.py"))["_compiler"]
+    monkeypatch.delenv("CC", raising=False)
+    expected = compiler()
+    if given is not None:
+        monkeypatch.setenv("CC", given)
+    assert compiler() == expected

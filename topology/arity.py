@@ -3,6 +3,7 @@ where a plain function is needed, and of the right number of arguments."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any
@@ -69,16 +70,18 @@ def _called(function: Any) -> list[Any]:
 
 
 def _signatures(function: Any) -> list[inspect.Signature]:
-    """How it may be called: as it says, and, where a decorator took over a signature, as the decorator itself says."""
-    found = []
-    for follow_wrapped in (True, False):
-        try:
-            signature = inspect.signature(function, follow_wrapped=follow_wrapped)
-        except (TypeError, ValueError):  # a builtin that does not tell
-            continue
-        if signature not in found:
-            found.append(signature)
+    """How it may be called. A decorator's wrapper says it itself, unless it takes anything: then what it wraps, too."""
+    found: list[inspect.Signature] = []
+    for follow_wrapped in (False, True) if hasattr(function, "__wrapped__") else (True,):
+        with contextlib.suppress(TypeError, ValueError):  # a builtin that does not tell
+            found.insert(0, inspect.signature(function, follow_wrapped=follow_wrapped))
+            if not _takes_anything(found[0]):
+                break
     return found
+
+
+def _takes_anything(signature: inspect.Signature) -> bool:
+    return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in signature.parameters.values())
 
 
 def _accepts(signature: inspect.Signature, count: int) -> bool:

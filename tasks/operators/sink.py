@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import NO_HEADERS
-from penstock.common.serdes import refusal
+from penstock.common.serdes import why_refused
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.graph import RecordContext, SinkNode
 
@@ -85,8 +85,8 @@ def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception)
         try:
             node.key_serde.serialize(key)
         except Exception as refused:
-            return f"key: {refusal(node.key_serde, key, refused)}; pass the right serde by {option}"
-    return f"value: {refusal(node.value_serde, value, error)}; pass the right serde by {option}"
+            return f"key: {why_refused(node.key_serde, key, refused)}; pass the right serde by {option}"
+    return f"value: {why_refused(node.value_serde, value, error)}; pass the right serde by {option}"
 
 
 def _record_context(wiring: Wiring, timestamp: int) -> RecordContext:

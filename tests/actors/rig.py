@@ -22,8 +22,10 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
+from penstock.tasks.compose import resolve
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
+from penstock.topology.graph import SourceNode
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
@@ -128,10 +130,23 @@ class Rig:
     def loop(self) -> StreamLoop:
         return StreamLoop(self.spec, "stream/1", self.clients, self.coordinator.commit, self.clock, "node")
 
+    def assign(self, loop: StreamLoop, epoch: int, *tasks: TaskId) -> Future[None]:
+        """Give the loop these tasks, each with its partition of every topic of its sub-topology that has one."""
+        topology, config = self.spec.topology, self.spec.config
+        # A topic that is not there now, or a broker, was when the coordinator planned.
+        counts = self.broker.topics() if self.broker.answers else {}
+        sources = {}
+        for task in tasks:
+            nodes, _ = resolve([sub for sub in topology.subtopologies if sub.id == task.subtopology], config)
+            topics = [topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics]
+            here = [topic for topic in topics if task.partition < counts.get(topic, self.partitions)]
+            sources[task] = frozenset(TopicPartition(topic, task.partition) for topic in here)
+        return loop.assign(epoch, sources)
+
     def running(self, *tasks: TaskId, epoch: int = 1) -> StreamLoop:
         """A loop with these tasks (default: all of sub-topology 0), which has done all there was to do."""
         loop = self.loop()
-        assigned = loop.assign(epoch, tasks or [TaskId(0, p) for p in range(self.partitions)])
+        assigned = self.assign(loop, epoch, *(tasks or [TaskId(0, p) for p in range(self.partitions)]))
         settle(loop)
         assert assigned.done()
         assert assigned.exception() is None

@@ -84,7 +84,7 @@ def test_an_error_of_a_leader_change_during_a_restore_is_waited_out(tmp_path: Pa
         return fetch_end_offsets(partitions)
 
     consumer.fetch_end_offsets = fails_first  # type: ignore[assignment, method-assign]  # for this test
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     for _ in range(5):
         settle(loop)
     assert not loop.finished.done()
@@ -98,7 +98,7 @@ def test_an_error_of_a_leader_change_at_the_start_of_a_task_is_waited_out(tmp_pa
     rig.write("in", ("a", "x", 1))
     loop = rig.loop()
     rig.broker.error = passing(code)
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     for _ in range(20):
         loop.step()
     assert not loop.finished.done()
@@ -156,7 +156,7 @@ def test_a_changelog_that_deletes_records_before_they_are_restored_is_restored_f
         producer.send(CHANGELOG, b"%d" % number, (1).to_bytes(8, "big"), 1, None, 0)
     producer.flush(1)
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     while the_task_restores(loop) != 2500:
         loop.step()
     rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): 2000})

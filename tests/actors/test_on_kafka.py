@@ -107,7 +107,7 @@ class Application:
     def started(self, committer: Callable[[CommitRequest], Future[CommitAnswer]] | None = None) -> StreamLoop:
         loop = StreamLoop(self.spec, "stream/1", self.clients, committer or self.commit)
         threading.Thread(target=loop.run, daemon=True).start()
-        loop.assign(1, [TASK]).result(30)
+        loop.assign(1, {TASK: frozenset({TopicPartition(self.input, TASK.partition)})}).result(30)
         return loop
 
 

@@ -11,7 +11,7 @@ from penstock.actors.answers import CHUNK_ROWS
 from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
-from tests.actors.rig import STRING, Rig, count_of, key_query, settle
+from tests.actors.rig import STRING, Rig, count_of, key_query, query, settle
 
 
 def ranging(limit: int) -> StoreQuery:
@@ -77,6 +77,26 @@ def test_so_many_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
     loop._finish("made by the test")
     for call in asked[:4]:
         assert isinstance(call.exception(), ApplicationStateError)
+
+
+def test_a_count_of_what_is_committed_leaves_out_what_no_commit_has_taken(tmp_path: Path) -> None:
+    """Found wrong: it was the count of all."""
+    rig = Rig(tmp_path, commit_interval_ms=1000)
+
+    def counted(committed: bool) -> int | None:
+        (answer,) = query(loop, StoreQuery(TaskId(0, 0), "counts", QueryKind.COUNT, committed=committed))
+        assert answer.failure is None
+        return answer.count
+
+    rig.write("in", *((key, "x", 1) for key in "abc"))
+    loop = rig.running()
+    settle(loop)
+    assert (counted(committed=True), counted(committed=False)) == (0, 3)
+    rig.commit(loop)
+    assert (counted(committed=True), counted(committed=False)) == (3, 3)
+    rig.write("in", *((key, "x", 1) for key in "de"))
+    settle(loop)
+    assert (counted(committed=True), counted(committed=False)) == (3, 5)
 
 
 def test_who_does_not_want_the_answer_any_more_does_no_harm(tmp_path: Path) -> None:

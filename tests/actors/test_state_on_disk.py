@@ -90,7 +90,7 @@ def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_
     rig.write("in", ("a", "x", 1), partition=1)
     loop = rig.running()
     rig.commit(loop)
-    loop.assign(2, [TaskId(0, 0)])
+    rig.assign(loop, 2, TaskId(0, 0))
     settle(loop)
     let_the_delay_pass(rig, loop)
     assert directories(tmp_path) == ["0_0", "0_1"], "it left just now"
@@ -100,7 +100,7 @@ def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_
     let_the_delay_pass(rig, loop)
     assert directories(tmp_path) == ["0_0", "notes"], "what belongs to no task is left alone"
     assert count_of(loop, "a") == 1
-    loop.assign(3, [TaskId(0, 0), TaskId(0, 1)])
+    rig.assign(loop, 3, TaskId(0, 0), TaskId(0, 1))
     settle(loop)
     assert set(states(loop).values()) == {TaskState.RUNNING}
 

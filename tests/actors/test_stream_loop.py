@@ -101,7 +101,7 @@ def test_updates_that_take_too_much_memory_bring_the_commit_forward_whatever_the
 def test_without_a_cache_what_waits_for_a_commit_is_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.stream_loop._UNCACHED_BYTES", 1000)
+    monkeypatch.setattr("penstock.state.memory_budget.UNCACHED_BYTES", 1000)
     rig = Rig(tmp_path, statestore_cache_max_bytes=0)
     loop = rig.running()
     rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(50)))
@@ -229,7 +229,7 @@ def test_a_paused_partition_is_resumed_before_its_task_leaves_so_that_it_is_read
     settle(loop)
     resumed: list[TopicPartition] = []
     monkeypatch.setattr(loop._consumer, "resume", resumed.extend)
-    loop.assign(2, [])
+    rig.assign(loop, 2)
     settle(loop)
     assert resumed == [TopicPartition("in", 0)]
 
@@ -244,7 +244,7 @@ def test_a_released_task_is_committed_and_closed_before_the_confirmation(tmp_pat
     rig.write("in", ("a", "x", 1), partition=1)
     settle(loop)
     rig.coordinator.hold()
-    assigned = loop.assign(2, [TaskId(0, 0)])
+    assigned = rig.assign(loop, 2, TaskId(0, 0))
     settle(loop)
     assert not assigned.done()
     rig.coordinator.release()
@@ -260,7 +260,7 @@ def test_a_released_task_is_committed_and_closed_before_the_confirmation(tmp_pat
 def test_an_assignment_that_has_passed_changes_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path, partitions=2)
     loop = rig.running(epoch=5)
-    late = loop.assign(4, [])
+    late = rig.assign(loop, 4)
     settle(loop)
     assert late.done()
     assert set(states(loop)) == {TaskId(0, 0), TaskId(0, 1)}
@@ -276,7 +276,7 @@ def test_a_refused_commit_drops_the_tasks_uncommitted(tmp_path: Path) -> None:
     assert not loop.finished.done()
     assert rig.committed() is None
     rig.coordinator.refusal = ""
-    loop.assign(2, [TaskId(0, 0)])
+    rig.assign(loop, 2, TaskId(0, 0))
     settle(loop)
     # At least once: the flushed changelog is there, the record is processed again.
     assert count_of(loop, "a") == 2
@@ -346,7 +346,7 @@ def test_an_undecodable_record_names_itself(tmp_path: Path) -> None:
     rig = Rig(tmp_path, builder.build(), default_key_serde=STRING, default_value_serde=LONG)
     rig.write("in", ("k", "no long", 1))
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     settle(loop)
     assert "topic in, partition 0, offset 0" in (loop.finished.result() or "")
 
@@ -355,7 +355,7 @@ def test_a_record_that_the_broker_refuses_ends_the_loop_uncommitted(tmp_path: Pa
     rig = Rig(tmp_path, pass_through())
     rig.clients.admin().delete_topics(["out"])
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     rig.write("in", ("k", "v", 1))
     settle(loop)
     assert "topic 'out'" in (loop.finished.result() or "")
@@ -366,10 +366,10 @@ def test_a_missing_source_topic_is_named(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.clients.admin().delete_topics(["in"])
     loop = rig.loop()
-    assigned = loop.assign(1, [TaskId(0, 0)])
+    assigned = rig.assign(loop, 1, TaskId(0, 0))
     settle(loop)
     assert assigned.done()
-    assert "topic 'in' does not exist" in (loop.finished.result() or "")
+    assert "there is no partition 0 of topic 'in': create it" in (loop.finished.result() or "")
 
 
 # ---- queries ----
@@ -434,7 +434,7 @@ def test_a_task_that_restores_is_not_asked(tmp_path: Path) -> None:
         producer.send(CHANGELOG, b"%d" % number, (1).to_bytes(8, "big"), 1, None, 0)
     producer.flush(1)
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     failures = []
     for _ in range(300):
         failures.append(query(loop, key_query("1"))[0].failure)

@@ -28,7 +28,7 @@ def test_a_task_reads_what_the_coordinator_says_although_kafka_has_more(tmp_path
     loop = rig.loop()
     rig.write("in", ("a", "1", 1), partition=1)
     rig.write("more", ("b", "2", 2), partition=1)
-    loop.assign(1, [TASK], {TASK: frozenset({IN})})
+    loop.assign(1, {TASK: frozenset({IN})})
     settle(loop)
     assert [record.value for record in rig.broker.records("out")] == [b"1"]
 
@@ -40,10 +40,10 @@ def test_a_task_that_is_to_read_more_is_committed_and_opened_again_before_the_co
     loop = rig.loop()
     rig.write("in", ("a", "1", 1), partition=1)
     rig.write("more", ("b", "2", 2), partition=1)
-    loop.assign(1, [TASK], {TASK: frozenset({IN})})
+    loop.assign(1, {TASK: frozenset({IN})})
     settle(loop)
     rig.coordinator.hold()
-    again = loop.assign(2, [TASK], {TASK: frozenset({IN, MORE})})
+    again = loop.assign(2, {TASK: frozenset({IN, MORE})})
     settle(loop)
     assert not again.done()
     rig.coordinator.release()

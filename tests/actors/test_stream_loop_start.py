@@ -43,7 +43,7 @@ def test_state_that_is_lost_comes_back_from_the_changelog(tmp_path: Path) -> Non
     other = Rig(tmp_path / "two")
     rig.spec = other.spec
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     seen: set[TaskState] = set()
     for _ in range(200):
         loop.step()
@@ -158,7 +158,7 @@ def test_a_broker_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> Non
     rig.write("in", ("a", "x", 1))
     loop = rig.loop()
     rig.broker.down = True
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     for _ in range(20):
         loop.step()
     assert not loop.finished.done()
@@ -171,7 +171,7 @@ def test_stores_that_a_dying_process_still_holds_are_waited_for(tmp_path: Path) 
     rig = Rig(tmp_path, partitions=2)
     dying = rig.running(TaskId(0, 0))
     loop = rig.loop()
-    loop.assign(2, [TaskId(0, 0)])
+    rig.assign(loop, 2, TaskId(0, 0))
     settle(loop)
     assert states(loop) == {}
     rig.stop(dying)
@@ -203,7 +203,7 @@ def test_corrupt_stores_without_a_changelog_are_never_deleted(tmp_path: Path) ->
     current = (directory / "CURRENT").read_text()
     (directory / "CURRENT").write_text("damaged")
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     settle(loop)
     error = loop.finished.result() or ""
     assert "Nothing was deleted, for there is no changelog to restore counts from" in error
@@ -219,7 +219,7 @@ def test_stores_that_cannot_be_opened_for_another_reason_than_corruption_are_lef
     directory.rename(tmp_path / "away")
     directory.write_text("in the way")
     loop = rig.loop()
-    loop.assign(1, [TaskId(0, 0)])
+    rig.assign(loop, 1, TaskId(0, 0))
     settle(loop)
     assert "nothing was deleted" in (loop.finished.result() or "")
     assert directory.read_text() == "in the way"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from penstock.api.server import serve
 from penstock.cluster.read_side import ApplicationState
-from penstock.common.errors import ApplicationStateError, StateStoreError, TaskNotReadyError
+from penstock.common.errors import (
+    ApplicationStateError,
+    ConfigError,
+    StateStoreError,
+    TaskNotReadyError,
+    TopologyError,
+)
 from penstock.common.serdes import Serde
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
 
@@ -99,6 +107,30 @@ def test_an_unexpected_error_leaks_nothing(client: httpx.Client, read_side: Fake
         assert "secret" not in str(problem(client, path, 500, "unexpected"))
 
 
+def test_a_configuration_that_forbids_the_question_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.failure = ConfigError("store 'counts' has no key serde, and default.key.serde is not set")
+    for path in (f"{STORE}/keys/a", f"{STORE}/range?from=a"):
+        assert problem(client, path, 500, "misconfigured")["detail"] == str(read_side.failure)
+
+
+def test_what_an_answer_says_that_the_log_explains_stands_there(
+    read_side: FakeReadSide, caplog: pytest.LogCaptureFixture
+) -> None:
+    read_side.failure = TopologyError("what nobody expects of a read side")
+
+    async def ask() -> httpx.Response:
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        server = asyncio.ensure_future(serve(read_side, "127.0.0.1", 0, address.set_result))
+        async with httpx.AsyncClient(base_url=await address) as asked:
+            answer = await asked.get(f"{STORE}/keys/a")
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+        return answer
+
+    assert asyncio.run(ask()).json()["type"] == "urn:penstock:problem:unexpected"
+    assert "TopologyError: what nobody expects of a read side" in caplog.text
+
+
 def test_a_value_without_a_json_form_is_named_by_its_type(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("odd", object())
     assert "builtins.object" in problem(client, f"{STORE}/keys/odd", 500, "unreadable-entry")["detail"]
@@ -143,7 +175,9 @@ def test_a_parameter_that_is_given_twice_is_refused_since_one_would_be_ignored(c
 
 
 def test_every_route_of_the_document_is_among_those_that_refuse(client: httpx.Client) -> None:
-    for path in client.get("/openapi.json").json()["paths"]:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert len(paths) >= 8
+    for path in paths:
         asked = path.format(app="word-count", store="counts", key="a")
         problem(client, f"{asked}?reverse=true", 422, "invalid-request")
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 from pydantic import BaseModel
 
@@ -121,6 +122,65 @@ class Visit(BaseModel):
 )
 def test_values_become_json(value: object, text: bytes) -> None:
     assert to_json(value) == text
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class Order(msgspec.Struct):
+    item: str
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"n": 2**64, "b": b"\x01", "v": Visit(page="x")}, b'{"n":18446744073709551616,"b":"AQ==","v":{"page":"x"}}'),
+        (nested(300), b"[" * 300 + b"1" + b"]" * 300),
+        (Order("pen"), b'{"item":"pen"}'),
+    ],
+    ids=["an integer of more than 64 bits", "deep nesting", "a struct"],
+)  # fmt: skip
+def test_values_that_orjson_refuses_become_json_all_the_same(value: object, text: bytes) -> None:
+    assert to_json(value) == text
+
+
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+        ("a\ud800", r"'a\ud800'"),
+        (nested(100_000), "[[[[[[[...]]]]]]]"),
+        (Broken(), "<Broken instance at"),
+        ([*map(Decimal, range(100)), object()], "[Decimal('0'), "),
+    ],
+    ids=["keys of tuples", "broken text", "nesting without end", "a repr that raises", "a long one"],
+)
+def test_a_row_that_json_cannot_show_is_text_with_the_reason_and_the_others_are_as_ever(
+    client: httpx.Client, read_side: FakeReadSide, value: object, shown: str
+) -> None:
+    fake = read_side.fakes["counts"]
+    fake.put("a", 1, 5)
+    fake.put("b", value, 6)
+    fake.put("c", Point(1, 2**64), 7)
+    answer = client.get(f"{STORE}/range")
+    assert answer.status_code == 200
+    EntriesBody.model_validate(answer.json())
+    first, odd, last = answer.json()["entries"]
+    assert first == {"key": "a", "value": 1, "timestamp": 5}
+    assert last == {"key": "c", "value": [1, 2**64], "timestamp": 7}
+    assert (odd["key"], odd["timestamp"]) == ("'b'", 6)
+    assert odd["value"].startswith(shown)
+    assert len(odd["value"]) < 1000
+    assert odd["problem"].startswith("the value has no JSON form")
 
 
 def test_a_value_without_a_json_form_is_refused_by_its_type() -> None:

@@ -23,12 +23,19 @@ def test_the_status_shows_state_tasks_placement_and_lag(client: httpx.Client) ->
     assert [task.task_id for task in body.tasks] == ["0_0", "0_1", "1_0"]
     partition = body.tasks[2].partitions[0]
     assert (partition.topic, partition.committed, partition.lag) == ("word-count-counts-repartition", 100, 5)
+    assert (body.tasks[2].dropped_records, body.tasks[2].lost_records) == (2, 4)
     assert body.actors[0].tasks == ["1_0", "0_0"]
 
 
 def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert (body.tasks[1].actor_id, body.tasks[1].state, body.tasks[1].lag) == ("actor-2", None, None)
+    assert (body.tasks[1].dropped_records, body.tasks[1].lost_records) == (None, None)
+
+
+def test_records_that_retention_deleted_unread_are_told_of_each_task(client: httpx.Client) -> None:
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
 def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: FakeReadSide) -> None:

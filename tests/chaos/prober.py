@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from penstock.actors.messages import ApplicationState
 from tests.chaos import program
 from tests.chaos.feeder import KEYS, key
 
 _EACH_S = 0.02
 _TIMEOUT_S = 5.0
 _STATE_EVERY = 10
-_ENDED = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _ABSENT = "urn:penstock:problem:absent-key"
 
 
@@ -49,7 +49,7 @@ class Prober:
         answer = client.get(f"/v1/applications/{self.application_id}")
         if answer.status_code == httpx.codes.OK:
             body = answer.json()
-            if body["state"] in _ENDED:
+            if not ApplicationState(body["state"]).is_live:
                 self.ended = f"{body['state']}: {body.get('error')}"
         elif answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
             self._wrong(f"the state was answered by {answer.status_code}: {answer.text}")

@@ -13,7 +13,6 @@ from tests.chaos import program
 from tests.chaos.rig import APPLICATION, Rig, Role
 
 _LOOK_EACH_S = 0.2
-_ENDED = (ApplicationState.PENDING_ERROR, ApplicationState.ERROR, ApplicationState.NOT_RUNNING)
 SOURCES = (program.INPUT, program.repartition_topic(APPLICATION))
 
 
@@ -21,7 +20,7 @@ def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
     """Wait until the application is at rest; what keeps it from that when time is up, or when it has ended."""
     deadline = time.monotonic() + timeout_s
     while (unrest := _unrest(rig)) is not None:
-        if unrest.startswith("state ") and any(unrest.startswith(f"state {state.value}:") for state in _ENDED):
+        if any(unrest.startswith(f"state {state.value}:") for state in ApplicationState if not state.is_live):
             return unrest
         if time.monotonic() > deadline:
             return f"not at rest after {timeout_s:.0f} s: {unrest}"

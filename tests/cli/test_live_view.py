@@ -13,7 +13,13 @@ from penstock.common.ids import TaskId, TopicPartition
 
 def snapshot(processed: int, state: TaskState = TaskState.RUNNING) -> ApplicationStatus:
     task = TaskStatus(
-        TaskId(0, 0), state, processed, dropped_records=1, restore_remaining=77, lags={TopicPartition("lines", 0): 1234}
+        TaskId(0, 0),
+        state,
+        processed,
+        dropped_records=1,
+        lost_records=42,
+        restore_remaining=77,
+        lags={TopicPartition("lines", 0): 1234},
     )
     return ApplicationStatus(
         "word-count",
@@ -39,8 +45,8 @@ def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
     view = LiveView()
     text(view, snapshot(0), 10.0)
     frame = text(view, snapshot(5000), 12.0)
-    assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5,000", "2,500", "1,234", "1"]
-    assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1"]
+    assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5,000", "2,500", "1,234", "1", "42"]
+    assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1", "42"]
 
 
 def test_a_rate_forgets_what_is_older_than_its_window() -> None:

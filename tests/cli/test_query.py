@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from penstock.cli import applications
-from penstock.common.errors import ConfigError
+from penstock.cli.main import app
+from penstock.common.errors import ApplicationStateError, ConfigError, SerializationError
 from penstock.common.serdes import Serde
 from tests.api.fake import FakeReadSide, FakeStore
 
@@ -67,6 +71,54 @@ def test_values_are_printed_as_the_http_api_shows_them(side: FakeReadSide, capsy
     assert query(side, "counts", "bytes")
     assert query(side, "counts", "mapping")
     assert capsys.readouterr().out == '"AP8="\n{"1":[true,null]}\n'
+
+
+@pytest.mark.parametrize(("first", "last"), [("-2", "2"), ("3", "2")])
+def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_instead(
+    side: FakeReadSide, first: str, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(-3, 4):
+        side.fakes["by-number"].put(number, str(number))
+    with pytest.raises(ConfigError, match=rf"from={first} comes behind to={last}: .* ask for two ranges"):
+        query(side, "by-number", first=first, last=last)
+    assert capsys.readouterr().out == ""
+    assert query(side, "by-number", last="2")
+    assert query(side, "by-number", first="-2")
+    assert capsys.readouterr().out == "0\t0\n1\t1\n2\t2\n-2\t-2\n-1\t-1\n", "the two ranges that the error names"
+
+
+def test_an_end_of_a_range_that_the_serde_refuses_is_named(side: FakeReadSide) -> None:
+    with pytest.raises(SerializationError, match="99999999999"):
+        query(side, "by-number", first="1", last="99999999999")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_row_that_json_cannot_show_hides_no_other(
+    side: FakeReadSide, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    side.fakes["counts"].put("aa", {(1, 2): 2**64})
+    assert asyncio.run(applications._query(side, "counts", None, None, "b", as_json))
+    lines = capsys.readouterr().out.splitlines()
+    if as_json:
+        odd = json.loads(lines.pop(1))
+        assert (odd["key"], odd["value"]) == ("'aa'", "{(1, 2): 18446744073709551616}")
+        assert "has no JSON form" in odd["problem"]
+        assert [json.loads(line)["key"] for line in lines] == ["a", "b"]
+    else:
+        assert lines == ["a\t1", "aa\t{(1, 2): 18446744073709551616}", "b\t2"]
+
+
+def test_the_users_modules_are_found_in_this_folder_and_shadow_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect_to(_: str) -> None:
+        raise ApplicationStateError("no cluster")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("penstock.cluster.control.connect_to", connect_to)
+    assert isinstance(CliRunner().invoke(app, ["query", "app", "store"]).exception, ApplicationStateError)
+    assert sys.path[-1] == str(tmp_path)
 
 
 def test_a_key_that_cannot_be_read_names_the_serde(side: FakeReadSide) -> None:

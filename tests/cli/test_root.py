@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.cli.output import print_json
 
 COMMANDS = [
     [], ["run"], ["status"], ["stop"], ["query"], ["describe"], ["backfill"], ["broker"], ["broker", "start"],
@@ -65,3 +67,19 @@ def test_help_loads_neither_ray_nor_a_kafka_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_command_that_runs_no_program_executes_nothing_that_lies_in_this_folder(tmp_path: Path) -> None:
+    (tmp_path / "confluent_kafka.py").write_text("raise SystemExit('executed')")
+    program = "from penstock.cli.main import main; main()"
+    # Installed, the command has no current folder on its path; -P gives python -c none either.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "topic", "send", "lines", "absent.txt"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == "there is no file absent.txt\n"
+
+
+def test_json_for_programs_keeps_integers_of_any_size(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"n": 2**64, "none": []})
+    assert capsys.readouterr().out == '{\n  "n": 18446744073709551616,\n  "none": []\n}\n'

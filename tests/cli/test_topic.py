@@ -7,20 +7,27 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.cli.topic_options import SerdeName
-from penstock.cli.topic_read import positions
+from penstock.cli.topic_read import Form, batches, positions
 from penstock.cli.topic_send import LineFormat, Outgoing
-from penstock.common.errors import BrokerUnreachableError, ConfigError, DeserializationError, MissingTopicError
+from penstock.common.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    DeserializationError,
+    MissingTopicError,
+    StreamsError,
+)
 from penstock.common.ids import TopicPartition
-from penstock.kafka.contracts import BEGINNING
+from penstock.common.records import RecordBatch
+from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 
 class Commands:
@@ -242,7 +249,7 @@ def test_a_beginning_that_is_nothing_of_all_that_is_told_what_there_is() -> None
     ],
 )
 def test_a_line_becomes_a_record(form: LineFormat, line: str, record: Outgoing) -> None:
-    assert form.read(line, "here") == record
+    assert form.read(line.encode(), "here") == record
 
 
 @pytest.mark.parametrize(
@@ -256,21 +263,102 @@ def test_a_line_becomes_a_record(form: LineFormat, line: str, record: Outgoing) 
         (LineFormat(as_json=True), '{"value": "a", "headers": ["h"]}', "file, line 3: headers are an object"),
         (LineFormat(as_json=True), '{"value": "a", "timestamp": "now"}', "file, line 3: timestamp 'now' is no number"),
         (LineFormat(as_json=True), '{"value": "a", "partition": "0"}', "file, line 3: partition '0' is no number"),
+        (LineFormat(as_json=True), '{"value": "a", "partition": true}', "file, line 3: partition True is no number"),
+        (LineFormat(as_json=True), '{"value": "a", "timestamp": 9223372036854775808}', "line 3: timestamp 922337203"),
+        (LineFormat(as_json=True), '{"value": "a", "headers": 5}', "file, line 3: headers are an object"),
+        (LineFormat(as_json=True), '{"value": "a", "headers": [[5, "x"]]}', "file, line 3: headers are an object"),
+        (LineFormat(as_json=True), '{"value": "a", "headers": {"h": {"a": 1}}}', "file, line 3: headers are an object"),
+        (LineFormat(as_json=True), "[" * 100_000, "file, line 3: not JSON"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_by_its_place(form: LineFormat, line: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        form.read(line, "file, line 3")
+        form.read(line.encode(), "file, line 3")
     assert says in str(caught.value)
+
+
+def test_an_integer_of_any_size_stays_an_integer() -> None:
+    line = b'{"value": {"n": 18446744073709551616}}'
+    assert LineFormat(value=SerdeName.JSON, as_json=True).read(line, "here").value == b'{"n":18446744073709551616}'
+
+
+def test_bytes_are_sent_as_they_are_beside_a_key_of_text() -> None:
+    form = LineFormat(value=SerdeName.BYTES, separator="ü=")
+    assert form.read("kü=".encode() + b"\xff\x00", "here") == Outgoing(b"k", b"\xff\x00")
+
+
+@pytest.mark.parametrize("form", [LineFormat(), LineFormat(as_json=True), LineFormat(separator="=")])
+def test_what_is_no_text_is_refused_by_its_place_instead_of_changed(form: LineFormat) -> None:
+    line = b'{"value": "a\xff"}' if form.as_json else b"k=a\xff"
+    with pytest.raises(ConfigError, match=r"^file, line 3: "):
+        form.read(line, "file, line 3")
+
+
+@pytest.mark.parametrize("timestamp", [1_795_253_400_000_000, 10**18, -(10**17)])
+def test_a_time_beyond_the_calendar_is_shown_as_its_number(timestamp: int) -> None:
+    batch = RecordBatch(TopicPartition("t", 0), [None], [b"v"], [timestamp], [0], None)
+    form = Form(SerdeName.STRING.serde, SerdeName.STRING.serde, timestamps=True)
+    assert list(form.lines(batch)) == [f"{timestamp}\tv"]
+
+
+class Retained:
+    """A consumer of one partition whose records before ``first`` go once it reads."""
+
+    def __init__(self, first: int, values: Sequence[bytes]) -> None:
+        self.first, self.values = first, values
+        self.at, self.lost = 0, False
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.at = positions[TopicPartition("t", 0)]
+
+    def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
+        assert not self.lost, "nothing more is read until seek: it would be asked for ever"
+        if not self.first <= self.at <= self.first + len(self.values):
+            self.lost = True
+            return []
+        values, offset = self.values[self.at - self.first :], self.at
+        self.at += len(values)
+        offsets = list(range(offset, self.at))
+        return [RecordBatch(TopicPartition("t", 0), [None] * len(values), list(values), offsets, offsets, None)]
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        return {TopicPartition("t", 0): self.at} if self.lost else {}
+
+    def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.first)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.at, self.lost = offset, False
+
+    def position(self, partition: TopicPartition) -> int:
+        return self.at
+
+
+def test_records_that_go_before_they_are_read_are_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    partition = TopicPartition("t", 0)
+    consumer = cast("RecordConsumer", Retained(5, [b"a", b"b"]))
+    found = [offset for batch in batches(consumer, {partition: 2}, {partition: 7}) for offset in batch.offsets]
+    assert found == [5, 6]
+    assert capsys.readouterr().err == (
+        "partition 0 of topic 't': the records from offset 2 to 5 were deleted before they were read\n"
+    )
+    assert list(batches(consumer, {partition: 2}, {partition: 4})) == [], "what was asked for has gone whole"
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_reading() -> None:
+    partition = TopicPartition("t", 0)
+    consumer = cast("RecordConsumer", Retained(0, [b"a"]))
+    with pytest.raises(StreamsError, match="partition 0 of topic 't' has no offset 9 any more"):
+        list(batches(consumer, {partition: 9}, {partition: 12}))
 
 
 @pytest.mark.parametrize("name", list(SerdeName))
 def test_every_serde_reads_text_and_what_json_shows_of_it(name: SerdeName) -> None:
     text = {"boolean": "true", "uuid": "00000000-0000-0000-0000-000000000001", "json": "[1]", "bytes": "ab"}
     form = LineFormat(value=name)
-    data = form.read(text.get(name.value, "5"), "here").value
+    data = form.read(text.get(name.value, "5").encode(), "here").value
     assert data is not None
     from penstock.api.encoding import to_json
 
     shown = to_json({"value": name.serde.deserialize(data)}).decode()
-    assert LineFormat(value=name, as_json=True).read(shown, "here").value == data
+    assert LineFormat(value=name, as_json=True).read(shown.encode(), "here").value == data

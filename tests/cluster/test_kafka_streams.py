@@ -48,7 +48,7 @@ class FakeCluster:
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
         patch.setattr(control, "find_coordinator", lambda application_id: self.coordinator)
         patch.setattr(control, "connect", lambda: self.calls.append("connect"))
-        patch.setattr(control, "make_room", lambda application_id: self.calls.append("make room"))
+        patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
@@ -129,13 +129,13 @@ def test_closing_before_start_ends_the_application_for_good_as_in_kafka_streams(
 
 def test_start_serves_http_before_anything_joins_the_group(cluster: FakeCluster) -> None:
     ps.KafkaStreams(counting(), {"application.id": "app"}).start()
-    assert cluster.calls == ["connect", "make room", "start http", "start coordinator, HTTP at http://here"]
+    assert cluster.calls == ["connect", "remove ended", "start http", "start coordinator, HTTP at http://here"]
 
 
 @pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])
 def test_start_serves_no_http_when_it_is_told_not_to(server: str, serve: bool, cluster: FakeCluster) -> None:
     ps.KafkaStreams(counting(), {"application.id": "app", "application.server": server}).start(serve)
-    assert cluster.calls == ["connect", "make room", "start coordinator, HTTP at None"]
+    assert cluster.calls == ["connect", "remove ended", "start coordinator, HTTP at None"]
 
 
 def test_a_port_in_use_starts_nothing_and_the_application_may_be_started_again(
@@ -150,7 +150,7 @@ def test_a_port_in_use_starts_nothing_and_the_application_may_be_started_again(
         patch.setattr(kafka_streams, "start_http", refuse)
         with pytest.raises(ConfigError, match="port 8080"):
             app.start()
-    assert cluster.calls == ["connect", "make room"]
+    assert cluster.calls == ["connect", "remove ended"]
     assert app.state() is ApplicationState.CREATED
     app.start()
     assert app.state() is ApplicationState.RUNNING

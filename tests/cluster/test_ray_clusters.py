@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -209,3 +209,57 @@ def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: py
     monkeypatch.setattr("penstock.cluster.control.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
     with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
         control.connect()
+
+
+@pytest.fixture
+def node_that_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Start a process that looks like a Ray node of a cluster; this user has a token."""
+
+    class Loader:
+        @staticmethod
+        def instance() -> type[Loader]:
+            return Loader
+
+        @staticmethod
+        def has_token(ignore_auth_mode: bool) -> bool:
+            return ignore_auth_mode
+
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setattr(ray_clusters, "AuthenticationTokenLoader", Loader)
+    with ExitStack() as started:
+
+        def start(address: str) -> None:
+            command = ["raylet", "-c", "echo up; read -r end", f"--gcs-address={address}"]
+            node = subprocess.Popen(command, executable="/bin/sh", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            started.enter_context(node)
+            assert node.stdin is not None
+            assert node.stdout is not None
+            assert node.stdout.readline() == b"up\n"
+            started.callback(node.stdin.close)
+
+        yield start
+
+
+def test_the_token_is_shown_unasked_to_this_users_own_cluster(node_that_names: Callable[[str], None]) -> None:
+    assert not ray_clusters._may_show_token("127.0.0.1:7")
+    node_that_names("127.0.0.1:7")
+    assert ray_clusters._may_show_token("127.0.0.1:7")
+
+
+def test_the_token_is_not_shown_where_a_process_of_another_user_says(
+    node_that_names: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_that_names("127.0.0.1:7")
+    assert "127.0.0.1:7" in ray_clusters._local(), "Ray itself takes it for a cluster"
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    assert not ray_clusters._may_show_token("127.0.0.1:7")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:7", "[2001:db8::1]:7", "127.0.0.1:x"])
+def test_the_token_is_not_shown_unasked_to_another_machine(
+    node_that_names: Callable[[str], None], address: str
+) -> None:
+    node_that_names(address)
+    assert address in ray_clusters._local()
+    assert not ray_clusters._may_show_token(address)

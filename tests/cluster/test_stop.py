@@ -1,4 +1,5 @@
-"""What ``stop_application`` says of the end of an application; actors are stand-ins, no Ray runs."""
+"""What a driver says of an application that ends, and of a coordinator that does not answer; actors are stand-ins, no
+Ray runs."""
 
 from __future__ import annotations
 
@@ -7,17 +8,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    NodeDiedError,
+    OutOfMemoryError,
+)
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
+import penstock as ps
+from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control
+from penstock.cluster.http_actor import start_http, stop_http
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
 
 STOPPED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
 
 
 class Coordinator:
-    """Answers ``stop`` with each of ``answers`` in turn."""
+    """Answers whatever it is asked with each of ``answers`` in turn."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
@@ -26,22 +36,27 @@ class Coordinator:
     def stop(self) -> Coordinator:
         return self
 
+    status = ready = address = stop
+
     def remote(self) -> Coordinator:
         return self
 
 
-@pytest.fixture
-def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Stop an application with this coordinator and so many actors left; what is left is always ended."""
-    ended: list[str] = []
-
+@pytest.fixture(autouse=True)
+def ray_get(monkeypatch: pytest.MonkeyPatch) -> None:
     def get(call: Coordinator, timeout: float) -> Any:
         answer = call.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr("penstock.cluster.control.ray.get", get)
+    monkeypatch.setattr("ray.get", get)
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Stop an application with this coordinator and so many actors left; what is left is always ended."""
+    ended: list[str] = []
     monkeypatch.setattr(control, "end_actors", lambda application_id, _: ended.append(application_id))
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 
@@ -94,9 +109,9 @@ def test_an_application_that_is_started_anew_meanwhile_is_left_alone(monkeypatch
     names, before, after = Names(monkeypatch), coordinator_named("a1"), coordinator_named("a2")
     monkeypatch.setattr(control, "status_of", lambda _: STOPPED)
     names.coordinators = [before, after]
-    control.make_room("app")
+    control.remove_ended("app")
     names.coordinators = [None, after]
-    control.make_room("app")
+    control.remove_ended("app")
     assert names.ended == []
 
 
@@ -126,3 +141,90 @@ def test_a_coordinator_that_is_gone_while_actors_work_was_ended_by_force(stop: C
 def test_a_coordinator_that_is_being_restarted_is_asked_again(stop: Callable[..., Any]) -> None:
     away = ActorUnavailableError("its node does not answer", None)
     assert stop(Coordinator(away, away, STOPPED)) is STOPPED
+
+
+AWAY = ActorUnavailableError("its node does not answer", None)
+
+
+def test_the_status_of_a_coordinator_that_is_being_restarted_is_to_be_asked_for_again() -> None:
+    coordinator = Coordinator(AWAY, STOPPED)
+    with pytest.raises(ApplicationStateError, match="is being restarted: ask again"):
+        control.status_of(coordinator)
+    assert control.status_of(coordinator) is STOPPED
+
+
+def test_a_coordinator_that_is_gone_has_no_status() -> None:
+    assert control.status_of(Coordinator(ActorDiedError())) is None
+
+
+def test_nothing_of_an_application_is_ended_while_its_coordinator_is_being_restarted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "find_coordinator", lambda application_id: Coordinator(AWAY))
+    monkeypatch.setattr(control, "end_actors", lambda application_id: pytest.fail("a running application was ended"))
+    with pytest.raises(ApplicationStateError, match="is being restarted"):
+        control.remove_ended("app")
+
+
+LOST = [
+    OutOfMemoryError("killed by the memory monitor"),  # type: ignore[no-untyped-call]  # untyped in Ray
+    ActorDiedError(),
+    NodeDiedError("its node is lost"),  # type: ignore[no-untyped-call]  # untyped in Ray
+    GetTimeoutError(),
+]
+
+
+@pytest.fixture
+def created(monkeypatch: pytest.MonkeyPatch) -> Callable[[Coordinator], list[object]]:
+    """Let Ray create this as the next actor; what is killed since then."""
+    killed: list[object] = []
+
+    def create(actor: Coordinator) -> list[object]:
+        remote = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: actor))
+        context = SimpleNamespace(get_node_id=lambda: "0" * 56)
+        monkeypatch.setattr("ray.remote", lambda cls: remote)
+        monkeypatch.setattr("ray.kill", killed.append)
+        monkeypatch.setattr("ray.get_runtime_context", lambda: context)
+        monkeypatch.setattr("ray.get_actor", lambda name, namespace: actor)
+        return killed
+
+    return create
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda it: type(it).__name__)
+def test_a_coordinator_that_does_not_come_up_leaves_no_actor_behind(
+    created: Callable[[Coordinator], list[object]], error: Exception
+) -> None:
+    coordinator = Coordinator(error)
+    killed = created(coordinator)
+    builder = ps.StreamsBuilder()
+    builder.stream("lines").to("copies")
+    spec = ApplicationSpec(builder.build(), StreamsConfig.of({"application.id": "app"}))
+    with pytest.raises(ApplicationStateError, match="coordinator of application 'app'"):
+        control.start_coordinator(spec)
+    assert killed == [coordinator]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda it: type(it).__name__)
+def test_an_http_server_that_does_not_come_up_leaves_no_actor_behind(
+    created: Callable[[Coordinator], list[object]], error: Exception
+) -> None:
+    actor = Coordinator(error)
+    killed = created(actor)
+    with pytest.raises(ApplicationStateError, match="HTTP server of application 'app'"):
+        start_http("app", "127.0.0.1:0", _serve)
+    assert killed == [actor]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda it: type(it).__name__)
+def test_an_http_server_that_cannot_be_asked_to_stop_is_ended(
+    created: Callable[[Coordinator], list[object]], error: Exception
+) -> None:
+    actor = Coordinator(error)
+    killed = created(actor)
+    stop_http(actor)
+    assert killed == [actor]
+
+
+async def _serve(*_: object) -> None:
+    raise AssertionError("nothing is served here")

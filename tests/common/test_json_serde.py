@@ -21,6 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+import penstock as ps
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serdes
 
@@ -241,3 +242,47 @@ def test_truth_of_numpy_passes_as_a_boolean() -> None:
 def test_numpy_is_not_imported_for_it() -> None:
     code = "import sys, penstock as ps; ps.Serdes.json().serialize([1]); print('numpy' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def deep(levels: int, innermost: Any = 1) -> Any:
+    value = innermost
+    for number in range(levels):
+        value = [value] if number % 2 else {"a": value}
+    return value
+
+
+def test_two_hundred_levels_are_written_and_read() -> None:
+    assert JSON.deserialize(JSON.serialize(deep(200))) == deep(200)
+    assert JSON.deserialize(JSON.serialize(deep(200, 2**70))) == deep(200, 2**70)
+
+
+@pytest.mark.parametrize("levels", [201, 600, 100_000])
+@pytest.mark.parametrize("innermost", [1, 2**70, "[{"])
+@pytest.mark.parametrize("kind", [None, dict, dict[str, Any]])
+def test_deeper_json_is_neither_read_nor_written(kind: Any, levels: int, innermost: Any) -> None:
+    serde = Serdes.json(kind)
+    data = b'{"a":' * levels + msgspec.json.encode(innermost) + b"}" * levels
+    with pytest.raises(SerializationError, match="more than 200 dicts and lists stand within each other"):
+        serde.deserialize(data)
+    value = innermost
+    for _ in range(levels):
+        value = {"a": value}
+    with pytest.raises(SerializationError, match="more than 200 dicts and lists stand within each other"):
+        serde.serialize(value)
+
+
+def test_the_depth_is_told_from_the_length_and_from_brackets_in_text() -> None:
+    values: list[Any] = [["["] * 300, [[]] * 300, [{"a": "{"}] * 300, "[" * 1000]
+    for value in values:
+        assert JSON.deserialize(JSON.serialize(value)) == value
+
+
+def test_a_record_that_is_nested_too_deep_is_dropped_where_the_handler_says_so() -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(Serdes.string(), JSON)).to("out", ps.Produced.with_(Serdes.string(), JSON))
+    config = {"deserialization.exception.handler": ps.LogAndContinue()}
+    with ps.TopologyTestDriver(builder.build(), config) as driver:
+        source = driver.create_input_topic("in", Serdes.string(), Serdes.bytes())
+        for data in (b"1", b"[" * 600 + b"]" * 600, b"2"):
+            source.pipe_input("k", data)
+        assert driver.create_output_topic("out", Serdes.string(), JSON).read_values_to_list() == [1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import struct
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -275,3 +276,27 @@ def test_a_serde_of_the_users_is_not_taken_for_the_built_in_of_that_name() -> No
     copy = pickler.loads(pickler.dumps(mine))
     assert copy is not Serdes.string()
     assert copy.serialize("ab") == b"ba"
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 199])
+@pytest.mark.parametrize("of", [list, tuple, iter])
+def test_one_text_of_many_that_is_not_utf_8_is_found_wherever_it_stands(of: Any, place: int) -> None:
+    check = Serdes.string().check
+    assert check is not None
+    texts = ["ë".encode()] * 200
+    check(of(texts))
+    texts[place] = b"\xc3"
+    with pytest.raises(UnicodeDecodeError):
+        check(of(texts))
+
+
+def test_a_fetch_of_large_texts_is_not_put_together_as_a_whole() -> None:
+    check = Serdes.string().check
+    assert check is not None
+    texts = [b"a" * 10_000] * 2_000
+    tracemalloc.start()
+    try:
+        check(texts)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

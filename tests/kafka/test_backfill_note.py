@@ -108,5 +108,5 @@ def test_an_application_does_not_start_on_half_a_backfill(broker: FakeBroker, mo
     monkeypatch.setattr(control, "connect", lambda: pytest.fail("it went on to Ray"))
     app.check()
     attempt(broker, 3)
-    with pytest.raises(ApplicationStateError, match="has not come to its end"):
+    with pytest.raises(ApplicationStateError, match="is unfinished"):
         app.start()

@@ -11,7 +11,7 @@ from penstock.common.errors import MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.fetcher import MessageFetcher
-from penstock.kafka.settings import POSITION_LOST, RETRIABLE, UNREACHABLE
+from penstock.kafka.settings import MISSING_TOPIC, POSITION_LOST, RETRIABLE, UNREACHABLE
 
 TP = TopicPartition("t", 0)
 
@@ -120,15 +120,16 @@ def test_a_lost_position_is_told_once_and_the_records_beside_it_are_not_lost(
     assert consumer.lost_positions() == {}
 
 
+@pytest.mark.parametrize("code", sorted(MISSING_TOPIC))
 def test_a_topic_that_is_unknown_for_a_moment_is_read_on_and_one_that_is_gone_is_an_error(
-    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    monkeypatch.setattr("penstock.kafka.consumer._MISSING_TOPIC_PATIENCE_S", 0.0)
-    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0)]
+    monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
+    client.ready = [failure(code), record(0)]
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
-    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    client.ready = [failure(code)]
     client.topic_exists = False
-    with pytest.raises(MissingTopicError, match="topic 't': the topic does not exist any more"):
+    with pytest.raises(MissingTopicError, match="topic 't' does not exist any more"):
         consumer.poll(10, 0)
 
 

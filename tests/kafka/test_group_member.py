@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
-from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, KafkaRefusedError, StreamsError
+from penstock.common.errors import (
+    ApplicationStateError,
+    BrokerUnreachableError,
+    KafkaRefusedError,
+    MissingTopicError,
+    StreamsError,
+)
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import SessionLostError
 from penstock.kafka.group_member import ConfluentGroupMember
+from penstock.kafka.settings import MISSING_TOPIC
 
 
 @pytest.fixture
@@ -66,3 +74,59 @@ def test_without_a_session_nothing_is_sent(member: ConfluentGroupMember) -> None
     with pytest.raises(StreamsError, match="'seat' has no session in group 'group'") as refused:
         member.commit({TopicPartition("lines", 0): CommittedOffset(1)})
     assert type(refused.value) is StreamsError
+
+
+class Client:
+    """Says once that the topic is unknown, like librdkafka."""
+
+    def __init__(self, code: int, topic: str | None) -> None:
+        self.said: list[Message] = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
+        self.exists = True
+        self.asked: list[str] = []
+
+    def subscribe(self, topics: list[str], **_: object) -> None:
+        pass
+
+    def poll(self, timeout_s: float) -> Message | None:
+        return self.said.pop() if self.said else None
+
+    def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
+        self.asked.append(topic)
+        found, listed = ClusterMetadata(), TopicMetadata()
+        listed.error = None if self.exists else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        found.topics = {topic: listed}
+        return found
+
+
+def seated(member: ConfluentGroupMember, code: int, topic: str | None) -> Client:
+    member.close()
+    client = Client(code, topic)
+    member._client = client  # type: ignore[assignment]  # all of it that is used here
+    member.subscribe(["lines"], lambda partitions: None)
+    return client
+
+
+@pytest.mark.parametrize("code", sorted(MISSING_TOPIC))
+def test_a_topic_that_is_unknown_is_not_asked_for_before_its_broker_had_time(
+    member: ConfluentGroupMember, code: int
+) -> None:
+    client = seated(member, code, "lines")
+    client.exists = False
+    member.poll(0)
+    member.poll(0)
+    assert client.asked == []
+
+
+@pytest.mark.parametrize("topic", ["lines", None])
+@pytest.mark.parametrize("code", sorted(MISSING_TOPIC))
+def test_a_topic_that_is_unknown_for_a_moment_keeps_the_seat_and_one_that_is_gone_gives_it_up(
+    member: ConfluentGroupMember, code: int, topic: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
+    client = seated(member, code, topic)
+    member.poll(0)
+    assert client.asked == ["lines"]
+    client.exists = False
+    client.said = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
+    with pytest.raises(MissingTopicError, match="topic 'lines' does not exist any more"):
+        member.poll(0)

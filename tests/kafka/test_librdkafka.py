@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import logging
 import shutil
+import subprocess
+import sys
 import sysconfig
 import time
 import tomllib
@@ -146,6 +148,24 @@ def test_nobody_at_the_address_is_nothing_to_die_of(real: Rig) -> None:
     while time.monotonic() < deadline:
         assert consumer.poll(10, 0.1) == []
     consumer.close()
+
+
+def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
+    """The consumer connects as soon as it is made; where nobody answers, its error may be faster than the fetcher."""
+    program = """if True:
+        from confluent_kafka import Consumer, KafkaException
+        from penstock.kafka.fetcher import open_fetcher
+        consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0})
+        try:
+            consumer.list_topics(timeout=1.0)
+        except KafkaException:
+            fetcher = open_fetcher(consumer, {})
+            print(*fetcher.fetch(10, 0.1))
+            fetcher.close()
+            consumer.close()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "[] []\n"), done.stderr
 
 
 def test_a_producer_that_came_to_its_end_says_why(real: Rig) -> None:

@@ -162,7 +162,7 @@ def test_a_refusal_for_good_is_not() -> None:
 @pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))
 def test_a_seat_in_the_group_outlives_what_passes_by_itself(code: int) -> None:
     member = clients(bootstrap__servers="127.0.0.1:1").group_member("seat")
-    member._refused(KafkaError(code))  # type: ignore[attr-defined]  # what a poll of librdkafka's may bring
+    member._refused(KafkaError(code), "lines")  # type: ignore[attr-defined]  # what a poll of librdkafka's may bring
     member.close()
 
 

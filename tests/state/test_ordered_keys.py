@@ -71,5 +71,5 @@ def test_nothing_is_ordered_where_nobody_scans() -> None:
     batch = stores.new_batch()
     list(buffer.flush(batch))
     stores.write(batch, {})
-    buffer.committed_now()
+    buffer.batch_written()
     assert Counted.comparisons == 0

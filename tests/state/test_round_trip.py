@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter, OrderedDict
 from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,7 +19,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.memory import InMemoryTaskStores
-from penstock.state.round_trip import RoundTripCheck, same
+from penstock.state.round_trip import RoundTripCheck
 from penstock.state.write_buffer import WriteBuffer
 
 PICKLE: Serde[Any] = Serde("pickle", pickle.dumps, pickle.loads)
@@ -28,16 +31,33 @@ class Total:
     n: int
 
 
+class Struct(msgspec.Struct):
+    n: Any
+
+
+class Level(IntEnum):
+    HIGH = 2
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
 class Plain:
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: float) -> None:
         self.n = n
 
 
 class Slotted:
     __slots__ = ("n",)
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: float) -> None:
         self.n = n
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
 
 
 def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
@@ -52,7 +72,7 @@ def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
             for _ in buffer.flush(batch):
                 pass
             stores.write(batch, {})
-            buffer.committed_now()
+            buffer.batch_written()
     return said
 
 
@@ -62,35 +82,35 @@ def test_a_dataclass_that_json_gives_back_as_a_dictionary_is_told_once(caching: 
     serde: Serde[Any] = Serde("json", msgspec.json.encode, msgspec.json.decode)
     (said,) = flushed(serde, [Total(1), Total(2), Total(3)] * 10, caching)
     assert said["log_level"] == "warning"
-    assert "value of store totals" in said["event"]
-    assert said["serde"] == "json"
-    assert said["put"] == "Total Total(n=1)"
-    assert said["comes_back"] == "dict {'n': 1}"
+    assert "does not survive its serde" in said["event"]
+    assert (said["store"], said["part"], said["serde"]) == ("totals", "value", "json")
+    assert said["put"] == "Total(n=1) (Total)"
+    assert said["difference"] == "comes back as {'n': 1} (dict)"
     assert "Serdes.json(Total)" in said["what_to_do"]
 
 
 def test_a_dictionary_whose_numbers_come_back_as_text_is_told() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
     (said,) = flushed(serde, [{1: "a"}])
-    assert said["comes_back"] == "dict {'1': 'a'}"
+    assert said["difference"] == "comes back as {'1': 'a'} (dict)"
 
 
 def test_a_tuple_that_comes_back_as_a_list_is_told() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
     (said,) = flushed(serde, [(1, 2)])
-    assert said["put"] == "tuple (1, 2)"
+    assert said["put"] == "(1, 2) (tuple)"
 
 
 def test_bytes_that_cannot_be_read_are_told_with_the_error() -> None:
     serde: Serde[Any] = Serde("half", lambda value: b"x", lambda data: 1 // 0)
     (said,) = flushed(serde, ["v"])
-    assert said["comes_back"].startswith("ZeroDivisionError")
+    assert said["difference"].startswith("cannot be read back (ZeroDivisionError")
 
 
 def test_the_tenth_value_is_looked_at_again() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
     (said,) = flushed(serde, [1] * 9 + [(1,)] + [(2,)] * 9)
-    assert said["put"] == "tuple (1,)"
+    assert said["put"] == "(1,) (tuple)"
 
 
 def test_looking_at_values_becomes_seldom() -> None:
@@ -105,34 +125,61 @@ def test_looking_at_values_becomes_seldom() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        (Counter("a"), {"a": 1}),
+        (OrderedDict(a=1), {"a": 1}),
+        (Level.HIGH, 2),
+        (Point(1, 2), (1, 2)),
+        ({"deep": [Counter("a")]}, {"deep": [{"a": 1}]}),
+        ({Level.HIGH: 1}, {2: 1}),
+        ({Level.HIGH}, {2}),
+        (Total(Level.HIGH), Total(2)),
+        (Struct(Counter("a")), Struct({"a": 1})),
+        (Plain(1), Plain(2)),
+        (Slotted(1), Slotted(2)),
+        ({"deep": Plain(1)}, {"deep": Plain(2)}),
+        ([1], (1,)),
+        ({"n": 1}, Total(1)),
+        ({1: "a"}, {"1": "a"}),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        (float("nan"), 0.0),
+        (numpy.arange(3), [0, 1, 2]),
+        (numpy.arange(3), numpy.arange(3.0)),
+    ],
+    ids=lambda each: repr(each)[:40],
+)
+def test_what_comes_back_as_something_else_is_told_though_it_be_equal(value: object, back: object) -> None:
+    """Found wrong: Counter, IntEnum and NamedTuple passed here and were errors of the test driver."""
+    (said,) = flushed(Serde("lossy", lambda each: b"%d" % id(each), lambda _: back), [value])
+    assert said["difference"].startswith("comes back as ")
+
+
+@pytest.mark.parametrize(
     ("serde", "value"),
     [
         (Serdes.json(), {"a": [1, 2.5, None, True]}),
+        (Serdes.json(), [numpy.int64(1), {"a": numpy.float64(0.5)}]),
+        (Serdes.json(list[float]), [3]),
         (Serdes.long(), 7),
         (Serdes.string(), "é"),
         (Serdes.double(), float("nan")),
+        (Serdes.double(), 3),
+        (Serdes.float(), 0.1),
         (PICKLE, {"deep": [float("nan"), Plain(1)]}),
-        (PICKLE, Plain(1)),
-        (PICKLE, Slotted(1)),
+        (PICKLE, Plain(float("nan"))),
+        (PICKLE, Slotted(float("nan"))),
         (PICKLE, Total(1)),
+        (PICKLE, {Level.HIGH, Point(1, 2)}),
+        (PICKLE, numpy.int64(3)),
+        (PICKLE, numpy.arange(3)),
+        (PICKLE, {"deep": [numpy.arange(3)]}),
+        (PICKLE, CIRCLE),
     ],
+    ids=lambda each: repr(each)[:40],
 )
-def test_what_comes_back_equal_is_not_told(serde: Serde[Any], value: object) -> None:
+def test_what_comes_back_as_it_was_is_not_told(serde: Serde[Any], value: object) -> None:
     assert flushed(serde, [value]) == []
-
-
-def test_arrays_whose_equality_is_an_array_are_compared_by_their_type() -> None:
-    numpy = pytest.importorskip("numpy")
-    assert flushed(PICKLE, [numpy.arange(3)]) == []
-    assert flushed(PICKLE, [{"deep": [numpy.arange(3)]}]) == []
-    assert not same(numpy.arange(3), [0, 1, 2])
-
-
-def test_plain_objects_that_differ_are_told_apart() -> None:
-    assert same(Plain(1), Plain(1))
-    assert not same(Plain(1), Plain(2))
-    assert not same([1], (1,))
-    assert not same({"n": 1}, Total(1))
 
 
 def test_a_key_that_comes_back_as_another_is_told() -> None:
@@ -144,8 +191,8 @@ def test_a_key_that_comes_back_as_another_is_told() -> None:
         for number in range(20):
             store.put(("a", number), number)
     (said,) = logs
-    assert "key of store visits" in said["event"]
-    assert said["comes_back"] == "list ['a', 0]"
+    assert (said["store"], said["part"]) == ("visits", "key")
+    assert said["difference"] == "comes back as ['a', 0] (list)"
 
 
 def test_what_cannot_be_serialised_is_left_to_whoever_writes_it() -> None:

@@ -114,7 +114,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
 
     @rule()
     def age(self) -> None:
-        self.buffer.age()
+        self.buffer.drop_unused()
 
     @rule()
     def forget_objects(self) -> None:
@@ -149,7 +149,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
             pass
         assert not self.buffer.dirty
         self.stores.write(self.batch, {"store": 1})
-        self.buffer.committed_now()
+        self.buffer.batch_written()
         assert not self.buffer._flushed, "what is committed is still held"
         self.steps = self.batch = None
         if self.caching:
@@ -172,8 +172,8 @@ class WriteBufferMachine(RuleBasedStateMachine):
     @invariant()
     def bytes_wait_only_where_updates_do(self) -> None:
         if hasattr(self, "buffer"):
-            assert (self.buffer.dirty_bytes() > 0) == bool(self.buffer.dirty)
-            assert (self.buffer.waiting_bytes() > 0) <= bool(self.buffer.dirty)
+            assert (self.buffer.dirty_cache_bytes() > 0) == bool(self.buffer.dirty)
+            assert (self.buffer.dirty_resident_bytes() > 0) <= bool(self.buffer.dirty)
 
 
 @pytest.fixture(autouse=True)
@@ -234,12 +234,12 @@ def test_an_update_of_the_buffer_while_a_scan_is_under_way_is_not_seen_by_it() -
 def test_kafka_streams_accounting_counts_key_value_and_overhead() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     buffer.put(b"key", "value", 1, None)
-    first = buffer.dirty_bytes()
+    first = buffer.dirty_cache_bytes()
     assert first == len(b"key") + len(b"value") + CACHE_ENTRY_OVERHEAD_BYTES
     buffer.put(b"yek", "eulav", 1, None)
-    assert buffer.dirty_bytes() == 2 * first
+    assert buffer.dirty_cache_bytes() == 2 * first
     list(buffer.flush(stores.new_batch()))
-    assert buffer.dirty_bytes() == 0
+    assert buffer.dirty_cache_bytes() == 0
 
 
 def test_an_update_that_is_dropped_halfway_loses_nothing_that_a_flush_under_way_holds() -> None:
@@ -260,8 +260,43 @@ def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_li
         batch = stores.new_batch()
         list(buffer.flush(batch))
         stores.write(batch, {})
-        buffer.committed_now()
+        buffer.batch_written()
         if value == "earlier":
-            buffer.age()
+            buffer.drop_unused()
     assert buffer.load_to_update(b"k")[0] == "later"
     assert buffer.load(b"k")[0] == "later"
+
+
+def commit(buffer: WriteBuffer, stores: InMemoryTaskStores) -> None:
+    batch = stores.new_batch()
+    list(buffer.flush(batch))
+    stores.write(batch, {})
+    buffer.batch_written()
+
+
+def test_a_row_that_was_read_ahead_is_not_shown_once_a_commit_has_changed_it() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"k", "old", 1, None)
+    commit(buffer, stores)
+    buffer.forget_objects()
+    buffer.prefetch([b"k"])
+    buffer.put(b"k", "new", 2, None)  # by an operator that does not read before it writes
+    batch = stores.new_batch()
+    list(buffer.flush(batch))
+    stores.write(batch, {})
+    buffer.batch_written()
+    buffer.clean.clear()  # as where there is no room for it
+    buffer._older.clear()
+    entry = buffer.get(b"k")
+    assert entry is not None
+    assert entry[0] == "new"
+
+
+def test_a_range_while_a_commit_is_under_way_shows_the_keys_that_came_after_the_range_before() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    buffer.put(b"a", "1", 1, None)
+    assert [key for key, _ in buffer.scan(None, None)] == [b"a"]
+    buffer.put(b"b", "2", 1, None)
+    steps = buffer.flush(stores.new_batch())
+    next(steps)
+    assert [key for key, _ in buffer.scan(None, None)] == [b"a", b"b"]

@@ -11,8 +11,8 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serdes
 from penstock.state.memory import InMemoryStore
+from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
-from penstock.state.thread_cache import TRIM_EVERY_RECORDS, ThreadCache
 from penstock.tasks.task import Task
 from penstock.topology.materialized import Materialized
 from penstock.topology.streams_builder import StreamsBuilder
@@ -53,7 +53,7 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
     assert bench.task.process(8, 0) == 8  # the second batch waits, its key read ahead as absent
     bench.commit()
     for _ in range(2):
-        bench.task.buffer("counts").age()
+        bench.task.buffer("counts").drop_unused()
     bench.run()
     entry = bench.task.buffer("counts").get(b"key")
     assert entry is not None
@@ -63,12 +63,12 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
 def test_tasks_of_one_thread_share_its_memory() -> None:
     config = StreamsConfig.of({"application.id": "app"})
     topology = [counting().build(config).as_one]
-    cache = ThreadCache(200_000)
+    budget = MemoryBudget(1 << 30, 200_000)
     slack = TRIM_EVERY_RECORDS * 300
     tasks = []
     for partition in range(3):
         stores = open_task_stores(None, topology[0].stores)
-        task = Task(TaskId(0, partition), topology, config, stores, Collector(), cache)
+        task = Task(TaskId(0, partition), topology, config, stores, Collector(), budget)
         task.init(0)
         tasks.append(task)
     for round_number in range(30):
@@ -82,4 +82,42 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
                 pass
             task.complete_commit({})
     tasks[0].close()
-    assert not cache.full
+    assert not budget.needs_commit
+
+
+def test_rows_are_not_read_ahead_for_records_that_a_filter_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found wrong: what was read ahead counted as needed, so reading ahead kept itself going."""
+    at_once: list[int] = []
+    get_many = InMemoryStore.get_many
+
+    def counted(store: InMemoryStore, keys: list[bytes]) -> list[bytes | None]:
+        at_once.append(len(keys))
+        return get_many(store, keys)
+
+    monkeypatch.setattr(InMemoryStore, "get_many", counted)
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS).filter(lambda key, value: value == "rare").group_by_key().count(COUNTS)
+    bench = Bench(builder)
+    bench.feed("in", *((f"0-{number}", "rare", 1) for number in range(50)))
+    for batch in range(1, 10):
+        bench.feed("in", *((f"{batch}-{number}", "common", 1) for number in range(50)))
+    assert sum(at_once) == 50, "only the batch after the one that needed its rows"
+
+
+def test_batches_that_come_before_the_last_one_is_processed_are_read_ahead_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one_by_one: list[bytes] = []
+    get = InMemoryStore.get
+
+    def counted(store: InMemoryStore, key: bytes) -> bytes | None:
+        one_by_one.append(key)
+        return get(store, key)
+
+    monkeypatch.setattr(InMemoryStore, "get", counted)
+    bench = Bench(counting())
+    bench.feed("in", *((f"0-{number}", "", 1) for number in range(50)))
+    for batch in range(1, 4):
+        bench.add("in", *((f"{batch}-{number}", "", 1) for number in range(50)))
+    bench.run()
+    assert one_by_one == [b"0-%d" % number for number in range(50)]

@@ -208,7 +208,7 @@ class TestQueriesDuringACommit:
         bench = Bench(counting())
         bench.feed("in", *((key, "", 1) for key in self.keys()))
         for step in self.steps(bench):
-            assert queries.approximate_num_entries(bench.task, "counts") == len(self.keys()), step
+            assert queries.approximate_num_entries(bench.task, "counts", committed=False) == len(self.keys()), step
 
     def test_the_latest_is_seen_at_every_step(self, bench: Bench) -> None:
         steps = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Flag
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +20,7 @@ from pydantic import BaseModel
 
 import penstock as ps
 from penstock.common.errors import RuleBrokenError, SerializationError, StreamsError
-from penstock.testing.forms import form
+from penstock.testing.snapshots import form
 
 STRING = ps.Serdes.string()
 PICKY = ps.Serde("repr", lambda value: repr(value).encode(), lambda data: eval(data))
@@ -317,6 +320,7 @@ def aggregated(initial: Any, result: Any, serde: ps.Serde[Any], caching: bool = 
         ((1, 2), lenient(), "(1, 2) (tuple) comes back as [1, 2] (list)"),
         (Tally(3), by_dict(), "Tally(n=3, by={}) (Tally) comes back as {'n': 3, 'by': {}} (dict)"),
         (Counter("a"), lenient(), "Counter({'a': 1}) (Counter) comes back as {'a': 1} (dict)"),
+        ([Counter("a")], lenient(), "[Counter({'a': 1})] (list) comes back as [{'a': 1}] (list)"),
         ("text", half(), "'text' (str) cannot be read back (JSONDecodeError"),
     ],
 )
@@ -360,6 +364,8 @@ class Model(BaseModel):
         (numpy.float64(0.5), ps.Serdes.json()),
         ([float(1), {"a": None}], ps.Serdes.json()),
         (Opaque(1), ps.Serde("opaque", lambda each: b"%d" % each.n, lambda data: Opaque(int(data)))),
+        ({"deep": [float("nan"), Opaque(1)]}, ps.Serde("pickle", pickle.dumps, pickle.loads)),
+        (numpy.int64(3), ps.Serde("pickle", pickle.dumps, pickle.loads)),
         (numpy.array([1, 2]), ps.Serde("array", lambda a: a.tobytes(), lambda data: numpy.frombuffer(data, "i8"))),
     ],
     ids=lambda each: repr(each)[:30],
@@ -452,3 +458,41 @@ def test_an_object_that_holds_itself_is_looked_at_once() -> None:
 def test_not_a_number_stays_as_it_is() -> None:
     value = {"a": float("nan")}
     assert form(value) == form(value)
+
+
+class Modes(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Located(BaseModel):
+    path: Path
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Path("a/b"), lambda: Located(path=Path("a/b")), lambda: Modes.READ | Modes.WRITE, lambda: Modes]
+)
+def test_what_was_only_shown_hashed_and_compared_has_not_changed(make: Callable[[], Any]) -> None:
+    value = make()
+    before = form(value)
+    for part in (value, getattr(value, "path", None)):
+        assert repr(part)
+        assert str(part)
+    assert value == make()
+    assert form(value) == before
+
+
+def test_a_part_that_is_shared_is_looked_at_once() -> None:
+    looked: list[int] = []
+
+    class Leaf:
+        @property
+        def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # counts
+            looked.append(1)
+            return {"n": 1}
+
+    value: Any = Leaf()
+    for _ in range(12):
+        value = [value, value]
+    form(value)
+    assert len(looked) == 1

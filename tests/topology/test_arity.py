@@ -289,3 +289,39 @@ def test_functions_of_the_configuration_are_checked_when_the_program_starts(key:
         ps.TopologyTestDriver(builder.build(), {key: of_arity(count + 1)})
     with pytest.raises(ConfigError, match=f"^{key} must be a plain function; wait is async"):
         ps.TopologyTestDriver(builder.build(), {key: wait})
+
+
+def supplied(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Calls ``function`` with a connection and the value."""
+
+    @wraps(function)
+    def run(value: Any) -> Any:
+        return function("connection", value)
+
+    return run
+
+
+def with_connection(connection: str, value: Any) -> Any:
+    return connection, value
+
+
+def test_a_wrapper_that_says_what_it_takes_is_given_that() -> None:
+    assert not takes_key(supplied(with_connection), "map_values: mapper", "value")
+    with pytest.raises(TopologyError, match=r"filter takes .* yours takes 1 argument"):
+        the_stream().filter(supplied(with_connection))  # type: ignore[arg-type]  # the error is the point
+
+
+def test_defaults_are_not_compared() -> None:
+    class Picky:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth of an array is ambiguous")
+
+    def scaled(value: Any, factors: Any = Picky()) -> Any:  # noqa: B008
+        return value
+
+    @wraps(scaled)
+    def run(*given: Any) -> Any:
+        return scaled(*given)
+
+    for function in (scaled, run):
+        assert not takes_key(function, "map_values: mapper", "value")

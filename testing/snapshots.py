@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
+from penstock.common.shown import shown
+
 _NEVER_CHANGE = frozenset({type(None), bool, int, float, complex, str, bytes, type, range})
-LONGEST_TEXT = 200
 
 
 def form(value: Any) -> Any:
@@ -16,30 +19,26 @@ def form(value: Any) -> Any:
     return _form(value, {})
 
 
-def text(value: Any) -> str:
-    """``value`` for a message."""
-    try:
-        shown = repr(value)
-    except Exception as error:
-        shown = f"<{type(value).__qualname__} whose repr raises {type(error).__name__}>"
-    return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "…"
-
-
-def _form(value: Any, above: dict[int, int]) -> Any:
+def _form(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
+    """``seen`` numbers, and keeps alive, what was walked already: shared parts and cycles are walked once."""
     kind = type(value)
     if kind in _NEVER_CHANGE:
         return kind, value
-    if id(value) in above:
-        return "cycle", above[id(value)]
-    above = {**above, id(value): len(above)}
+    if isinstance(value, type | Enum):
+        return kind, id(value)
+    if isinstance(value, PurePath):  # it never changes, but remembers its text once that was asked for
+        return kind, str(value)
+    if id(value) in seen:
+        return "seen", seen[id(value)][0]
+    seen[id(value)] = len(seen), value
     parts: list[Any] = [kind]
     if isinstance(value, dict):
-        parts += [(_form(key, above), _form(each, above)) for key, each in value.items()]
+        parts += [(_form(key, seen), _form(each, seen)) for key, each in value.items()]
     elif isinstance(value, list | tuple):
-        parts += [_form(each, above) for each in value]
+        parts += [_form(each, seen) for each in value]
     elif isinstance(value, set | frozenset):
-        parts.append(frozenset(_form(each, above) for each in value))
-    attributes = [(name, _form(each, above)) for name, each in _attributes(value)]
+        parts.append(frozenset(_form(each, seen) for each in value))
+    attributes = [(name, _form(each, seen)) for name, each in _attributes(value)]
     if len(parts) == 1 and not attributes:
         parts.append(_opaque(value))
     return tuple(parts + attributes)
@@ -66,4 +65,4 @@ def _opaque(value: Any) -> Any:
     try:
         return pickle.dumps(value)
     except Exception:  # what cannot be pickled says for itself what it is
-        return text(value)
+        return shown(value)

@@ -1,0 +1,19 @@
+"""Values of a program as messages and log lines show them."""
+
+from __future__ import annotations
+
+LONGEST_TEXT = 200
+
+
+def shown(value: object) -> str:
+    """``repr`` of ``value``, cut to a length that can be read. Never raises, whatever its ``__repr__`` does."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__qualname__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
+
+
+def shown_with_type(value: object) -> str:
+    """The same with its type behind it: ``{'n': 1} (dict)``."""
+    return f"{shown(value)} ({type(value).__qualname__})"

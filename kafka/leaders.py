@@ -1,0 +1,34 @@
+"""The leaders that librdkafka remembers, and when it must look them up anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, RETRIABLE, code_of
+
+T = TypeVar("T")
+LEADERS_OUTDATED = RETRIABLE | MISSING_TOPIC
+"""With these a broker answers who is asked as the leader and is it no more, or not yet."""
+
+
+def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    """Let ``client`` look up who leads what. By itself it would go on to ask the leaders that it knows, of an epoch
+    that has passed (librdkafka 2.16). Raises KafkaException.
+
+    All topics, since an admin client that asks for one by its name has the broker create it, if that is allowed.
+    """
+    client.list_topics(timeout=timeout_s)
+
+
+def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
+    """What ``ask`` returns. When the answer calls the leaders outdated, it is raised, and a repetition asks others."""
+    try:
+        return ask()
+    except KafkaException as error:
+        if code_of(error) in LEADERS_OUTDATED:
+            refresh_leaders(client)
+        raise

@@ -1,0 +1,48 @@
+"""Topics that the broker says it does not know: for a moment, or because they are gone."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer
+
+from penstock.common.errors import MissingTopicError
+from penstock.common.log import logger
+from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, broker_errors
+
+_PATIENCE_S = 30.0  # so long a broker that has just started may not know a topic
+
+
+class MissingTopics:
+    """Waits before it believes: librdkafka says once that a topic is unknown, and goes on by itself when the broker
+    knows it again."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._address = bootstrap_servers
+        self._log = logger("penstock.kafka.missing_topics")
+        self._deadlines: dict[str, float] = {}
+
+    def note(self, topic: str, said: str) -> None:
+        """The broker has said that it does not know ``topic``."""
+        self._log.warning("topic unknown to the broker", topic=topic, error=said)
+        self._deadlines.setdefault(topic, time.monotonic() + _PATIENCE_S)
+
+    def check(self, client: Consumer) -> None:
+        """Ask for those whose time is up. Raises MissingTopicError for one that is still unknown, and
+        BrokerUnreachableError when nobody answers: then it is asked for again at the next check."""
+        if not self._deadlines:
+            return
+        now = time.monotonic()
+        for topic in [topic for topic, deadline in self._deadlines.items() if now >= deadline]:
+            with broker_errors(f"ask for topic {topic!r}", self._address):
+                found = client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+            if found.error is not None and found.error.code() in MISSING_TOPIC:
+                raise MissingTopicError(
+                    f"topic {topic!r} does not exist any more: create it again, or mend the topology"
+                )
+            del self._deadlines[topic]
+
+    def keep(self, topics: set[str]) -> None:
+        """Forget all others: nobody reads them any more."""
+        for topic in self._deadlines.keys() - topics:
+            del self._deadlines[topic]

@@ -1,0 +1,71 @@
+"""The memory that the stores of all tasks of one thread share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+TRIM_EVERY_RECORDS = 500
+UNCACHED_BYTES = 64 << 20
+"""So much may wait for a commit where there is no cache, counted as a cache would."""
+
+
+class BudgetedStore(Protocol):
+    """A store that holds entries in memory."""
+
+    def resident_bytes(self) -> float:
+        """About what all of them take in the process."""
+
+    def dirty_resident_bytes(self) -> float:
+        """The part of it that updates take which wait for the commit."""
+
+    def dirty_cache_bytes(self) -> int:
+        """About what Kafka Streams' cache would count for these updates."""
+
+    def drop_unused(self) -> bool:
+        """Let go of committed entries that were not used since the last call; False when there is none."""
+
+
+class MemoryBudget:
+    """What the stores of one thread may hold: updates that wait for the commit, and committed entries that are kept
+    because they may be needed again. The latter make room, the former bring the commit forward.
+
+    Serves all stores of a thread, as Kafka Streams' ``ThreadCache`` does. ``cache_max_bytes`` limits updates alone, as
+    Kafka Streams counts them, ``max_bytes`` all entries by what they take in the process: docs/decisions/0012.
+    """
+
+    def __init__(self, cache_max_bytes: int, max_bytes: int) -> None:
+        self._cache_max_bytes = cache_max_bytes or UNCACHED_BYTES
+        self._max_bytes = max_bytes
+        self._records = 0
+        self._stores: list[BudgetedStore] = []
+
+    def add(self, stores: Iterable[BudgetedStore]) -> None:
+        """Count these stores too."""
+        self._stores += stores
+
+    def remove(self, stores: Iterable[BudgetedStore]) -> None:
+        """Their task is closed."""
+        self._stores = [store for store in self._stores if store not in set(stores)]
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether the updates that wait are too many by either limit: only a commit can make room."""
+        return (
+            sum([store.dirty_cache_bytes() for store in self._stores]) > self._cache_max_bytes
+            or sum([store.dirty_resident_bytes() for store in self._stores]) > self._max_bytes
+        )
+
+    def processed(self, records: int) -> None:
+        """Make room now and then: looking at every store costs more than a few records do."""
+        self._records += records
+        if self._records >= TRIM_EVERY_RECORDS:
+            self._records = 0
+            self.trim()
+
+    def trim(self) -> None:
+        """Make room where there is need."""
+        while sum([store.resident_bytes() for store in self._stores]) > self._max_bytes:
+            dropped = [store.drop_unused() for store in self._stores]
+            if not any(dropped):
+                return
