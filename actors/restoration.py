@@ -54,8 +54,8 @@ class Restoration:
     def begin(self, hosted: HostedTask) -> bool:
         """Find what the stores of ``hosted`` lack; False when they lack nothing. May be called again after an error.
 
-        A store whose remembered offset its changelog, or its source topic, does not have any more is wiped and restored
-        from the beginning; so is one that is older than its changelog keeps deletions, for deleted keys would come back.
+        A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
+        from the beginning; so is one that is older than its changelog keeps deletions: deleted keys would come back.
         """
         if not hosted.changelogs:
             return False
