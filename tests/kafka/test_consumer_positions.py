@@ -120,6 +120,14 @@ def test_a_lost_position_is_told_once_and_the_records_beside_it_are_not_lost(
     assert consumer.lost_positions() == {}
 
 
+def test_a_lost_position_is_the_one_behind_the_records_that_came_with_it(
+    client: Client, consumer: ConfluentConsumer
+) -> None:
+    client.ready = [record(0), record(1), failure(KafkaError.OFFSET_OUT_OF_RANGE)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0, 1]]
+    assert consumer.lost_positions() == {TP: 2}
+
+
 def test_a_topic_that_is_unknown_for_a_moment_is_read_on_and_one_that_is_gone_is_an_error(
     client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
