@@ -224,6 +224,25 @@ def test_a_changelog_that_deletes_records_before_they_are_restored_is_restored_f
     assert count_of(loop, "2999") == 1
 
 
+def test_the_changelog_of_a_task_that_leaves_while_it_restores_is_not_read_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    producer = rig.clients.producer()
+    for number in range(3000):
+        for partition in range(2):
+            producer.send(CHANGELOG, b"%d" % number, (1).to_bytes(8, "big"), 1, None, partition)
+    producer.flush(1)
+    loop = rig.loop()
+    loop.assign(1, [TaskId(0, 0), TaskId(0, 1)])
+    while not 0 < the_task_restores(loop) < 5500:
+        loop.step()
+    loop.assign(2, [TaskId(0, 1)])
+    for _ in range(3):
+        states(loop)
+    assert list(states(loop)) == [TaskId(0, 1)]
+    batches = loop._restoration._consumer().poll(100_000, 0)
+    assert {batch.partition for batch in batches} == {TopicPartition(CHANGELOG, 1)}
+
+
 def the_task_restores(loop: StreamLoop) -> int:
     asked = loop.status()
     loop.step()

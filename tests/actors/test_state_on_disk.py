@@ -116,6 +116,29 @@ def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_
     assert set(states(loop).values()) == {TaskState.RUNNING}
 
 
+def test_the_delay_counts_from_the_close_however_long_ago_the_last_commit_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.running()
+    rig.commit(loop)
+    close = RocksDBTaskStores.close
+
+    def close_and_leave_nothing_new(stores: RocksDBTaskStores) -> None:
+        close(stores)
+        left_an_hour_ago(tmp_path, "0_0")
+
+    monkeypatch.setattr(RocksDBTaskStores, "close", close_and_leave_nothing_new)
+    loop.assign(2, [])
+    settle(loop)
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == ["0_0"], "it left just now"
+    left_an_hour_ago(tmp_path, "0_0")
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == []
+
+
 def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path) -> None:
     rig = Rig(tmp_path, partitions=2)
     rig.write("in", ("a", "x", 1), partition=0)
