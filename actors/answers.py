@@ -20,9 +20,14 @@ CHUNK_ROWS = 500
 CHUNK_BYTES = 1 << 18
 """Or after so many bytes."""
 ANSWER_BYTES = 4 << 20
-"""An answer to a range ends when its rows come to this, with ``more`` set."""
-MOST_WAITING_RANGES = 64
-"""Further ranges are refused as BUSY until one of these is answered."""
+"""The answer to a call of ranges comes to this; a range ends at its share of it, with ``more`` set."""
+LEAST_BYTES = 1 << 16
+"""But a range gives this much, however many others travel in its call."""
+MOST_WAITING_CALLS = 64
+"""The ranges of further calls are refused as BUSY until one of these is answered.
+
+Calls count, not ranges: a page asks all tasks of the actor in one call, and must have a chance however many they are.
+"""
 
 _UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
 
@@ -44,14 +49,16 @@ class QueryDesk:
         if not done.set_running_or_notify_cancel():
             return
         call = _Call(done, len(queries))
+        ranges = sum(query.kind is QueryKind.RANGE for query in queries)
+        waiting = len({id(ranging.call) for ranging in self._ranges}) if ranges else 0
         for index, query in enumerate(queries):
             if query.kind is not QueryKind.RANGE:
                 call.answered(index, self._answer(query))
-            elif len(self._ranges) >= MOST_WAITING_RANGES:
-                detail = f"{len(self._ranges)} ranges wait for an answer"
+            elif waiting >= MOST_WAITING_CALLS:
+                detail = f"{waiting} calls with ranges wait for an answer"
                 call.answered(index, StoreAnswer(failure=QueryFailure.BUSY, detail=detail))
             else:
-                self._ranges.append(_Range(call, index, query))
+                self._ranges.append(_Range(call, index, query, max(ANSWER_BYTES // ranges, LEAST_BYTES)))
 
     def step(self) -> None:
         """Go on by one chunk with the range whose turn it is."""
@@ -128,6 +135,7 @@ class _Range:
     call: _Call
     index: int
     query: StoreQuery
+    most_bytes: int
     rows: list[Row] = field(default_factory=list)
     size: int = 0
 
@@ -140,13 +148,13 @@ class _Range:
         for row in scan(hosted.task, query.store, first, query.to_key, most, query.committed):
             rows.append(_snapshot(row))
             chunk_bytes += len(row[0]) + _size(row[1], serialize)
-            if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= ANSWER_BYTES:
+            if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= self.most_bytes:
                 break
         else:
             if len(rows) - before < most or len(rows) >= query.limit:
                 return StoreAnswer(rows=tuple(rows), size=self.size + chunk_bytes)
         self.size += chunk_bytes
-        if self.size >= ANSWER_BYTES:
+        if self.size >= self.most_bytes:
             return StoreAnswer(rows=tuple(rows), size=self.size, more=True)
         return None
 

@@ -9,6 +9,7 @@ from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
 from penstock.actors.positions import Start
 from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.contracts import TaskStores
 from penstock.state.memory_budget import MemoryBudget
@@ -60,6 +61,7 @@ class HostedTask:
         self.more = False
         self.batch_size = _FIRST_BATCH
         self.lost_records = 0
+        self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
     def has_several_inputs(self) -> bool:
@@ -91,6 +93,12 @@ class HostedTask:
         self.task.init(wall_ms)
         self.become(TaskState.RUNNING)
 
+    def add(self, batch: RecordBatch) -> None:
+        """Queue records of one of its sources."""
+        if self._read_on_at:
+            self._read_on_at.pop(batch.partition, None)  # these records leave the lost position behind
+        self.task.add(batch)
+
     def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
         """Process about 2 ms' worth of records; how many there were. ``more`` tells whether it stopped for the time."""
         size = self.batch_size
@@ -99,6 +107,8 @@ class HostedTask:
         self.more = done >= size
         if done:
             self.touched = True
+        if self._read_on_at:
+            self._leave_lost_positions()
         if done * 2 >= size:
             spent = clock() - begun
             # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
@@ -109,9 +119,14 @@ class HostedTask:
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
         """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
         self.lost_records += max(0, to - position)
-        if not self.task.buffered(tp):
-            # No record may follow soon, and the next start must not find the lost position again.
+        self._read_on_at[tp] = to
+        self._leave_lost_positions()
+
+    def _leave_lost_positions(self) -> None:
+        # No record may follow soon, and the next start must not find the lost position again.
+        for tp in [tp for tp in self._read_on_at if not self.task.buffered(tp)]:
             before = self.task.offsets().get(tp) or self.committed.get(tp)
+            to = self._read_on_at.pop(tp)
             self.task.resume({tp: CommittedOffset(to, before.metadata if before is not None else "")})
 
     @property

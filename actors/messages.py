@@ -132,7 +132,7 @@ class QueryFailure(Enum):
     NOT_ACTIVE = "the task restores"
     DOES_NOT_EXIST = "the task has no such store"
     STORE_EXCEPTION = "the store cannot be read"
-    BUSY = "too many ranges wait"
+    BUSY = "too many calls with ranges wait"
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,8 @@ class Restoration:
     def begin(self, hosted: HostedTask) -> bool:
         """Find what the stores of ``hosted`` lack; False when they lack nothing. May be called again after an error.
 
-        A store whose remembered offset its changelog does not have any more is wiped and restored from the beginning;
-        so is one that is older than its changelog keeps deletions, for deleted keys would come back.
+        A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
+        from the beginning; so is one that is older than its changelog keeps deletions: deleted keys would come back.
         """
         if not hosted.changelogs:
             return False
@@ -63,6 +63,7 @@ class Restoration:
         partitions = set(hosted.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
         ends = consumer.fetch_end_offsets(partitions)
+        logged = dict(ends)
         # What follows the committed offset of a source topic is still to be processed as input.
         ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
                      if store in hosted.source_changelogs})  # fmt: skip
@@ -75,7 +76,7 @@ class Restoration:
             wrong = None
             if start is None:
                 pass
-            elif store not in hosted.source_changelogs and not begin <= start <= end:
+            elif not begin <= start <= logged[tp]:
                 wrong = "the store does not belong to its changelog"
             elif tp.topic in retentions and age_ms is not None and age_ms > retentions[tp.topic]:
                 wrong = "the store is older than its changelog keeps deletions (delete.retention.ms)"

@@ -56,6 +56,11 @@ class SourceReader:
         for batch in self._consumer.poll(max(hosted.batch_size for hosted in running), 0):
             yield self._owner[batch.partition], batch
 
+    @property
+    def pauses(self) -> bool:
+        """Whether partitions are paused, which only :meth:`throttle` resumes."""
+        return bool(self._paused)
+
     def throttle(self, hosted: HostedTask) -> bool:
         """Pause partitions of which enough has piled up, resume those that have little; whether any was resumed."""
         resumed = False
@@ -93,7 +98,7 @@ class SourceReader:
         return self._consumer.lost_positions()
 
     def reset(self, lost: Mapping[TopicPartition, int]) -> Steps[None]:
-        """Go on where the reset policy of each source says."""
+        """Go on where the reset policy of each source says; at the end of one that has become shorter."""
         policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
         beginnings = yield from retry_while_unavailable(
             lambda: self._consumer.fetch_beginning_offsets(policies), self._clock
@@ -101,10 +106,22 @@ class SourceReader:
         ends = yield from retry_while_unavailable(lambda: self._consumer.fetch_end_offsets(policies), self._clock)
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
-            to = end if policy == "latest" else beginning
+            if was > end:
+                # What is left was all read. Kafka's consumer, too, goes on where the logs part.
+                to = end
+                what = (
+                    "the partition ends before the position that was to be read next: a leader without its last "
+                    "records was elected, or the topic was made anew. Reading goes on at the end; see "
+                    "unclean.leader.election.enable, and reset the application if the topic is another one"
+                )
+            else:
+                to = end if policy == "latest" else beginning
+                what = (
+                    "records were deleted before they were read: the reset policy decides where reading goes on. Raise "
+                    "the topic's retention, or process faster"
+                )
             logger("penstock.actors").error(
-                "records were deleted before they were read: the reset policy decides where reading goes on. Raise the "
-                "topic's retention, or process faster",
+                what,
                 topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
                 goes_on_at=to, offsets_lost=max(0, to - was),
             )  # fmt: skip

@@ -193,7 +193,7 @@ class StreamLoop:
         for hosted, batch in self._reader.fetch(self._running):
             fetched = True
             self._current = hosted
-            hosted.task.add(batch)
+            hosted.add(batch)
             if hosted.has_several_inputs:
                 # Before these records run out and the task would go by what was known before they came.
                 self._reader.update_caught_up(hosted, batch.partition)
@@ -212,7 +212,7 @@ class StreamLoop:
             done = hosted.process(now_ms, clock)
             self._current = None
             busy = busy or done > 0
-            if not alone or (hosted.has_several_inputs and not hosted.more):
+            if not alone or self._reader.pauses or (hosted.has_several_inputs and not hosted.more):
                 busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)

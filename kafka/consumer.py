@@ -46,7 +46,7 @@ class ConfluentConsumer:
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
-        self._lost: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
         self._closed = False
@@ -62,8 +62,8 @@ class ConfluentConsumer:
                 self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in new.items()])
         for tp in gone:
             del self._positions[tp]
-            for known in (self._drained_at, self._lost):
-                known.pop(tp, None)
+            self._lost.discard(tp)
+            self._drained_at.pop(tp, None)
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
 
@@ -75,8 +75,9 @@ class ConfluentConsumer:
 
     def lost_positions(self) -> dict[TopicPartition, int]:
         """See the contract."""
-        lost, self._lost = self._lost, {}
-        return lost
+        # Not noted when the loss was told: records of the same poll may have come before it.
+        lost, self._lost = self._lost, set()
+        return {tp: self._positions[tp] for tp in lost}
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """See the contract. Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
@@ -112,7 +113,7 @@ class ConfluentConsumer:
         said = f"{error.str()} ({error.name()})"
         if error.code() in POSITION_LOST:
             if tp in self._positions:
-                self._lost[tp] = self._positions[tp]
+                self._lost.add(tp)
         elif error.code() in MISSING_TOPIC:
             self._missing.note(tp.topic, said)
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Consumer
 
-from penstock.common.errors import MissingTopicError
+from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.log import logger
 from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, broker_errors
 
@@ -28,14 +28,19 @@ class MissingTopics:
         self._deadlines.setdefault(topic, time.monotonic() + _PATIENCE_S)
 
     def check(self, client: Consumer) -> None:
-        """Ask for those whose time is up. Raises MissingTopicError for one that is still unknown, and
-        BrokerUnreachableError when nobody answers: then it is asked for again at the next check."""
+        """Ask for those whose time is up; where nobody answers, again later. Raises MissingTopicError for one that is
+        still unknown."""
         if not self._deadlines:
             return
         now = time.monotonic()
         for topic in [topic for topic, deadline in self._deadlines.items() if now >= deadline]:
-            with broker_errors(f"ask for topic {topic!r}", self._address):
-                found = client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+            try:
+                with broker_errors(f"ask for topic {topic!r}", self._address):
+                    found = client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+            except BrokerUnreachableError as error:
+                self._log.warning("broker unreachable, asking for the topic again later", topic=topic, error=str(error))
+                self._deadlines[topic] = now + _PATIENCE_S
+                continue
             if found.error is not None and found.error.code() in MISSING_TOPIC:
                 raise MissingTopicError(
                     f"topic {topic!r} does not exist any more: create it again, or mend the topology"

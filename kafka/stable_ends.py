@@ -23,22 +23,23 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # un
 
 
 class StableEnds:
-    """Asks in the background. An answer counts for 100 ms, about as long as what a fetch has told."""
+    """Asks in the background. An answer counts until 100 ms after the question, about as long as what a fetch told."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         with client_configuration("consumer."):
             self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
-        self._asked: dict[TopicPartition, Future[Any]] = {}
+        self._asked: dict[TopicPartition, tuple[float, Future[Any]]] = {}
         self._known: dict[TopicPartition, tuple[float, int]] = {}
 
     def end(self, partition: TopicPartition) -> int | None:
         """The last stable offset as of a moment ago; None while that is not known. Never waits."""
         now = time.monotonic()
-        asked = self._asked.get(partition)
+        asked_at, asked = self._asked.get(partition, (0.0, None))
         if asked is not None and asked.done():
             del self._asked[partition]
             try:
-                self._known[partition] = now, asked.result().offset
+                # It may have lain here for long: what it says is as old as the question.
+                self._known[partition] = asked_at, asked.result().offset
             except KafkaException as error:
                 self._known.pop(partition, None)  # not known, so it is asked again below
                 if code_of(error) in LEADERS_OUTDATED:
@@ -51,7 +52,8 @@ class StableEnds:
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-            [self._asked[partition]] = answers.values()
+            [answer] = answers.values()
+            self._asked[partition] = now, answer
         return offset if now - at <= _AGE_S else None
 
 

@@ -147,6 +147,64 @@ def test_a_lost_position_is_left_behind_for_good_even_when_no_record_follows(tmp
     assert [record.value for record in rig.broker.records("out")] == [b"READ", b"WHILE IT WAS DOWN"]
 
 
+def lost_with_records_waiting(tmp_path: Path) -> tuple[Rig, StreamLoop]:
+    """A task that has two records waiting, committed at 0, whose position 2 is lost as retention has come to 5."""
+    rig = Rig(tmp_path, pass_through("latest"))
+    rig.clients.admin().commit(APPLICATION, {IN: CommittedOffset(0)})
+    loop = rig.running()
+    rig.write("in", ("k", "one", 1), ("k", "two", 2))
+    for hosted, batch in loop._reader.fetch(loop._running):
+        hosted.add(batch)
+    rig.write("in", *(("k", "gone", 3) for _ in range(3)))
+    rig.clients.admin().delete_records({IN: 5})
+    assert list(loop._reader.reset({IN: 2})) == []
+    return rig, loop
+
+
+def test_a_lost_position_is_left_behind_once_the_records_before_it_are_processed(tmp_path: Path) -> None:
+    rig, loop = lost_with_records_waiting(tmp_path)
+    settle(loop)
+    rig.commit(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"ONE", b"TWO"]
+    assert rig.committed() == 5
+    rig.stop(loop)
+    rig.write("in", ("k", "while it was down", 3))
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")][2:] == [b"WHILE IT WAS DOWN"]
+
+
+def test_a_lost_position_that_records_follow_is_left_behind_by_them(tmp_path: Path) -> None:
+    rig, loop = lost_with_records_waiting(tmp_path)
+    rig.write("in", ("k", "three", 3), ("k", "four", 4))
+    settle(loop)
+    rig.commit(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"ONE", b"TWO", b"THREE", b"FOUR"]
+    assert rig.committed() == 7
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_a_topic_that_is_shorter_than_what_was_read_is_read_on_at_its_end(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str
+) -> None:
+    rig = Rig(tmp_path, pass_through(policy))
+    rig.clients.admin().commit(APPLICATION, {IN: CommittedOffset(0)})
+    loop = rig.running()
+    rig.write("in", *(("k", f"v{number}", number + 1) for number in range(5)))
+    settle(loop)
+    del rig.broker.log(IN).records[3:]  # what a leader that was elected uncleanly never had
+    settle(loop)
+    rig.write("in", ("k", "after", 9))
+    settle(loop)
+    values = [record.value for record in rig.broker.records("out")]
+    assert values == [b"V0", b"V1", b"V2", b"V3", b"V4", b"AFTER"], "nothing is processed twice"
+    rig.commit(loop)
+    assert rig.committed() == 4
+    said = "".join(capfd.readouterr())
+    assert "the partition ends before the position that was to be read next" in said
+    assert "records were deleted before they were read" not in said
+    assert the_task(loop).lost_records == 0
+
+
 def test_a_changelog_that_deletes_records_before_they_are_restored_is_restored_from_its_new_beginning(
     tmp_path: Path,
 ) -> None:
@@ -164,6 +222,25 @@ def test_a_changelog_that_deletes_records_before_they_are_restored_is_restored_f
     assert states(loop) == {TaskId(0, 0): TaskState.RUNNING}
     assert count_of(loop, "100") is None, "what the changelog has no more is not in the store either"
     assert count_of(loop, "2999") == 1
+
+
+def test_the_changelog_of_a_task_that_leaves_while_it_restores_is_not_read_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    producer = rig.clients.producer()
+    for number in range(3000):
+        for partition in range(2):
+            producer.send(CHANGELOG, b"%d" % number, (1).to_bytes(8, "big"), 1, None, partition)
+    producer.flush(1)
+    loop = rig.loop()
+    rig.assign(loop, 1, TaskId(0, 0), TaskId(0, 1))
+    while not 0 < the_task_restores(loop) < 5500:
+        loop.step()
+    rig.assign(loop, 2, TaskId(0, 1))
+    for _ in range(3):
+        states(loop)
+    assert list(states(loop)) == [TaskId(0, 1)]
+    batches = loop._restoration._consumer().poll(100_000, 0)
+    assert {batch.partition for batch in batches} == {TopicPartition(CHANGELOG, 1)}
 
 
 def the_task_restores(loop: StreamLoop) -> int:
@@ -240,3 +317,31 @@ def test_a_slow_task_is_paused_when_it_has_enough_and_loses_nothing(
     assert len(done) == 5000
     assert set(paused) == {IN}
     assert most < 1000, "what is fetched beyond the limit is one fetch"
+
+
+def test_a_slow_task_that_is_paused_is_read_on_when_it_is_the_last_of_its_actor(tmp_path: Path) -> None:
+    done: list[str] = []
+    rig = slow_rig(tmp_path, done, buffered_records_per_partition=10)
+    loop = rig.running()
+    rig.write("in", *(("k", "slow", 1) for _ in range(5000)), partition=0)
+    while IN not in loop._reader._paused:
+        loop.step()
+    rig.assign(loop, 2, TaskId(0, 0))
+    settle(loop, at_most=20_000)
+    assert len(done) == 5000
+
+
+def test_a_paused_partition_whose_position_is_lost_is_resumed_before_it_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = slow_rig(tmp_path, [], buffered_records_per_partition=10)
+    loop = rig.running()
+    rig.write("in", *(("k", "slow", 1) for _ in range(5000)), partition=0)
+    while IN not in loop._reader._paused:
+        loop.step()
+    calls: list[str] = []
+    monkeypatch.setattr(loop._consumer, "resume", lambda partitions: calls.append(f"resume {list(partitions)}"))
+    monkeypatch.setattr(loop._consumer, "seek", lambda tp, offset: calls.append(f"seek {tp} {offset}"))
+    rig.clients.admin().delete_records({IN: 4000})
+    assert list(loop._reader.reset({IN: 300})) == []
+    assert calls == [f"resume {[IN]}", f"seek {IN} 4000"]

@@ -44,6 +44,7 @@ def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 10_000)
+    monkeypatch.setattr("penstock.actors.answers.LEAST_BYTES", 100)
     builder = ps.StreamsBuilder()
     builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
     rig = Rig(tmp_path, builder.build())
@@ -62,10 +63,10 @@ def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
     assert (len(asked.result()[0].rows), asked.result()[0].more) == (5, False)
 
 
-def test_so_many_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
+def test_so_many_calls_of_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_RANGES", 4)
+    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_CALLS", 4)
     rig = Rig(tmp_path)
     rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
     loop = rig.running()
@@ -73,7 +74,7 @@ def test_so_many_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
     loop.step()
     assert [call.done() for call in asked] == [False] * 4 + [True] * 2
     assert asked[-1].result()[0].failure is QueryFailure.BUSY
-    assert asked[-1].result()[0].detail == "4 ranges wait for an answer"
+    assert asked[-1].result()[0].detail == "4 calls with ranges wait for an answer"
     loop._finish("made by the test")
     for call in asked[:4]:
         assert isinstance(call.exception(), ApplicationStateError)
@@ -97,6 +98,39 @@ def test_a_count_of_what_is_committed_leaves_out_what_no_commit_has_taken(tmp_pa
     rig.write("in", *((key, "x", 1) for key in "de"))
     settle(loop)
     assert (counted(committed=True), counted(committed=False)) == (3, 5)
+
+
+def test_a_call_may_range_over_any_number_of_tasks_however_few_calls_may_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_CALLS", 1)
+    rig = Rig(tmp_path, partitions=70)
+    for partition in range(70):
+        rig.write("in", (f"k{partition}", "x", 1), partition=partition)
+    loop = rig.running()
+    asked = loop.query([StoreQuery(TaskId(0, p), "counts", QueryKind.RANGE, limit=10) for p in range(70)])
+    while not asked.done():
+        loop.step()
+    answers = asked.result()
+    assert {answer.failure for answer in answers} == {None}
+    assert [row[0] for answer in answers for row in answer.rows] == [b"k%d" % p for p in range(70)]
+
+
+def test_the_ranges_of_a_call_share_the_limit_in_bytes_and_each_gives_a_row_at_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 16_000)
+    monkeypatch.setattr("penstock.actors.answers.LEAST_BYTES", 100)
+    builder = ps.StreamsBuilder()
+    builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
+    rig = Rig(tmp_path, builder.build())
+    rig.write("in", *((f"k{number:02}", "x" * 1000, 1) for number in range(20)))
+    loop = rig.running()
+    for calls, rows in [(1, 16), (4, 4), (40, 1)]:
+        asked = loop.query([ranging(100)] * calls)
+        while not asked.done():
+            loop.step()
+        assert [(len(answer.rows), answer.more) for answer in asked.result()] == [(rows, True)] * calls
 
 
 def test_who_does_not_want_the_answer_any_more_does_no_harm(tmp_path: Path) -> None:

@@ -8,12 +8,23 @@ from pathlib import Path
 
 import pytest
 
+import penstock as ps
 from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
 from penstock.state.rocksdb import RocksDBTaskStores
-from tests.actors.rig import APPLICATION, CHANGELOG, Rig, count_of, settle, states
+from tests.actors.rig import (
+    APPLICATION,
+    CHANGELOG,
+    STRING,
+    Rig,
+    count_of,
+    key_query,
+    query,
+    settle,
+    states,
+)
 
 HOUR_MS = 3_600_000
 
@@ -105,6 +116,29 @@ def test_the_directory_of_a_task_that_moved_away_is_removed_after_the_delay(tmp_
     assert set(states(loop).values()) == {TaskState.RUNNING}
 
 
+def test_the_delay_counts_from_the_close_however_long_ago_the_last_commit_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    loop = rig.running()
+    rig.commit(loop)
+    close = RocksDBTaskStores.close
+
+    def close_and_leave_nothing_new(stores: RocksDBTaskStores) -> None:
+        close(stores)
+        left_an_hour_ago(tmp_path, "0_0")
+
+    monkeypatch.setattr(RocksDBTaskStores, "close", close_and_leave_nothing_new)
+    rig.assign(loop, 2)
+    settle(loop)
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == ["0_0"], "it left just now"
+    left_an_hour_ago(tmp_path, "0_0")
+    let_the_delay_pass(rig, loop)
+    assert directories(tmp_path) == []
+
+
 def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path) -> None:
     rig = Rig(tmp_path, partitions=2)
     rig.write("in", ("a", "x", 1), partition=0)
@@ -119,3 +153,58 @@ def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path
     settle(other)
     rig.commit(other)
     assert count_of(other, "a", committed=True) == 2
+
+
+# ---- tables restored from their source topic ----
+
+
+def table_rig(tmp_path: Path) -> Rig:
+    """A rig whose store ``counts`` is the table of ``in`` and has no changelog but that."""
+    builder = ps.StreamsBuilder()
+    builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
+    rig = Rig(tmp_path, builder.build({"topology.optimization": "all"}))
+    assert rig.spec.topology.store_builders["counts"].source_topic == "in"
+    return rig
+
+
+def value_of(loop: StreamLoop, key: str) -> object:
+    (found,) = query(loop, key_query(key))
+    assert found.failure is None, found
+    return found.rows[0][1] if found.rows else None
+
+
+def test_a_table_that_is_behind_what_its_source_topic_still_has_is_wiped_for_deletions_may_be_among_what_is_gone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig = table_rig(tmp_path)
+    rig.write("in", ("gone", "old", 1), ("stays", "old", 1))
+    rig.stop(rig.running())
+    rig.write("in", ("gone", None, 2), ("stays", "new", 2), ("other", "new", 2))
+    source = TopicPartition("in", 0)
+    rig.clients.admin().commit(APPLICATION, {source: CommittedOffset(5)})  # of another owner
+    rig.clients.admin().delete_records({source: 3})
+    loop = rig.running()
+    assert [value_of(loop, key) for key in ("gone", "stays", "other")] == [None, "new", "new"]
+    assert "the store does not belong to its changelog" in "".join(capfd.readouterr())
+
+
+def test_a_table_whose_source_topic_was_made_anew_is_wiped(tmp_path: Path) -> None:
+    rig = table_rig(tmp_path)
+    rig.write("in", ("old", "x", 1), ("older", "x", 1))
+    rig.stop(rig.running())
+    rig.clients.admin().delete_topics(["in"])
+    rig.clients.admin().create_topics([NewTopic("in", 1)])
+    rig.write("in", ("new", "x", 1))
+    loop = rig.running()
+    assert [value_of(loop, key) for key in ("old", "older", "new")] == [None, None, "x"]
+
+
+def test_a_table_that_is_ahead_of_what_is_committed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = table_rig(tmp_path)
+    rig.write("in", ("a", "x", 1), ("b", "x", 1))
+    rig.stop(rig.running())
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(0)})
+    wiped: list[str] = []
+    monkeypatch.setattr(RocksDBTaskStores, "wipe", lambda self, store: wiped.append(store))
+    assert value_of(rig.running(), "b") == "x"
+    assert wiped == []

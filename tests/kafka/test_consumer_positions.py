@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
@@ -23,6 +23,7 @@ class Client:
         self.ready: list[Message] = []
         self.high = 0
         self.topic_exists = True
+        self.answers = True
 
     def consume(self, most: int, timeout_s: float) -> list[Message]:
         taken, self.ready = self.ready[:most], self.ready[most:]
@@ -35,6 +36,8 @@ class Client:
         pass
 
     def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
+        if not self.answers:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         found, listed = ClusterMetadata(), TopicMetadata()
         listed.error = None if self.topic_exists else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
         found.topics = {topic: listed}
@@ -120,6 +123,14 @@ def test_a_lost_position_is_told_once_and_the_records_beside_it_are_not_lost(
     assert consumer.lost_positions() == {}
 
 
+def test_a_lost_position_is_the_one_behind_the_records_that_came_with_it(
+    client: Client, consumer: ConfluentConsumer
+) -> None:
+    client.ready = [record(0), record(1), failure(KafkaError.OFFSET_OUT_OF_RANGE)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0, 1]]
+    assert consumer.lost_positions() == {TP: 2}
+
+
 @pytest.mark.parametrize("code", sorted(MISSING_TOPIC))
 def test_a_topic_that_is_unknown_for_a_moment_is_read_on_and_one_that_is_gone_is_an_error(
     client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch, code: int
@@ -139,6 +150,17 @@ def test_a_topic_that_is_unknown_is_not_asked_for_before_its_broker_had_time(
     client.topic_exists = False
     client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0)]
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
+
+
+def test_a_broker_that_is_away_when_an_unknown_topic_is_asked_for_is_waited_for(
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
+    client.answers = False
+    client.ready = [failure(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
+    client.answers, client.ready = True, [record(1)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[1]]
 
 
 class Stable:

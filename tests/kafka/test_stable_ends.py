@@ -1,0 +1,84 @@
+"""How old an answer about a last stable offset may be. The test holds the clock and answers for the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.common.ids import TopicPartition
+from penstock.kafka.stable_ends import StableEnds
+
+TP = TopicPartition("t", 0)
+
+
+@dataclass
+class Broker:
+    """Looks like an admin client; ``asked`` are the questions, in their order."""
+
+    asked: list[Future[Any]] = field(default_factory=list)
+
+    def list_offsets(self, partitions: Mapping[Any, Any], **_: object) -> dict[Any, Future[Any]]:
+        self.asked += [Future() for _ in partitions]
+        return dict(zip(partitions, self.asked[-len(partitions) :], strict=True))
+
+    def answer(self, offset: int) -> None:
+        self.asked[-1].set_result(Answer(offset))
+
+
+@dataclass
+class Answer:
+    offset: int
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("penstock.kafka.stable_ends.time", clock)
+    return clock
+
+
+def opened() -> tuple[StableEnds, Broker]:
+    ends, broker = StableEnds("127.0.0.1:1", {}), Broker()
+    ends._client = broker  # type: ignore[assignment]  # all of it that is used here
+    return ends, broker
+
+
+def test_an_answer_counts_for_a_moment(clock: Clock) -> None:
+    ends, broker = opened()
+    assert ends.end(TP) is None
+    broker.answer(7)
+    clock.now += 0.04
+    assert ends.end(TP) == 7
+    assert len(broker.asked) == 1
+    clock.now += 0.04
+    assert ends.end(TP) == 7
+    assert len(broker.asked) == 2, "asked again before it is too old"
+    clock.now += 0.04
+    assert ends.end(TP) is None
+    assert len(broker.asked) == 2, "never two questions at a time"
+    broker.answer(9)
+    assert ends.end(TP) == 9
+
+
+def test_an_answer_is_as_old_as_its_question_however_late_it_is_looked_at(clock: Clock) -> None:
+    ends, broker = opened()
+    assert ends.end(TP) is None
+    broker.answer(7)
+    clock.now += 5
+    assert ends.end(TP) is None, "what has come since is not known"
+    assert len(broker.asked) == 2
+    broker.answer(12)
+    clock.now += 0.01
+    assert ends.end(TP) == 12
