@@ -1,4 +1,4 @@
-"""Compiles penstock's binding to librdkafka when a wheel or an editable install is made.
+"""Compiles penstock's binding to librdkafka, and its look at JSON, when a wheel or an editable install is made.
 
 Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
 
@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
-FOLDER, MODULE = "kafka", "librdkafka"
+MODULES = (("kafka", "librdkafka"), ("common", "json_codec"))
 LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 
@@ -32,26 +32,29 @@ class CompiledBinding(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the package is put together. ``version`` is "standard" or "editable"."""
         self._work = Path(tempfile.mkdtemp(prefix="penstock-build-"))
-        name = MODULE + sysconfig.get_config_var("EXT_SUFFIX")
-        beside = Path(self.root, "penstock", FOLDER, name)
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        beside = {(folder, module): Path(self.root, "penstock", folder, module + suffix) for folder, module in MODULES}
         if version == "editable":
             _link(Path(self.root, LINK))
-            beside.unlink(missing_ok=True)  # one of an older source must not stay in use
+            for target in beside.values():
+                target.unlink(missing_ok=True)  # one of an older source must not stay in use
         try:
             with contextlib.chdir(self.root):
-                built = _compile(self._work) / name
+                library = _compile(self._work)
         except (BaseError, CCompilerError, OSError) as error:
-            self.app.display_warning(f"penstock is installed without its compiled binding to librdkafka: {error}")
+            self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
             return
-        if version == "editable":
-            # Whole or not at all, for a process that loads it just now.
-            arriving = beside.with_name(f"{name}.{os.getpid()}")
-            shutil.copy(built, arriving)
-            arriving.replace(beside)
-        else:
-            build_data["force_include"][str(built)] = f"penstock/{FOLDER}/{name}"
-            build_data["pure_python"] = False
-            build_data["infer_tag"] = True
+        for (folder, module), target in beside.items():
+            built = library / "penstock" / folder / (module + suffix)
+            if version == "editable":
+                # Whole or not at all, for a process that loads it just now.
+                arriving = target.with_name(f"{target.name}.{os.getpid()}")
+                shutil.copy(built, arriving)
+                arriving.replace(target)
+            else:
+                build_data["force_include"][str(built)] = f"penstock/{folder}/{target.name}"
+                build_data["pure_python"] = False
+                build_data["infer_tag"] = True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Called when the package stands."""
@@ -65,12 +68,14 @@ def _link(link: Path) -> None:
 
 
 def _compile(work: Path) -> Path:
-    """The folder with the module."""
-    name, source = f"penstock.{FOLDER}.{MODULE}", f"penstock/{FOLDER}/{MODULE}.pyx"
-    extension = Extension(name, [source], extra_compile_args=["-g0"])
-    modules = cythonize([extension], build_dir=str(work), quiet=True)
+    """The folder with the modules, as packages."""
+    extensions = [
+        Extension(f"penstock.{folder}.{module}", [f"penstock/{folder}/{module}.pyx"], extra_compile_args=["-g0"])
+        for folder, module in MODULES
+    ]
+    modules = cythonize(extensions, build_dir=str(work), quiet=True)
     command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(work / "lib"), str(work / "temp")
     command.ensure_finalized()
     command.run()
-    return work / "lib" / "penstock" / FOLDER
+    return work / "lib"

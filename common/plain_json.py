@@ -1,14 +1,15 @@
 """JSON without a type: what it can carry, and back, unchanged; all else is refused when it is written.
 
-Carried are dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. Why
-it is looked at in Python, and what that costs: docs/decisions/0011.
+Carried are dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. How
+it is looked at, and what that costs: docs/decisions/0011. The first look stands once more, compiled, in
+``json_codec.pyx``; where that could not be built, the one below is used.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from math import isfinite
 from typing import Any
@@ -32,10 +33,12 @@ _EXACT = frozenset({str, int, bool, type(None)})
 _NUMBERS = frozenset({str, int, bool, float})
 
 
-def read_json(data: bytes) -> Any:
+def _read_json(data: bytes) -> Any:
     """Any JSON value; integers of any size. Raises msgspec.DecodeError, and SerializationError beyond MAX_DEPTH."""
-    if len(data) <= SURELY_FLAT:
-        return _decode(data)
+    return _decode(data) if len(data) <= SURELY_FLAT else _read_long(data)
+
+
+def _read_long(data: bytes) -> Any:
     try:
         value = _decode(data)
     except RecursionError as error:
@@ -77,16 +80,9 @@ def _too_deep() -> SerializationError:
     )
 
 
-def write_json(value: Any) -> bytes:
+def _write_json(value: Any) -> bytes:
     """Compact UTF-8. Raises SerializationError for what would not come back as it is, with the way out."""
-    if type(value) is dict:
-        # The first lines of _carries once more: most values are flat, and a call costs as much as three entries.
-        for each in value.values():
-            if type(each) is str or type(each) is int or (type(each) is float and -1e16 < each < 1e16):
-                continue
-            if type(each) is not bool and each is not None and not _carries((each,), MAX_DEPTH - 1):
-                return _write_carefully(value)
-    elif not _carries((value,), MAX_DEPTH):
+    if not _carries((value,), MAX_DEPTH):
         return _write_carefully(value)
     try:
         return _dumps(value)
@@ -178,3 +174,18 @@ def _refused(at: str, what: str) -> SerializationError:
     return SerializationError(
         f"json: {at} {what}. Use Serdes.json(YourType), which writes and reads that type, or make plain values of it"
     )
+
+
+def _forms() -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
+    try:
+        from penstock.common import json_codec
+    except ImportError:
+        return _read_json, _write_json
+    json_codec.configure(SURELY_FLAT, MAX_DEPTH, _read_long, _write_carefully)
+    for compiled in (json_codec.read_json, json_codec.write_json):
+        # A serde that is pickled names its functions; where it arrives they may be the others.
+        compiled.__module__ = __name__
+    return json_codec.read_json, json_codec.write_json
+
+
+read_json, write_json = _forms()

@@ -26,12 +26,16 @@ LOCK = ROOT / "requirements" / "lock.txt"
 ENVIRONMENT = ROOT / ".venv"
 PACKAGES_STAMP = ENVIRONMENT / ".made-from"
 COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
-MODULE = ROOT / "kafka" / f"librdkafka{sysconfig.get_config_var('EXT_SUFFIX')}"
+MODULES = ("kafka/librdkafka", "common/json_codec")
+BUILT = tuple(ROOT / (module + sysconfig.get_config_var("EXT_SUFFIX")) for module in MODULES)
 LINK = ROOT / ".editable" / "penstock"
-WITHOUT_MODULE = """\
-penstock's binding to librdkafka could not be compiled here (that takes a C compiler and Python's headers). All works
-without it, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
-COMPILED = (ROOT / "hatch_build.py", *sorted((ROOT / "kafka").glob("librdkafka.p[xy][dx]")))
+WITHOUT_MODULES = """\
+penstock's compiled modules could not be built here (that takes a C compiler and Python's headers). All works
+without them, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
+COMPILED = (
+    ROOT / "hatch_build.py",
+    *(source for module in MODULES for source in sorted(ROOT.glob(f"{module}.p[xy][dx]"))),
+)
 
 
 def main() -> None:
@@ -41,12 +45,12 @@ def main() -> None:
             print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
             _make_environment()
             PACKAGES_STAMP.write_text(packages)
-        built = LINK.exists() and (MODULE.exists() or _compiler() is None)
+        built = LINK.exists() and (all(module.exists() for module in BUILT) or _compiler() is None)
         if not _fits(COMPILED_STAMP, compiled) or not built:
             _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
             COMPILED_STAMP.write_text(compiled)
-            if not MODULE.exists():
-                print(WITHOUT_MODULE, file=sys.stderr)
+            if not all(module.exists() for module in BUILT):
+                print(WITHOUT_MODULES, file=sys.stderr)
 
 
 def _make_environment() -> None:
