@@ -36,6 +36,8 @@ class LiveView:
         lines: list[RenderableType] = [_headline(status)]
         if note:
             lines.append(Text(note))
+        if status.waiting:
+            lines.append(Text(status.waiting, style="yellow"))
         lines.append(_table(status, tasks, rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]

@@ -183,7 +183,8 @@ class _Lines:
         running = sum(task.state is TaskState.RUNNING for task in status.tasks)
         lag = sum(task.lag for task in status.tasks)
         where = f"  {status.http_address}" if status.http_address else ""
+        why = f"\n{status.waiting}" if status.waiting else ""
         return (
             f"{status.application_id}  {status.state.value}  {running}/{len(status.placement)} tasks run  "
-            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag:,}{where}"
+            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag:,}{where}{why}"
         )

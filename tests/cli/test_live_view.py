@@ -49,6 +49,11 @@ def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
     assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1", "42"]
 
 
+def test_it_says_what_the_application_waits_for() -> None:
+    frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
+    assert "no CPU is free: 'other' has 2" in frame
+
+
 def test_a_rate_forgets_what_is_older_than_its_window() -> None:
     view = LiveView()
     for second in range(10):
