@@ -20,7 +20,9 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
-from penstock.topology.graph import Topology
+from penstock.tasks.compose import resolve
+from penstock.topology.arity import checked_function
+from penstock.topology.graph import Topology, checked_topology
 from penstock.topology.internal_topics import plan_topics
 
 _LOOK_EACH_S = 0.1
@@ -34,12 +36,14 @@ class KafkaStreams:
         with ps.KafkaStreams(topology, config) as app:  # start() on entry, close() at the end
             app.wait_until_running()
 
-    Creating it only checks the configuration: no Ray, no broker. It can be pickled until it is started. It runs once:
-    after ``close`` make a new object. Its methods may be called from any thread.
+    Creating it only checks program and configuration: no Ray, no broker. It can be pickled until it is started. It runs
+    once: after ``close`` make a new object. Its methods may be called from any thread.
     """
 
     def __init__(self, topology: Topology, config: Mapping[str, Any]) -> None:
-        """``config``: Kafka Streams' keys. Raises ConfigError naming the key that is wrong."""
+        """``config``: Kafka Streams' keys. Raises ConfigError naming the key that is wrong, or the call
+        that neither it nor the program gives a serde, and TopologyError when ``topology`` is none."""
+        checked_topology(topology)
         checked = StreamsConfig.of(config)
         if checked.processing_guarantee == "exactly_once_v2":
             raise ConfigError(
@@ -48,6 +52,7 @@ class KafkaStreams:
             )
         if checked.application_server:
             host_and_port(checked.application_server)
+        resolve(topology.subtopologies, checked)
         self._clients = ConfluentClients.of(checked)
         self._spec = ApplicationSpec(topology, checked)
         self._coordinator: Any = None
@@ -116,12 +121,14 @@ class KafkaStreams:
         It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
         raises is logged. States that come and go within 0.1 s may be left out. When ``close`` returns it has heard of
         the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
-        ApplicationStateError after ``start``.
+        ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
         """
         if self._coordinator is not None or self._closed:
             raise ApplicationStateError(
                 f"application {self.application_id!r} was started or closed before: set the state listener first"
             )
+        if listener is not None:
+            checked_function(listener, "set_state_listener: listener", "new", "old")
         self._listener = listener
 
     def start(self, serve: bool = True) -> None:

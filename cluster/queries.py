@@ -37,7 +37,7 @@ from penstock.common.errors import (
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, why_refused
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
@@ -202,9 +202,7 @@ class StateQueries:
         try:
             return serde.serialize(key)
         except Exception as error:  # a serde may raise anything: see Serde
-            raise SerializationError(
-                f"store {store!r}: the key serde {serde.name} refuses {key!r}: {type(error).__name__}: {error}"
-            ) from error
+            raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
 
     # ---- the coordinator ----
 

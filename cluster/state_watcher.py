@@ -39,16 +39,22 @@ class StateWatcher:
 
     def _run(self) -> None:
         while not self._state.has_ended:
-            try:
-                self._enter(self._told.get(timeout=_LOOK_EACH_S))
-            except queue.Empty:
-                seen = self._seen()
-                if seen is not None and self._told.empty():
-                    self._enter(seen)
-                continue
-            break
+            told = self._next_told()
+            if told is not None:
+                self._enter(told)
+                break
+            seen = self._seen()
+            if seen is not None and self._told.empty():
+                self._enter(seen)
         while not self._state.has_ended:
             self._enter(self._told.get())
+
+    def _next_told(self) -> ApplicationState | None:
+        # The listener is not called within this except: what it raises would be logged as raised "during handling" it.
+        try:
+            return self._told.get(timeout=_LOOK_EACH_S)
+        except queue.Empty:
+            return None
 
     def _seen(self) -> ApplicationState | None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,19 @@ from penstock.common.serdes import Serde
 PREFIXES = ("consumer.", "producer.", "admin.", "topic.")
 # Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
 _ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
+# What Java takes among Kafka Streams' own keys and penstock takes elsewhere.
+_ELSEWHERE = {
+    "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
+    "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs and 'tasks.per.actor' say "
+    "how many there are",
+    "num.standby.replicas": "there are no standby replicas yet (docs/NOT_YET.md)",
+}
+# Java hands these to its clients without a prefix. Here each client is told its own, by librdkafka's names.
+_CLIENT_KEYS = {
+    "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
+    "heartbeat.interval.ms": "consumer.", "max.poll.interval.ms": "consumer.", "session.timeout.ms": "consumer.",
+}  # fmt: skip
+_CLIENT_FAMILIES = {"fetch.": "consumer.", "security.": "", "sasl.": "", "ssl.": "", "socket.": "", "client.": ""}
 OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
 
 
@@ -37,6 +50,19 @@ def optimizations(value: object) -> frozenset[str]:
     if unknown := names - OPTIMIZATIONS:
         raise ValueError(f"{', '.join(sorted(unknown))}: allowed are none, all, {', '.join(sorted(OPTIMIZATIONS))}")
     return frozenset(names)
+
+
+def _hint(key: str, known: Collection[str]) -> str:
+    """What the user of an unknown key is likely to want."""
+    if key in _ELSEWHERE:
+        return f": {_ELSEWHERE[key]}"
+    family = next((each for each in _CLIENT_FAMILIES if key.startswith(each)), None)
+    client = _CLIENT_KEYS.get(key) if family is None else _CLIENT_FAMILIES[family]
+    if client is not None:
+        prefixes = [client] if client else ["consumer.", "producer.", "admin."]
+        return f": Kafka's clients take it as {', '.join(repr(prefix + key) for prefix in prefixes)}"
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
 
 
 class StreamsConfig(BaseModel):
@@ -89,9 +115,7 @@ class StreamsConfig(BaseModel):
                     f"configuration key {key!r}: penstock has one kind of consumer: write {'consumer.' + name!r}"
                 )
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
-                raise ConfigError(f"unknown configuration key {key!r}{hint}")
+                raise ConfigError(f"unknown configuration key {key!r}{_hint(str(key), known)}")
         try:
             return cls.model_validate({**own, "clients": clients})
         except ValidationError as error:

@@ -39,7 +39,6 @@ class RoundTripCheck:
         except Exception:  # told by whoever writes it, with the key or the record
             return
         if lost := difference(self._serde, value, data):
-            kind = type(value).__qualname__
             logger("penstock.state").warning(
                 "does not survive its serde: after a restart the application would be given another one",
                 store=self._store,
@@ -47,10 +46,19 @@ class RoundTripCheck:
                 serde=self._serde.name,
                 put=shown_with_type(value),
                 difference=lost,
-                what_to_do=f"give the store a serde of this type (for JSON: Serdes.json({kind})), "
+                what_to_do=misfit(self._serde, value)
+                or f"give the store a serde of this type (for JSON: Serdes.json({type(value).__qualname__})), "
                 f"or put only what serde {self._serde.name} gives back",
             )
             self.next = 0  # never again
+
+
+def misfit(serde: Serde[Any], value: Any) -> str:
+    """What to do where ``serde`` is of the value's own type already; empty where another serde would help."""
+    kind = type(value).__qualname__
+    if serde.name != f"json({kind})":
+        return ""
+    return f"the value does not fit what {kind} declares: put what its fields' types say, or declare what is put"
 
 
 def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
@@ -70,7 +78,22 @@ def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
     except Exception:  # objects that refer to themselves, equality that raises
         if type(back) is type(value) and repr(back) == repr(value):
             return ""
-    return f"comes back as {shown_with_type(back)}"
+    return f"comes back as {shown_with_type(back)}{_changed_field(value, back)}"
+
+
+def _changed_field(value: Any, back: Any) -> str:
+    """The first field of an object of the same type that is another one, in words; empty when none can be named."""
+    if type(value) is not type(back) or not hasattr(value, "__annotations__"):
+        return ""
+    for name in dict.fromkeys(name for kind in type(value).__mro__ for name in getattr(kind, "__annotations__", ())):
+        try:
+            was, now = getattr(value, name, None), getattr(back, name, None)
+            same = _same(was, now)
+        except Exception:  # as above: that the whole is another one is known without it
+            return ""
+        if not same:
+            return f": its field {name} was {shown_with_type(was)} and is {shown_with_type(now)}"
+    return ""
 
 
 def _told_by_bytes(value: Any, back: Any) -> bool:

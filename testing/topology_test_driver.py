@@ -26,7 +26,7 @@ from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_stores import watched_stores
-from penstock.topology.graph import Topology
+from penstock.topology.graph import SinkNode, Topology, changelog_topic, checked_topology
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -98,6 +98,7 @@ class TopologyTestDriver:
     def __init__(
         self, topology: Topology, config: Mapping[str, Any] | None = None, initial_wall_clock_ms: int = 0
     ) -> None:
+        checked_topology(topology)
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
@@ -105,7 +106,11 @@ class TopologyTestDriver:
         self._lost: list[RuleBrokenError] = []
         self._closed = False
         whole = [watched_stores(watched_functions(topology.as_one), checked, self._lost.append)]
-        _, self._builders = resolve(whole, checked)
+        nodes, self._builders = resolve(whole, checked)
+        sinks = [node.topic for node in nodes if isinstance(node, SinkNode)]
+        changelogs = [changelog_topic(checked.application_id, store) for store in self._builders]
+        self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
+        self._writes_any = any(callable(topic) for topic in sinks)
         stores = open_task_stores(None, self._builders)
         self._task = Task(TaskId(0, 0), whole, checked, stores, self._collector)
         self._offsets = dict.fromkeys(self._task.source_topics, 0)
@@ -136,7 +141,12 @@ class TopologyTestDriver:
         return TestInputTopic(self, topic, key_serde, value_serde, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
-        """A topic to read results from, each once. Internal topics can be read too, under their full names."""
+        """A topic to read results from, each once. Internal topics can be read too, under their full names.
+
+        Raises StreamsError for a topic that nothing writes, unless a function names the topics of some records."""
+        if topic not in self._written and not self._writes_any:
+            written = ", ".join(sorted(self._written)) or "none"
+            raise StreamsError(f"the topology writes no topic {topic!r}; it writes: {written}")
         return TestOutputTopic(self._collector.topics[topic], topic, key_serde, value_serde)
 
     def produced_topic_names(self) -> set[str]:

@@ -11,8 +11,13 @@ from penstock.common.errors import RuleBrokenError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.round_trip import difference
+from penstock.state.round_trip import difference, misfit
 from penstock.topology.graph import Subtopology
+
+_OTHER_SERDE = (
+    "give the store one that brings it back (Materialized.with_value_serde(Serdes.json(YourType)), a Serde of your "
+    "own), or keep plain values"
+)
 
 Lost = Callable[[RuleBrokenError], object]
 
@@ -34,8 +39,7 @@ def _watched_serde(store: str, serde: Serde[Any], lost: Lost) -> Serde[Any]:
             lost(
                 RuleBrokenError(
                     f"store {store}: {shown_with_type(value)} {why}: that is what the program would find after a "
-                    f"restart. Its serde is {serde.name}: give the store one that brings it back "
-                    "(Materialized.with_value_serde(Serdes.json(YourType)), a Serde of your own), or keep plain values"
+                    f"restart. Its serde is {serde.name}: {misfit(serde, value) or _OTHER_SERDE}"
                 )
             )
         return data

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
@@ -146,6 +147,12 @@ class Topology:
     def store_builders(self) -> dict[str, AnyStoreBuilder]:
         """Every store by name."""
         return {store.name: store for sub in self.subtopologies for store in sub.stores}
+
+
+def checked_topology(given: object) -> None:
+    """Raises TopologyError unless ``given`` is a Topology: ``build()`` of a builder is easily forgotten."""
+    if not isinstance(given, Topology):
+        raise TopologyError(f"a Topology is needed, not a {type(given).__name__}: give builder.build()")
 
 
 def internal_topic(application_id: str, name: str) -> str:

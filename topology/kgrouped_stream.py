@@ -12,7 +12,7 @@ from penstock.topology.logical import Operation, Repartition
 from penstock.topology.materialized import Materialized
 from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
 from penstock.topology.options import Grouped
-from penstock.topology.stream_base import NameLike, Place, new_repartition
+from penstock.topology.stream_base import NameLike, Place, checked_option, new_repartition
 from penstock.topology.tables import AggregatedTable
 
 K = TypeVar("K")
@@ -46,6 +46,7 @@ class KGroupedStream(Generic[K, V]):
         >>> words.group_by(lambda key, word: word).count(Materialized.as_("counts")).queryable_store_name
         'counts'
         """
+        checked_option(materialized, Materialized, "count")
         if materialized is not None and materialized.name is None:
             # Kafka Streams uses up a number here, and the names of all that follow depend on it.
             self._place.graph.names.store(_AGGREGATE)
@@ -112,6 +113,7 @@ class KGroupedStream(Generic[K, V]):
         materialized: Materialized[Any, Any] | None,
         named: NameLike | None,
     ) -> KTable[K, Any]:
+        checked_option(materialized, Materialized, call)
         how = materialized or Materialized()
         names = self._place.graph.names
         store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)

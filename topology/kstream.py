@@ -29,7 +29,7 @@ from penstock.topology.operators import (
 )
 from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
 from penstock.topology.processor import Processor, ProcessorSupplier
-from penstock.topology.stream_base import NameLike, Place, given_name, new_repartition
+from penstock.topology.stream_base import NameLike, Place, checked_option, given_name, new_repartition
 from penstock.topology.tables import store_of
 
 K = TypeVar("K")
@@ -184,6 +184,7 @@ class KStream(Generic[K, V]):
             checked_name(topic, "topic")
         else:
             checked_function(topic, "to: topic", "key", "value", "context")
+        checked_option(produced, Produced, "to")
         how = produced or Produced()
         place = self._place
         name = place.graph.names.processor_or(how.name, "KSTREAM-SINK-")
@@ -197,6 +198,7 @@ class KStream(Generic[K, V]):
         optimisation removes it. Records with a null key are dropped, unless a left join follows. Serdes that are not
         given are the stream's.
         """
+        checked_option(repartitioned, Repartitioned, "repartition")
         how = repartitioned or Repartitioned()
         place = self._place
         node = new_repartition(
@@ -220,6 +222,7 @@ class KStream(Generic[K, V]):
 
         Without ``grouped`` the stream's serdes are used; with it only those it gives.
         """
+        checked_option(grouped, Grouped, "group_by_key")
         return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
 
     def group_by(
@@ -230,6 +233,7 @@ class KStream(Generic[K, V]):
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
         """
         checked_function(selector, "group_by: selector", "key", "value")
+        checked_option(grouped, Grouped, "group_by")
         how = grouped or Grouped(None, self._place.value_serde)
         name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
         return KGroupedStream(self._place.then(name, SelectKey(selector), key_changing=True), how)
@@ -242,6 +246,7 @@ class KStream(Generic[K, V]):
         A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Repartitioned where the
         key may have changed. Kept in a store only when named, or when something looks into it.
         """
+        checked_option(materialized, Materialized, "to_table")
         place = self._place
         how = materialized or Materialized()
         name = place.name(named, "KSTREAM-TOTABLE-")
@@ -300,6 +305,7 @@ class KStream(Generic[K, V]):
         call = "left_join" if left else "join"
         _check_kind(table, KTable, call, "a KTable")
         with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
+        checked_option(joined, Joined, call)
         how = joined or Joined()
         place = self._copartitionable(how)
         require_same_graph(place.graph, table._place.graph, call)

@@ -11,7 +11,7 @@ from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.logical import Operation
 from penstock.topology.materialized import Materialized
 from penstock.topology.operators import TableToStream
-from penstock.topology.stream_base import NameLike, Place
+from penstock.topology.stream_base import NameLike, Place, checked_option
 from penstock.topology.tables import SourceTable, TableDefinition, filtered, mapped
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, V] | None,
         named: NameLike | None,
     ) -> KTable[K, V]:
-        checked_function(predicate, "filter_not: predicate" if negate else "filter: predicate", "key", "value")
+        call = "filter_not" if negate else "filter"
+        checked_function(predicate, f"{call}: predicate", "key", "value")
+        checked_option(materialized, Materialized, call)
         store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
         name = self._place.name(named, "KTABLE-FILTER-")
         table = filtered(self._table, store, predicate, negate)
@@ -124,6 +126,7 @@ class KTable(Generic[K, V]):
         otherwise the mapper is called again for each look-up, so it must be a pure function. Mirrors ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
+        checked_option(materialized, Materialized, "map_values")
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
         name = self._place.name(named, "KTABLE-MAPVALUES-")
         return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)

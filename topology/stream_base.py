@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 from penstock.topology.graph import RepartitionTopic, StreamPartitioner, WrittenBy
 from penstock.topology.logical import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import REPARTITION_SUFFIX, checked_name, is_generated
@@ -71,6 +73,14 @@ def given_name(named: NameLike | None) -> str | None:
     if named is None:
         return None
     return named.name if isinstance(named, Named) else checked_name(named)
+
+
+def checked_option(given: object, kind: type[Any], call: str) -> None:
+    """Raises TopologyError unless ``given`` is None or a ``kind``: a serde or a name alone is easily taken for one."""
+    if given is None or isinstance(given, kind):
+        return
+    made = f"as_({given!r})" if isinstance(given, str) else "with_(...)"
+    raise TopologyError(f"{call} needs a {kind.__name__}, not {shown_with_type(given)}: pass {kind.__name__}.{made}")
 
 
 def new_repartition(

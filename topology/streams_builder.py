@@ -17,7 +17,7 @@ from penstock.topology.naming import checked_topics
 from penstock.topology.optimizer import optimize
 from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical import TopologyWriter
-from penstock.topology.stream_base import Place
+from penstock.topology.stream_base import Place, checked_option
 from penstock.topology.tables import SourceTable
 
 K = TypeVar("K")
@@ -50,6 +50,7 @@ class StreamsBuilder:
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at
         :meth:`build`. The topics must exist when the application starts.
         """
+        checked_option(consumed, Consumed, "stream")
         how = consumed or Consumed()
         names = checked_topics(topics)
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
@@ -77,6 +78,8 @@ class StreamsBuilder:
         ``materialized`` names one, or when something looks into the table. A serde given in either of ``consumed`` and
         ``materialized`` counts for both; ``consumed`` goes first.
         """
+        checked_option(consumed, Consumed, "table")
+        checked_option(materialized, Materialized, "table")
         (checked,) = checked_topics(topic)
         read, kept = consumed or Consumed(), materialized or Materialized()
         key_serde = read.key_serde or kept.key_serde

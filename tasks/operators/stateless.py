@@ -109,6 +109,17 @@ def _require_pair(call: str, advice: str, given: Any) -> None:
     raise TypeError(f"{call} got {what} from its mapper, {given!r}: {advice}")
 
 
+def _explained(error: Exception, call: str, wanted: str) -> Exception:
+    """``error``, or what to return where ``list`` could not run over the mapper's result. Looked at only once it
+    failed: a check of each result would cost every record."""
+    here = error.__traceback__ is not None and error.__traceback__.tb_next is None
+    if not (here and isinstance(error, TypeError) and str(error).endswith(" object is not iterable")):
+        return error
+    explained = TypeError(f"{call}: {error}: its mapper must return {wanted}, [] for none")
+    explained.__cause__ = error
+    return explained
+
+
 def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
     """See :class:`SelectKey`."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
@@ -135,7 +146,7 @@ def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
                 if type(pair) is not tuple or len(pair) != 2:
                     _require_pair("flat_map", "return an iterable of pairs (key, value)", pair)
         except Exception as error:
-            failed(error, name, key)
+            failed(_explained(error, "flat_map", "an iterable of pairs (key, value)"), name, key)
             return
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp)
@@ -157,7 +168,7 @@ def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
         try:
             values = list(mapper(key, value) if with_key else mapper(value))
         except Exception as error:
-            failed(error, name, key)
+            failed(_explained(error, "flat_map_values", "an iterable of values"), name, key)
             return
         for each in values:
             forward(key, each, timestamp)

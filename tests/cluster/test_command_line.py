@@ -235,7 +235,8 @@ def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
 )
 def test_a_target_that_cannot_be_loaded_is_one_clear_sentence(tmp_path: Path, target: str, says: str) -> None:
     make = (
-        "import penstock as ps\nb = ps.StreamsBuilder()\nb.stream('x').to('y')\napp = ps.KafkaStreams(b.build(), {})\n"
+        "import penstock as ps\nb, text = ps.StreamsBuilder(), ps.Serdes.string()\n"
+        "b.stream('x', ps.Consumed.with_(text, text)).to('y')\napp = ps.KafkaStreams(b.build(), {})\n"
     )
     (tmp_path / "program.py").write_text(make.format("{'application.id': 'a'}") + "other = 7\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")

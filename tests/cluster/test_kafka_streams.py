@@ -94,6 +94,36 @@ def store_threads() -> list[str]:
 # ---- before start ----
 
 
+def test_a_builder_that_was_not_built_is_refused_with_what_to_give() -> None:
+    builder: Any = ps.StreamsBuilder()
+    with pytest.raises(ps.TopologyError, match=r"not a StreamsBuilder: give builder\.build\(\)"):
+        KafkaStreams(builder, {"application.id": "app"})
+
+
+def test_a_serde_that_is_missing_is_told_before_anything_starts() -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("kv").to("lens")
+    with pytest.raises(ConfigError, match=r"has no key serde.*or set default\.key\.serde"):
+        KafkaStreams(builder.build(), {"application.id": "app"})
+
+
+async def _async_listener(new: ApplicationState, old: ApplicationState) -> None:
+    """Nobody would await it."""
+
+
+@pytest.mark.parametrize(
+    ("listener", "message"),
+    [
+        (3, "set_state_listener: listener must be callable, not 3"),
+        (lambda new: None, r"set_state_listener takes f\(new, old\) as its listener; yours takes 1 argument"),
+        (_async_listener, "_async_listener is async"),
+    ],
+)
+def test_a_state_listener_that_cannot_be_called_is_refused(app: KafkaStreams, listener: Any, message: str) -> None:
+    with pytest.raises(ps.TopologyError, match=message):
+        app.set_state_listener(listener)
+
+
 @pytest.mark.parametrize("call", [KafkaStreams.wait_until_running, lambda app: app.store("counts")])
 def test_before_start_a_call_that_needs_the_application_says_what_to_do(
     call: Callable[[KafkaStreams], object], app: KafkaStreams
@@ -402,7 +432,9 @@ def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
     assert heard.next() == ("RUNNING", "CREATED")
     app.close()
     assert heard.changes.qsize() == 2
-    assert "the state listener raised" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the state listener raised" in said
+    assert "Empty" not in said, "only the listener's own error is shown"
 
 
 def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:

@@ -276,7 +276,9 @@ def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyP
 
 
 def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoordinator) -> None:
-    with pytest.raises(SerializationError, match="store 'counts': the key serde string refuses 7"):
+    with pytest.raises(
+        SerializationError, match=r"store 'counts': key: the serde string cannot write 7 \(int\): a str"
+    ):
         ask(lambda queries: queries.get("counts", 7))
 
 

@@ -104,6 +104,24 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
     assert refusal(key, 1) == f"unknown configuration key {key!r}; did you mean {near!r}?"
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("client.id", ": Kafka's clients take it as 'consumer.client.id', 'producer.client.id', 'admin.client.id'"),
+        ("fetch.max.bytes", ": Kafka's clients take it as 'consumer.fetch.max.bytes'"),
+        ("linger.ms", ": Kafka's clients take it as 'producer.linger.ms'"),
+        ("security.protocol", "'admin.security.protocol'"),
+        ("auto.offset.reset", "Consumed.with_(..., offset_reset='latest')"),
+        ("num.stream.threads", "'tasks.per.actor'"),
+        ("num.standby.replicas", "no standby replicas yet"),
+    ],
+)
+def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
+    said = refusal(key, 1)
+    assert advice in said
+    assert "did you mean" not in said
+
+
 @pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
 def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any) -> None:
     said = refusal(key, {})

@@ -31,6 +31,12 @@ class Total:
     n: int
 
 
+@dataclass
+class Basket:
+    owner: str
+    items: list[int]
+
+
 class Struct(msgspec.Struct):
     n: Any
 
@@ -93,6 +99,21 @@ def test_a_dictionary_whose_numbers_come_back_as_text_is_told() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
     (said,) = flushed(serde, [{1: "a"}])
     assert said["difference"] == "comes back as {'1': 'a'} (dict)"
+
+
+def test_a_value_that_does_not_fit_its_declared_type_is_told_by_its_field() -> None:
+    ill_typed: Any = (1, 2)
+    (said,) = flushed(Serdes.json(Basket), [Basket("ann", ill_typed)])
+    assert said["difference"].endswith(": its field items was (1, 2) (tuple) and is [1, 2] (list)")
+    assert said["what_to_do"].startswith("the value does not fit what Basket declares")
+    assert "Serdes.json" not in said["what_to_do"], "it has that serde already"
+
+
+def test_a_value_that_its_declared_type_cannot_read_is_told_by_its_field() -> None:
+    ill_typed: Any = "three"
+    (said,) = flushed(Serdes.json(Total), [Total(ill_typed)])
+    assert "$.n" in said["difference"]
+    assert said["what_to_do"].startswith("the value does not fit what Total declares")
 
 
 def test_a_tuple_that_comes_back_as_a_list_is_told() -> None:

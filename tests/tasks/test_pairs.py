@@ -44,6 +44,35 @@ def test_a_flat_map_wants_pairs_too(returned: Any) -> None:
         bench.run()
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (lambda b, s: s.flat_map(lambda k, v: None), r"flat_map: .*must return an iterable of pairs \(key, value\)"),
+        (lambda b, s: s.flat_map_values(lambda v: None), "flat_map_values: .*must return an iterable of values"),
+        (lambda b, s: s.flat_map_values(lambda k, v: 3), "'int' object is not iterable: its mapper must return"),
+    ],
+)
+def test_a_mapper_that_forgets_to_return_is_told_what_to_return(program: Any, said: str) -> None:
+    bench = wired(program)
+    bench.add("in", ("k", "v", 1))
+    with pytest.raises(ProcessingError, match=said):
+        bench.run()
+
+
+def _iterates_over_nothing(value: Any) -> list[Any]:
+    nothing: Any = None
+    return list(nothing)
+
+
+def test_an_error_inside_of_a_mapper_is_told_as_it_is() -> None:
+    bench = wired(lambda b, s: s.flat_map_values(_iterates_over_nothing))
+    bench.add("in", ("k", "v", 1))
+    with pytest.raises(ProcessingError) as caught:
+        bench.run()
+    assert "'NoneType' object is not iterable" in str(caught.value)
+    assert "must return" not in str(caught.value)
+
+
 def test_a_named_tuple_of_two_is_a_pair() -> None:
     bench = wired(lambda b, s: s.map(lambda k, v: Two(k, v)).flat_map(lambda k, v: [Two(k, v)]))
     assert values(bench.feed("in", ("k", "v", 1))) == ["v"]

@@ -293,6 +293,9 @@ class Tally:
     by: dict[int, int] = field(default_factory=dict)
 
 
+ILL_TYPED: Any = {1: "one"}
+
+
 def lenient() -> ps.Serde[Any]:
     """JSON as the standard library writes it: int keys become text, tuples lists."""
     return ps.Serde("lenient", lambda value: json.dumps(value).encode(), json.loads)
@@ -310,6 +313,13 @@ def aggregated(initial: Any, result: Any, serde: ps.Serde[Any], caching: bool = 
     materialized: ps.Materialized[Any, Any] = ps.Materialized.as_("kept").with_value_serde(serde)
     how = materialized if caching else materialized.with_caching_disabled()
     return lambda b, s: s.group_by_key().aggregate(initial, result, how)
+
+
+def test_a_value_that_does_not_fit_its_own_type_is_not_sent_to_the_serde_it_has() -> None:
+    with pytest.raises(RuleBrokenError) as broken:
+        play(aggregated(Tally, lambda k, v, a: Tally(by=ILL_TYPED), ps.Serdes.json(Tally)), 1)
+    assert "the value does not fit what Tally declares" in str(broken.value)
+    assert "give the store one" not in str(broken.value)
 
 
 @pytest.mark.parametrize("caching", [True, False])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.errors import ConfigError, ProcessingError, StreamsError, UnknownStateStoreError
+from penstock.common.errors import ConfigError, ProcessingError, StreamsError, TopologyError, UnknownStateStoreError
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
@@ -45,6 +45,24 @@ def source(driver: TopologyTestDriver) -> Input:
 @pytest.fixture
 def sink(driver: TopologyTestDriver) -> Output:
     return driver.create_output_topic("out", Serdes.string(), Serdes.string())
+
+
+def test_a_builder_that_was_not_built_is_refused_with_what_to_give() -> None:
+    builder: Any = upper()
+    with pytest.raises(TopologyError, match=r"not a StreamsBuilder: give builder\.build\(\)"):
+        TopologyTestDriver(builder)
+
+
+def test_an_output_topic_that_nothing_writes_is_refused_with_those_that_are_written(driver: TopologyTestDriver) -> None:
+    with pytest.raises(StreamsError, match=r"writes no topic 'outt'; it writes: out$"):
+        driver.create_output_topic("outt", Serdes.string(), Serdes.string())
+
+
+def test_any_output_topic_may_be_read_where_a_function_names_the_topics() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS).to(lambda key, value, context: str(value), OUT)
+    with TopologyTestDriver(builder.build()) as driver:
+        assert driver.create_output_topic("anything", Serdes.string(), Serdes.string()).is_empty()
 
 
 class TestInput:

@@ -21,6 +21,7 @@ class Drop(ps.Processor[Any, Any, Any, Any]):
 
 
 SHARED = Drop()
+STRING = ps.Serdes.string()
 
 
 def same_store_twice(builder: ps.StreamsBuilder) -> None:
@@ -93,6 +94,23 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.stream("a").process(Drop()), "give a supplier that makes processors, such as the class Drop"),
         (lambda b: b.stream("a").process(lambda: SHARED), "returned the same processor twice"),
         (lambda b: b.stream("a").process(dict), "the supplier must make a Processor"),
+        (
+            lambda b: b.stream("a", STRING),
+            r"stream needs a Consumed, not Serde\(string\) \(Serde\): pass Consumed.with_",
+        ),
+        (lambda b: b.table("a", ps.Materialized.as_("t")), "table needs a Consumed, not Materialized"),
+        (lambda b: b.table("a", None, "t"), r"table needs a Materialized.*: pass Materialized.as_\('t'\)"),
+        (lambda b: b.table("a").filter(max, "t"), r"filter needs a Materialized.*: pass Materialized.as_\('t'\)"),
+        (lambda b: b.table("a").map_values(len, "t"), r"map_values needs a Materialized, not 't' \(str\)"),
+        (lambda b: b.stream("a").to("b", STRING), r"to needs a Produced.*: pass Produced.with_\(...\)"),
+        (lambda b: b.stream("a").repartition("r"), r"repartition needs a Repartitioned.*: pass Repartitioned.as_"),
+        (lambda b: b.stream("a").group_by_key(STRING), "group_by_key needs a Grouped"),
+        (lambda b: b.stream("a").group_by(max, "g"), r"group_by needs a Grouped.*: pass Grouped.as_\('g'\)"),
+        (lambda b: b.stream("a").to_table("t"), "to_table needs a Materialized"),
+        (lambda b: b.stream("a").left_join(b.table("b"), max, STRING), "left_join needs a Joined"),
+        (lambda b: b.stream("a").group_by_key().count("n"), r"count needs a Materialized.*as_\('n'\)"),
+        (lambda b: b.stream("a").group_by_key().reduce(max, STRING), "reduce needs a Materialized"),
+        (lambda b: b.stream("a").filter(max, named=STRING), "name must be a string, not Serde"),
         (lambda b: b.add_state_store("seen"), "add_state_store needs a StoreBuilder"),
     ],
 )
