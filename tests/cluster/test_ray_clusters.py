@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from ray._private.authentication import authentication_token_setup
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import control, ray_clusters
@@ -305,3 +307,11 @@ def test_a_cluster_that_cannot_be_asked_or_has_others_lets_an_application_start(
 ) -> None:
     foreign = RayCluster("h:1", problem="the Ray cluster at h:1 asks for a token")
     assert starting(ApplicationState.RUNNING, foreign, RayCluster("h:2", ("other",))) == ["local"]
+
+
+def test_ray_gives_no_advice_on_the_token_of_a_cluster_that_ends_with_the_process(
+    starting: Callable[..., list[str]],
+) -> None:
+    authentication_token_setup.logger.setLevel(logging.NOTSET)
+    starting(ApplicationState.RUNNING)
+    assert not authentication_token_setup.logger.isEnabledFor(logging.WARNING)
