@@ -251,7 +251,7 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             last = None if to is None else await _read_key(queries, store, to)
             serde = await queries.key_serde(store)
             if ends_before_it_begins(serde, first, last):
-                detail = instead_of_swapped(serde, first, last)
+                detail = instead_of_swapped(serde, f"from={first!r}", f"to={last!r}")
                 raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
         except UnknownStateStoreError:

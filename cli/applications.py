@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,6 +110,7 @@ def query(
     key: Annotated[str | None, typer.Argument(help="The key as text, read by the store's key serde")] = None,
     from_key: Annotated[str | None, typer.Option("--from", help="The first key of a range, included")] = None,
     to_key: Annotated[str | None, typer.Option("--to", help="The last key of a range, included")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look up one key, or print a range (all rows without --from and --to) as lines of key, tab, value.
@@ -122,14 +124,20 @@ def query(
         raise ConfigError("give either KEY or --from/--to, not both")
     look_into_this_folder_last()
     control.connect_to(application)
-    found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json))
+    found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json, limit))
     if key is not None and not found:
         Console(stderr=True).print(f"store {store} has no key {key}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
 async def _query(
-    side: ReadSide, store: str, key: str | None, from_key: str | None, to_key: str | None, as_json: bool = False
+    side: ReadSide,
+    store: str,
+    key: str | None,
+    from_key: str | None,
+    to_key: str | None,
+    as_json: bool = False,
+    limit: int | None = None,
 ) -> bool:
     serde = await side.key_serde(store)
     if key is not None:
@@ -143,17 +151,19 @@ async def _query(
     lower = None if from_key is None else _of_text(serde, from_key)
     upper = None if to_key is None else _of_text(serde, to_key)
     if ends_before_it_begins(serde, lower, upper):
-        raise ConfigError(instead_of_swapped(serde, lower, upper))
+        raise ConfigError(instead_of_swapped(serde, f"--from {from_key}", f"--to {to_key}"))
     cursor: str | None = None
+    left = sys.maxsize if limit is None else limit
     while True:
-        page = await side.range(store, lower, upper, _PAGE, cursor)
+        page = await side.range(store, lower, upper, min(_PAGE, left), cursor)
         for row in page.entries:
             if as_json:
                 typer.echo(entry_json(row).decode())
             else:
                 typer.echo(_line(row))
         cursor = page.cursor
-        if cursor is None:
+        left -= len(page.entries)
+        if cursor is None or left <= 0:
             return True
 
 

@@ -82,7 +82,7 @@ def _run_to_the_end(app: KafkaStreams) -> None:
 def _run_and_drain(app: KafkaStreams, console: Console) -> None:
     from penstock.cluster import control
 
-    with control.connection():
+    with control.connection(app.application_id):
         # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
         with _signals() as stop:
             app.start()

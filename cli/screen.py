@@ -18,8 +18,9 @@ class Terminal(Console):
 
     @property
     def size(self) -> ConsoleDimensions:
-        """As the terminal's window is now. Rich would ask the standard streams."""
-        return ConsoleDimensions(*os.get_terminal_size(self.file.fileno()))
+        """As the terminal's window is now, 80 by 24 if it has no size. Rich would ask the standard streams."""
+        columns, lines = os.get_terminal_size(self.file.fileno())
+        return ConsoleDimensions(columns or 80, lines or 24)
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:

@@ -165,9 +165,13 @@ def send(
                     status.update(f"{sent:,} records sent")
         except ConfigError as error:
             _flush(producer, topic)
-            raise ConfigError(f"{error}; the {sent} records before it are sent") from None
+            raise ConfigError(f"{error}; sent before it: {_records(sent)}") from None
         _flush(producer, topic)
-    typer.echo(f"{sent} records sent to {topic}")
+    typer.echo(f"{_records(sent)} sent to {topic}")
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
 
 
 def _flush(producer: Any, topic: str) -> None:

@@ -36,11 +36,12 @@ _STATUS_S = 10.0
 _AGAIN_S = 0.5
 
 
-def connect() -> None:
-    """Connect to Ray, unless this process is connected: to ``RAY_ADDRESS``, to the cluster that ``ray start`` started
-    last on this machine, else to a new one that lives as long as this process.
+def connect(application_id: str) -> None:
+    """Connect to Ray to start ``application_id``, unless this process is connected: to ``RAY_ADDRESS``, to the cluster
+    that ``ray start`` started last on this machine, else to a new one that lives as long as this process.
 
-    Raises ApplicationStateError, within seconds, when the cluster does not answer or wants a token.
+    Raises ApplicationStateError, within seconds, when the cluster does not answer or wants a token, and instead of a
+    new cluster when the application runs in another one on this machine.
     """
     if ray.is_initialized():
         return
@@ -51,21 +52,35 @@ def connect() -> None:
     if cluster is not None:
         _init(cluster, log_to_driver=True)
         return
+    _remove_ended_elsewhere(application_id)
+    # What Ray advises of its token is for clusters that others can reach.
+    logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
     # A cluster that ends with this process reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
 
 
 @contextmanager
-def connection() -> Iterator[None]:
+def connection(application_id: str) -> Iterator[None]:
     """:func:`connect`, and disconnect at the end if this process was not connected before: then Ray prints no more."""
     was = ray.is_initialized()
-    connect()
+    connect(application_id)
     try:
         yield
     finally:
         if not was:
             ray.shutdown()
+
+
+def _remove_ended_elsewhere(application_id: str) -> None:
+    """Two Ray clusters know nothing of each other: started in both, an application would take its own group's seat."""
+    for cluster in clusters():
+        if application_id in cluster.applications:
+            _init(cluster, log_to_driver=False)
+            try:
+                remove_ended(application_id, f"the Ray cluster at {cluster.address}")
+            finally:
+                ray.shutdown()
 
 
 def connect_to(application_id: str) -> None:
@@ -236,13 +251,13 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
     return coordinator
 
 
-def remove_ended(application_id: str) -> None:
+def remove_ended(application_id: str, where: str = "this Ray cluster") -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
     status = status_of(coordinator) if coordinator is not None else None
     if status is not None and not status.state.has_ended:
         raise ApplicationStateError(
-            f"application {application_id!r} is already running in this Ray cluster (state {status.state.value}): "
+            f"application {application_id!r} is already running in {where} (state {status.state.value}): "
             f"stop it with 'penstock stop {application_id}', or give this one another application.id"
         )
     end_actors(application_id, coordinator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -134,9 +135,10 @@ class KafkaStreams:
     def start(self, serve: bool = True) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
 
-        Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to a cluster on this machine, else
-        to a new one that lives as long as this process. Serves HTTP at ``application.server``, in an actor on this
-        node, unless that is empty or ``serve`` is False; ``status().http_address`` says where.
+        Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
+        started on this machine, else to a new one that lives as long as this process. Serves HTTP at
+        ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
+        ``status().http_address`` says where.
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
@@ -151,7 +153,7 @@ class KafkaStreams:
                     f"application {self.application_id!r} was started before: make a new object"
                 )
             self.check()
-            control.connect()
+            control.connect(self.application_id)
             control.remove_ended(self.application_id)
             self._coordinator = self._start_actors(self._server() if serve else None)
             if self._listener is not None:
@@ -277,6 +279,7 @@ class KafkaStreams:
                 raise
             self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
             drained = status is not None
+        self._last = replace(self._last, http_address=None)
         if self._watcher is not None:
             self._watcher.tell(self._last.state)
         return drained

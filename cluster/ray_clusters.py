@@ -92,7 +92,10 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
         )
     if address := os.environ.get("RAY_ADDRESS"):
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
-    return ApplicationStateError("; ".join(problems))
+    return ApplicationStateError(
+        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, told "
+        f"what runs in it: {'; '.join(problems)}"
+    )
 
 
 def _local() -> frozenset[str]:

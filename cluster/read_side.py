@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+_NUMBERS = frozenset({"short", "integer", "long", "float", "double"})
+
+
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
     """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none. In a range, a key that
@@ -129,10 +132,10 @@ def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any |
         raise SerializationError(f"serde {serde.name!r} refuses {from_key!r} or {to_key!r}: {error}") from error
 
 
-def instead_of_swapped(serde: Serde[Any], from_key: Any, to_key: Any) -> str:
-    """What to tell who asks for a range that ends before it begins."""
+def instead_of_swapped(serde: Serde[Any], first: str, last: str) -> str:
+    """What to tell who asks for a range that ends before it begins; its ends as they were written there."""
+    negative = ", where a negative number is greater than any that is not" if serde.name in _NUMBERS else ""
     return (
-        f"from={from_key!r} comes behind to={to_key!r}: entries are in the order of the serialised keys' bytes (serde "
-        f"{serde.name!r}), where a negative integer is greater than any that is not; ask for two ranges, one with "
-        "from alone and one with to alone, or swap the ends"
+        f"{first} comes behind {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"
+        f"{negative}; ask for two ranges, one with each end alone, or swap the ends"
     )

@@ -179,7 +179,7 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
     if code in UNREACHABLE:
         return BrokerUnreachableError(
             f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
-            "start it, or mend bootstrap.servers"
+            "start it, or mend bootstrap.servers (of a command: --bootstrap-servers or PENSTOCK_BOOTSTRAP_SERVERS)"
         )
     if code in RETRIABLE:
         return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {said}")

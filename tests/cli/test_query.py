@@ -79,12 +79,28 @@ def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_inst
 ) -> None:
     for number in range(-3, 4):
         side.fakes["by-number"].put(number, str(number))
-    with pytest.raises(ConfigError, match=rf"from={first} comes behind to={last}: .* ask for two ranges"):
+    with pytest.raises(ConfigError, match=rf"--from {first} comes behind --to {last}: .*negative.* ask for two ranges"):
         query(side, "by-number", first=first, last=last)
     assert capsys.readouterr().out == ""
     assert query(side, "by-number", last="2")
     assert query(side, "by-number", first="-2")
     assert capsys.readouterr().out == "0\t0\n1\t1\n2\t2\n-2\t-2\n-1\t-1\n", "the two ranges that the error names"
+
+
+def test_negative_numbers_are_spoken_of_only_where_keys_are_numbers(side: FakeReadSide) -> None:
+    with pytest.raises(ConfigError, match="--from z comes behind --to a") as refused:
+        query(side, "counts", first="z", last="a")
+    assert "negative" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(1, "a"), (2, "ab"), (3, "abc"), (4, "abc")])
+def test_a_limit_is_kept_within_a_page_and_over_pages(
+    limit: int, shown: str, side: FakeReadSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for page in (1, 2, 1000):
+        monkeypatch.setattr(applications, "_PAGE", page)
+        asyncio.run(applications._query(side, "counts", None, None, None, limit=limit))
+        assert [line[0] for line in capsys.readouterr().out.splitlines()] == list(shown)
 
 
 def test_an_end_of_a_range_that_the_serde_refuses_is_named(side: FakeReadSide) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import pty
 import stat
 from pathlib import Path
 
 import pytest
 
-from penstock.cli.screen import log_file
+from penstock.cli.screen import Terminal, log_file
 from tests.cli.pseudo_terminal import on_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,13 @@ def test_what_anyone_else_writes_goes_to_the_file_and_the_terminal_comes_back(tm
     assert it.lines == ["before", "table 160", "after a bad moment", "the cause"]
     written = log.read_text().splitlines()
     assert sorted(written) == ["C's error", "C's line", "a child's line", "python's error", "python's line"]
+
+
+def test_a_terminal_without_a_window_size_is_taken_for_one_of_80_by_24() -> None:
+    master, slave = pty.openpty()
+    with os.fdopen(master, "wb"), os.fdopen(slave, "w") as shown:
+        assert os.get_terminal_size(slave) == (0, 0)
+        assert Terminal(file=shown).size == (80, 24)
 
 
 def test_the_log_is_a_new_file_for_its_owner_alone(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class FakeCluster:
         self.go_on.set()
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
         patch.setattr(control, "find_coordinator", lambda application_id: self.coordinator)
-        patch.setattr(control, "connect", lambda: self.calls.append("connect"))
+        patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
         patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
@@ -58,7 +58,9 @@ class FakeCluster:
         patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
 
     def status(self) -> ApplicationStatus:
-        return ApplicationStatus("app", self.now, 1, (), {}, error=self.error, waiting=self.waiting)
+        return ApplicationStatus(
+            "app", self.now, 1, (), {}, http_address="http://here", error=self.error, waiting=self.waiting
+        )
 
     def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
         self.calls.append(f"start coordinator, HTTP at {address}")
@@ -335,6 +337,17 @@ def test_closing_leaves_alone_an_application_of_the_same_id_that_someone_else_ha
     assert app.close()
     assert app.state() is ended
     assert cluster.calls == before
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_the_status_of_a_closed_application_names_no_http_server(
+    drains: bool, app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    app.start()
+    cluster.drains = drains
+    assert app.status().http_address == "http://here"
+    app.close()
+    assert app.status().http_address is None
 
 
 def test_a_close_that_ends_the_actors_without_a_commit_says_so_once(app: KafkaStreams, cluster: FakeCluster) -> None:

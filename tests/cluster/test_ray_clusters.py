@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -13,7 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from ray._private.authentication import authentication_token_setup
 
+from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import control, ray_clusters
 from penstock.cluster.ray_clusters import RayCluster
 from penstock.common.errors import ApplicationStateError, ConfigError
@@ -188,7 +191,7 @@ def test_a_cluster_that_cannot_be_asked_hides_no_application_of_another(disconne
     assert disconnected("app", foreign, RayCluster("h:2", ("app",))) == ["h:2"]
     with pytest.raises(ApplicationStateError, match=r"'app' does not run.*at h:2.*; the Ray cluster at h:1 asks"):
         disconnected("app", foreign, RayCluster("h:2", ("other",)))
-    with pytest.raises(ApplicationStateError, match="h:1 asks for a token"):
+    with pytest.raises(ApplicationStateError, match=r"no application of yours .*another user.*h:1 asks for a token"):
         disconnected("app", foreign)
 
 
@@ -208,7 +211,7 @@ def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: py
     monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
     monkeypatch.setattr("penstock.cluster.control.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
     with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
-        control.connect()
+        control.connect("app")
 
 
 @pytest.fixture
@@ -263,3 +266,52 @@ def test_the_token_is_not_shown_unasked_to_another_machine(
     node_that_names(address)
     assert address in ray_clusters._local()
     assert not ray_clusters._may_show_token(address)
+
+
+@pytest.fixture
+def starting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Start ``app`` where no ``ray start`` was, with these clusters on the machine; gives back whom Ray connects to."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
+    monkeypatch.setattr(control, "started_here", lambda: None)
+    monkeypatch.setattr(control, "find_coordinator", lambda _: "coordinator")
+
+    def connect(state: ApplicationState, *found: RayCluster) -> list[str]:
+        connected: list[str] = []
+        monkeypatch.setattr(control, "clusters", lambda: list(found))
+        monkeypatch.setattr(control, "status_of", lambda _: ApplicationStatus("app", state, 1, (), {}))
+        monkeypatch.setattr(control, "end_actors", lambda name, _: connected.append(f"{name} is ended"))
+        monkeypatch.setattr("penstock.cluster.control.ray.init", lambda address, **_: connected.append(address))
+        monkeypatch.setattr("penstock.cluster.control.ray.shutdown", lambda: connected.append("left"))
+        control.connect("app")
+        return connected
+
+    return connect
+
+
+def test_an_application_that_runs_in_another_cluster_of_this_machine_is_not_started_in_a_new_one(
+    starting: Callable[..., list[str]],
+) -> None:
+    with pytest.raises(ApplicationStateError, match=r"already running in the Ray cluster at h:2 .*penstock stop app"):
+        starting(ApplicationState.RUNNING, RayCluster("h:1", ("other",)), RayCluster("h:2", ("app",)))
+
+
+def test_an_application_that_has_ended_in_another_cluster_is_cleared_away_and_started(
+    starting: Callable[..., list[str]],
+) -> None:
+    assert starting(ApplicationState.ERROR, RayCluster("h:2", ("app",))) == ["h:2", "app is ended", "left", "local"]
+
+
+def test_a_cluster_that_cannot_be_asked_or_has_others_lets_an_application_start(
+    starting: Callable[..., list[str]],
+) -> None:
+    foreign = RayCluster("h:1", problem="the Ray cluster at h:1 asks for a token")
+    assert starting(ApplicationState.RUNNING, foreign, RayCluster("h:2", ("other",))) == ["local"]
+
+
+def test_ray_gives_no_advice_on_the_token_of_a_cluster_that_ends_with_the_process(
+    starting: Callable[..., list[str]],
+) -> None:
+    authentication_token_setup.logger.setLevel(logging.NOTSET)
+    starting(ApplicationState.RUNNING)
+    assert not authentication_token_setup.logger.isEnabledFor(logging.WARNING)
