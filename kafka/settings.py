@@ -20,8 +20,8 @@ _CONSUMER: Mapping[str, Any] = {
     "isolation.level": "read_uncommitted",  # as Kafka Streams under at_least_once
     "check.crcs": False,
     # Of each partition; a record takes 300 B here beside its own bytes.
-    "queued.min.messages": 60_000,
-    "queued.max.messages.kbytes": 32_768,
+    "queued.min.messages": 45_000,
+    "queued.max.messages.kbytes": 24_576,
     "max.partition.fetch.bytes": 4_194_304,
     "fetch.queue.backoff.ms": 2,
     "fetch.wait.max.ms": 100,
