@@ -33,9 +33,9 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.memory import unknown_store
 
-MEMORY_PER_PROCESS = 48 << 20
+MEMORY_PER_PROCESS = 64 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""
-WRITE_BUFFERS_PER_PROCESS = 24 << 20
+WRITE_BUFFERS_PER_PROCESS = 28 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
 
 _MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
