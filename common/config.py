@@ -89,7 +89,7 @@ class StreamsConfig(BaseModel):
     processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
     statestore_memory_max_bytes: int | None = Field(default=None, alias="statestore.memory.max.bytes", ge=1 << 20)
-    """What entries of stores may take of an actor's memory; None is four times the cache, and 40 MiB at least."""
+    """What entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
     buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
     replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
@@ -130,7 +130,7 @@ class StreamsConfig(BaseModel):
     @property
     def entries_memory_bytes(self) -> int:
         """``statestore.memory.max.bytes``, or what stands for it."""
-        return self.statestore_memory_max_bytes or max(4 * self.statestore_cache_max_bytes, 40 << 20)
+        return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """The entries below ``prefix`` (such as ``consumer.``), without it."""

@@ -33,7 +33,7 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore
 from penstock.state.memory import unknown_store
 
-MEMORY_PER_PROCESS = 64 << 20
+MEMORY_PER_PROCESS = 52 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""
 WRITE_BUFFERS_PER_PROCESS = 28 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""

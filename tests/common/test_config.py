@@ -310,9 +310,9 @@ def test_a_configuration_travels_whole() -> None:
 @pytest.mark.parametrize(
     ("entries", "memory"),
     [
-        ({}, 40 << 20),
-        ({"statestore.cache.max.bytes": 0}, 40 << 20),
-        ({"statestore.cache.max.bytes": 100 << 20}, 400 << 20),
+        ({}, 50 << 20),
+        ({"statestore.cache.max.bytes": 0}, 48 << 20),
+        ({"statestore.cache.max.bytes": 100 << 20}, 500 << 20),
         ({"statestore.memory.max.bytes": 1 << 20}, 1 << 20),
     ],
 )
