@@ -14,7 +14,7 @@ from penstock.topology.graph import Topology
 from penstock.topology.kgrouped_stream import KGroupedStream
 from penstock.topology.kstream import KStream
 from penstock.topology.ktable import KTable
-from penstock.topology.materialized import Materialized
+from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.processor import Processor, PunctuationType
 from penstock.topology.streams_builder import StreamsBuilder
@@ -96,14 +96,19 @@ class _Steps:
         return _Result(self.builder.table(step["topic"], consumed, materialized), key, value)
 
     def _filter(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.filter(partial(functions.predicate, step["fn"])))
+        predicate = partial(functions.predicate, step["fn"])
+        return self._same_types(source, source.stream.filter(predicate, *self._kept(step, source.key, source.value)))
 
     def _filter_not(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.filter_not(partial(functions.predicate, step["fn"])))
+        predicate = partial(functions.predicate, step["fn"])
+        return self._same_types(
+            source, source.stream.filter_not(predicate, *self._kept(step, source.key, source.value))
+        )
 
     def _map_values(self, step: Step, source: _Result) -> _Result:
-        stream = source.stream.map_values(partial(functions.mapped_value, step["fn"]))
-        return _Result(stream, source.key, step.get("value", source.value))
+        value = step.get("value", source.value)
+        mapper = partial(functions.mapped_value, step["fn"])
+        return _Result(source.stream.map_values(mapper, *self._kept(step, source.key, value)), source.key, value)
 
     def _map(self, step: Step, source: _Result) -> _Result:
         key_fn, fn = step["key_fn"], step["fn"]
@@ -123,6 +128,9 @@ class _Steps:
     def _select_key(self, step: Step, source: _Result) -> _Result:
         return _Result(_kstream(source).select_key(partial(functions.key_of, step["fn"])), "string", source.value)
 
+    def _peek(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, _kstream(source).peek(lambda key, value: None))
+
     def _merge(self, step: Step, source: _Result) -> _Result:
         return self._same_types(source, _kstream(source).merge(self._results[step["with"]].stream))
 
@@ -136,7 +144,8 @@ class _Steps:
             self._results[id] = self._same_types(source, branches[f"{name}-{end}"])
 
     def _repartition(self, step: Step, source: _Result) -> _Result:
-        how = Repartitioned.with_(SERDES[source.key], SERDES[source.value]).with_name(step["name"])
+        how = Repartitioned.with_(SERDES[source.key], SERDES[source.value])
+        how = how.with_name(step["name"]) if "name" in step else how
         return self._same_types(source, _kstream(source).repartition(how))
 
     def _to_table(self, step: Step, source: _Result) -> _Result:
@@ -144,14 +153,16 @@ class _Steps:
         return self._same_types(source, _kstream(source).to_table(materialized))
 
     def _to_stream(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.to_stream())
+        if "key_fn" not in step:
+            return self._same_types(source, source.stream.to_stream())
+        return _Result(source.stream.to_stream(partial(functions.key_of, step["key_fn"])), "string", source.value)
 
     def _group_by_key(self, step: Step, source: _Result) -> _Result:
-        grouped = Grouped.with_(SERDES[source.key], SERDES[source.value])
+        grouped = _grouped_by(step, source.key, source.value)
         return self._same_types(source, _kstream(source).group_by_key(grouped))
 
     def _group_by(self, step: Step, source: _Result) -> _Result:
-        grouped = Grouped.with_(SERDES["string"], SERDES[source.value])
+        grouped = _grouped_by(step, "string", source.value)
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
@@ -180,6 +191,7 @@ class _Steps:
         if not isinstance(other.stream, KTable):
             raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no table")
         joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
+        joined = joined.with_name(step["name"]) if "name" in step else joined
         stream = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
         return _Result(join(other.stream, functions.pair, joined), source.key, "string")
@@ -207,11 +219,24 @@ class _Steps:
         if "store" in step:
             self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
+        if step.get("in_memory", False):
+            how = how.with_store_type(StoreType.IN_MEMORY)
+        if not step.get("logging", True):
+            how = how.with_logging_disabled()
         return how if step.get("caching", True) else how.with_caching_disabled()
+
+    def _kept(self, step: Step, key: str, value: str) -> list[Materialized[Any, Any]]:
+        """The argument by which a table is kept in a store, where the step names one."""
+        return [self._materialized(step, key, value)] if "store" in step else []
 
     @staticmethod
     def _same_types(source: _Result, stream: Any) -> _Result:
         return _Result(stream, source.key, source.value)
+
+
+def _grouped_by(step: Step, key: str, value: str) -> Grouped[Any, Any]:
+    how = Grouped.with_(SERDES[key], SERDES[value])
+    return how.with_name(step["name"]) if "name" in step else how
 
 
 def _kstream(result: _Result) -> KStream[Any, Any]:
