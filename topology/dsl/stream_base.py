@@ -8,11 +8,11 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
-from penstock.topology.graph import RepartitionTopic, StreamPartitioner, WrittenBy
-from penstock.topology.logical import LogicalGraph, LogicalNode, Operation, Repartition
+from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import REPARTITION_SUFFIX, checked_name, is_generated
-from penstock.topology.operators import Operator
 from penstock.topology.options import Named
+from penstock.topology.physical.operators import Operator
+from penstock.topology.physical.topology import RepartitionTopic, StreamPartitioner, WrittenBy
 
 NameLike = Named | str
 """An operator's name, plain or as :class:`Named`."""

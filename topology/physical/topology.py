@@ -14,7 +14,7 @@ from penstock.common.extractors import TimestampExtractor
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.operators import Operator
+from penstock.topology.physical.operators import Operator
 
 TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
 """``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
@@ -130,7 +130,7 @@ class Topology:
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
-        from penstock.topology.description import describe
+        from penstock.topology.physical.description import describe
 
         return describe(self)
 

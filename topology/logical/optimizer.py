@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.common.errors import TopologyError
-from penstock.topology.logical import LogicalGraph, LogicalNode, Repartition, StreamSource, TableSource, first_ancestor
-from penstock.topology.stream_base import new_repartition
+from penstock.topology.dsl.stream_base import new_repartition
+from penstock.topology.logical.graph import (
+    LogicalGraph,
+    LogicalNode,
+    Repartition,
+    StreamSource,
+    TableSource,
+    first_ancestor,
+)
 
 REUSE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"

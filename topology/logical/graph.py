@@ -14,7 +14,10 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.graph import (
+from penstock.topology.naming import NameFactory
+from penstock.topology.options import Consumed, Produced
+from penstock.topology.physical.operators import DropNullKeys, Operator
+from penstock.topology.physical.topology import (
     ProcessorNode,
     RepartitionTopic,
     SinkNode,
@@ -23,10 +26,7 @@ from penstock.topology.graph import (
     TopicNameExtractor,
     WrittenBy,
 )
-from penstock.topology.naming import NameFactory
-from penstock.topology.operators import DropNullKeys, Operator
-from penstock.topology.options import Consumed, Produced
-from penstock.topology.physical import TopologyWriter
+from penstock.topology.physical.writer import TopologyWriter
 
 
 class LogicalNode:
