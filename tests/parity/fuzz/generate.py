@@ -274,7 +274,7 @@ def _through(program: _Program) -> bool:
         return False
     topic = f"mid{program.number()}"
     _to(program, source, topic)
-    types = {"key": source.key, "value": source.value}
+    types: dict[str, Any] = {"key": source.key, "value": source.value}
     if program.chance(0.6):
         program.add("stream", "stream", source.key, source.value, topic=topic, **types)
     else:
