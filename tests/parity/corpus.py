@@ -8,16 +8,20 @@ from typing import Any
 
 import orjson
 
-FILES = ("golden.jsonl.gz", "more.jsonl.gz")
+FOUND = "found.jsonl"
+"""What random cases found, each made small."""
+FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
 
 
 def read(file: str) -> list[dict[str, Any]]:
     """The cases of one file."""
-    lines = gzip.decompress(Path(__file__).with_name(file).read_bytes()).splitlines()
-    return [orjson.loads(line) for line in lines]
+    path = Path(__file__).with_name(file)
+    lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [orjson.loads(line) for line in lines.splitlines()]
 
 
 def write(file: str, cases: list[dict[str, Any]]) -> None:
     """Replace a file; the same cases make the same bytes."""
+    path = Path(__file__).with_name(file)
     lines = b"".join(orjson.dumps(case) + b"\n" for case in cases)
-    Path(__file__).with_name(file).write_bytes(gzip.compress(lines, mtime=0))
+    path.write_bytes(gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
