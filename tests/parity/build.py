@@ -55,9 +55,10 @@ def build(case: dict[str, Any]) -> Built:
     for step in case["topology"]:
         steps.run(step)
     inputs = {
-        step["topic"]: (step.get("key", "string"), step.get("value", "string"))
+        topic: (step.get("key", "string"), step.get("value", "string"))
         for step in case["topology"]
-        if "topic" in step and step["op"] != "to"
+        if step["op"] != "to"
+        for topic in step.get("topics", [step["topic"]] if "topic" in step else [])
     }
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
@@ -87,52 +88,59 @@ class _Steps:
 
     def _stream(self, step: Step, _: _Result) -> _Result:
         key, value = step.get("key", "string"), step.get("value", "string")
-        return _Result(self.builder.stream(step["topic"], Consumed.with_(SERDES[key], SERDES[value])), key, value)
+        topics = step["topics"] if "topics" in step else step["topic"]
+        return _Result(self.builder.stream(topics, _consumed(step, key, value)), key, value)
 
     def _table(self, step: Step, _: _Result) -> _Result:
         key, value = step.get("key", "string"), step.get("value", "string")
-        consumed = Consumed.with_(SERDES[key], SERDES[value])
-        materialized = self._materialized(step, key, value) if "store" in step else None
-        return _Result(self.builder.table(step["topic"], consumed, materialized), key, value)
+        kept = self._kept(step, key, value)
+        return _Result(self.builder.table(step["topic"], _consumed(step, key, value), *kept), key, value)
 
     def _filter(self, step: Step, source: _Result) -> _Result:
-        predicate = partial(functions.predicate, step["fn"])
-        return self._same_types(source, source.stream.filter(predicate, *self._kept(step, source.key, source.value)))
+        predicate, kept = partial(functions.predicate, step["fn"]), self._kept(step, source.key, source.value)
+        return self._same_types(source, source.stream.filter(predicate, *kept, named=step.get("named")))
 
     def _filter_not(self, step: Step, source: _Result) -> _Result:
-        predicate = partial(functions.predicate, step["fn"])
-        return self._same_types(
-            source, source.stream.filter_not(predicate, *self._kept(step, source.key, source.value))
-        )
+        predicate, kept = partial(functions.predicate, step["fn"]), self._kept(step, source.key, source.value)
+        return self._same_types(source, source.stream.filter_not(predicate, *kept, named=step.get("named")))
 
     def _map_values(self, step: Step, source: _Result) -> _Result:
         value = step.get("value", source.value)
-        mapper = partial(functions.mapped_value, step["fn"])
-        return _Result(source.stream.map_values(mapper, *self._kept(step, source.key, value)), source.key, value)
+        mapper, kept = partial(functions.mapped_value, step["fn"]), self._kept(step, source.key, value)
+        return _Result(source.stream.map_values(mapper, *kept, named=step.get("named")), source.key, value)
 
     def _map(self, step: Step, source: _Result) -> _Result:
         key_fn, fn = step["key_fn"], step["fn"]
-        stream = _kstream(source).map(lambda k, v: (functions.key_of(key_fn, k, v), functions.mapped_value(fn, v)))
+        stream = _kstream(source).map(
+            lambda k, v: (functions.key_of(key_fn, k, v), functions.mapped_value(fn, v)), named=step.get("named")
+        )
         return _Result(stream, "string", step.get("value", source.value))
 
     def _flat_map_values(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, _kstream(source).flat_map_values(partial(functions.flat, step["fn"])))
+        mapper = partial(functions.flat, step["fn"])
+        return self._same_types(source, _kstream(source).flat_map_values(mapper, named=step.get("named")))
 
     def _flat_map(self, step: Step, source: _Result) -> _Result:
         key_fn, fn = step["key_fn"], step["fn"]
         stream = _kstream(source).flat_map(
-            lambda k, v: [(functions.key_of(key_fn, k, each), each) for each in functions.flat(fn, v)]
+            lambda k, v: [(functions.key_of(key_fn, k, each), each) for each in functions.flat(fn, v)],
+            named=step.get("named"),
         )
         return _Result(stream, "string", source.value)
 
     def _select_key(self, step: Step, source: _Result) -> _Result:
-        return _Result(_kstream(source).select_key(partial(functions.key_of, step["fn"])), "string", source.value)
+        selector = partial(functions.key_of, step["fn"])
+        return _Result(_kstream(source).select_key(selector, named=step.get("named")), "string", source.value)
 
     def _peek(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, _kstream(source).peek(lambda key, value: None))
+        return self._same_types(source, _kstream(source).peek(lambda key, value: None, named=step.get("named")))
+
+    def _for_each(self, step: Step, source: _Result) -> None:
+        _kstream(source).for_each(lambda key, value: None, named=step.get("named"))
 
     def _merge(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, _kstream(source).merge(self._results[step["with"]].stream))
+        other = self._results[step["with"]].stream
+        return self._same_types(source, _kstream(source).merge(other, named=step.get("named")))
 
     def _branch(self, step: Step, source: _Result) -> None:
         name = step["name"]
@@ -150,12 +158,13 @@ class _Steps:
 
     def _to_table(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, source.value)
-        return self._same_types(source, _kstream(source).to_table(materialized))
+        return self._same_types(source, _kstream(source).to_table(materialized, named=step.get("named")))
 
     def _to_stream(self, step: Step, source: _Result) -> _Result:
         if "key_fn" not in step:
-            return self._same_types(source, source.stream.to_stream())
-        return _Result(source.stream.to_stream(partial(functions.key_of, step["key_fn"])), "string", source.value)
+            return self._same_types(source, source.stream.to_stream(named=step.get("named")))
+        selector = partial(functions.key_of, step["key_fn"])
+        return _Result(source.stream.to_stream(selector, named=step.get("named")), "string", source.value)
 
     def _group_by_key(self, step: Step, source: _Result) -> _Result:
         grouped = _grouped_by(step, source.key, source.value)
@@ -168,12 +177,14 @@ class _Steps:
 
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
-        return _Result(_grouped(source).count(materialized), source.key, "long")
+        return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
 
     def _reduce(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, source.value)
         fn = step["fn"]
-        table = _grouped(source).reduce(lambda aggregate, value: functions.fold(fn, value, aggregate), materialized)
+        table = _grouped(source).reduce(
+            lambda aggregate, value: functions.fold(fn, value, aggregate), materialized, named=step.get("named")
+        )
         return self._same_types(source, table)
 
     def _aggregate(self, step: Step, source: _Result) -> _Result:
@@ -183,6 +194,7 @@ class _Steps:
             partial(functions.initial, init),
             lambda key, value, aggregate: functions.fold(fn, value, aggregate),
             self._materialized(step, source.key, value_type),
+            named=step.get("named"),
         )
         return _Result(table, source.key, value_type)
 
@@ -198,10 +210,12 @@ class _Steps:
 
     def _process(self, step: Step, source: _Result) -> _Result:
         supplier, stores = self._processor(step)
-        return _Result(_kstream(source).process(supplier, *stores), source.key, step.get("value", source.value))
+        stream = _kstream(source).process(supplier, *stores, named=step.get("named"))
+        return _Result(stream, source.key, step.get("value", source.value))
 
     def _to(self, step: Step, source: _Result) -> None:
-        _kstream(source).to(step["topic"], Produced.with_(SERDES[source.key], SERDES[source.value]))
+        produced = Produced.with_(SERDES[source.key], SERDES[source.value])
+        _kstream(source).to(step["topic"], produced.with_name(step["named"]) if "named" in step else produced)
         self.sinks.append((step["topic"], source.key, source.value))
 
     def _processor(self, step: Step) -> tuple[Callable[[], Processor[Any, Any, Any, Any]], list[str]]:
@@ -232,6 +246,11 @@ class _Steps:
     @staticmethod
     def _same_types(source: _Result, stream: Any) -> _Result:
         return _Result(stream, source.key, source.value)
+
+
+def _consumed(step: Step, key: str, value: str) -> Consumed[Any, Any]:
+    how = Consumed.with_(SERDES[key], SERDES[value])
+    return how.with_name(step["named"]) if "named" in step else how
 
 
 def _grouped_by(step: Step, key: str, value: str) -> Grouped[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Case = dict[str, Any]
@@ -11,6 +12,9 @@ FIELDS = ("output", "internal", "stores", "description", "metrics")
 """What a player makes of a case."""
 
 REFUSED = "refused"
+
+_PARTICULAR = re.compile(r"[\d'\"].*", re.DOTALL)
+"""Where the words of an error begin to be about one case: its names and numbers."""
 
 
 def asked(case: Case) -> Case:
@@ -26,6 +30,18 @@ def differing(expected: Case, actual: Case) -> list[str]:
     if "error" in expected or "error" in actual:
         return [] if "error" in expected and "error" in actual else [REFUSED]
     return [field for field in FIELDS if expected[field] != actual[field]]
+
+
+def signature(expected: Case, actual: Case) -> set[str]:
+    """By what a difference is known again in a smaller case: its fields, or who refuses and roughly why."""
+    found = differing(expected, actual)
+    if found != [REFUSED]:
+        return set(found)
+    return {
+        f"{side}: {_PARTICULAR.sub('', answer['error'])}"
+        for side, answer in (("Kafka Streams", expected), ("penstock", actual))
+        if "error" in answer
+    }
 
 
 def first_difference(expected: Case, actual: Case, field: str) -> str:

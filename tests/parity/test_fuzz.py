@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference
+from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.play import answer
@@ -59,7 +59,18 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
     ops = Counter(step["op"] for case in CASES for step in case["topology"])
     assert set(ops) == {
         *("stream", "table", "filter", "filter_not", "map_values", "map", "flat_map", "flat_map_values", "select_key"),
-        *("peek", "merge", "branch", "repartition", "to_table", "to_stream", "group_by", "group_by_key", "count"),
+        *(
+            "peek",
+            "for_each",
+            "merge",
+            "branch",
+            "repartition",
+            "to_table",
+            "to_stream",
+            "group_by",
+            "group_by_key",
+            "count",
+        ),
         *("reduce", "aggregate", "stream_table", "process", "to"),
     }
     assert min(ops.values()) >= 5
@@ -119,6 +130,15 @@ def test_a_refusal_by_one_side_is_a_difference_and_by_both_is_none() -> None:
     assert differing(refusal, other) == []
     assert differing(refusal, ANSWER) == differing(ANSWER, refusal) == [REFUSED]
     assert "one way" in first_difference(refusal, ANSWER, REFUSED)
+
+
+def test_a_refusal_is_known_again_by_its_side_and_its_words_up_to_what_is_particular() -> None:
+    refusal = {"name": "n", "error": "TopologyError: there is no store 'store7'"}
+    same = {"name": "n", "error": "TopologyError: there is no store 'store2'"}
+    empty = {"name": "n", "error": "TopologyError: the topology is empty"}
+    assert signature(ANSWER, refusal) == signature(ANSWER, same)
+    assert not signature(ANSWER, refusal) & signature(ANSWER, empty)
+    assert not signature(ANSWER, refusal) & signature(refusal, ANSWER)
 
 
 def counts_twice(case: Case) -> bool:

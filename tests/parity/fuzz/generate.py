@@ -12,6 +12,8 @@ from tests.parity.fuzz import words
 Case = dict[str, Any]
 Step = dict[str, Any]
 
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table")
+"""Steps that have a ``name`` instead of ``named``: of what they may add before them."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
 
@@ -43,6 +45,8 @@ class _Program:
         """Append a step, called on ``on``, and what it makes."""
         made = _Made(f"n{self.number()}", kind, key, value)
         called_on = {"in": on.id} if on else {}
+        if op not in _UNNAMED and self.chance(0.1):
+            fields["named"] = f"my-{op}-{self.number()}"
         self.steps.append({"op": op, **called_on, **fields, "id": made.id})
         self.made.append(made)
         self.used.update([*called_on.values(), *(fields[name] for name in ("with",) if name in fields)])
@@ -79,11 +83,18 @@ def _source(program: _Program) -> None:
     key = "long" if program.chance(0.05) else "string"
     value = "long" if program.chance(0.2) else "string"
     program.inputs[topic] = (key, value)
-    if program.chance(0.6):
-        program.add("stream", "stream", key, value, topic=topic, key=key, value=value)
+    types: dict[str, Any] = {"key": key, "value": value}
+    if program.chance(0.1):
+        also = f"{topic}b"
+        program.inputs[also] = (key, value)
+        program.add("stream", "stream", key, value, topics=[topic, also], **types)
+    elif program.chance(0.6):
+        program.add("stream", "stream", key, value, topic=topic, **types)
+        if program.chance(0.1):
+            program.add("stream", "stream", key, value, topic=topic, **types)
     else:
         kept = _kept(program) if program.chance(0.6) else {}
-        program.add("table", "table", key, value, topic=topic, key=key, value=value, **kept)
+        program.add("table", "table", key, value, topic=topic, **types, **kept)
 
 
 def _kept(program: _Program, named: float = 1.0) -> dict[str, Any]:
@@ -161,6 +172,10 @@ def _peek(program: _Program) -> bool:
     source = program.any_of("stream")
     if source is None:
         return False
+    if program.chance(0.2):
+        program.steps.append({"op": "for_each", "in": source.id, "id": f"n{program.number()}"})
+        program.used.add(source.id)
+        return True
     program.add("peek", "stream", source.key, source.value, source)
     return True
 
@@ -168,7 +183,7 @@ def _peek(program: _Program) -> bool:
 def _merge(program: _Program) -> bool:
     source = program.any_of("stream")
     other = source and program.any_of("stream", source.key, source.value)
-    if source is None or other is None or other.id == source.id:
+    if source is None or other is None or (other.id == source.id and program.chance(0.9)):
         return False
     program.add("merge", "stream", source.key, source.value, source, **{"with": other.id})
     return True

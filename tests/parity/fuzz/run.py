@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from tests.parity.compare import Case, asked, differing, first_difference
+from tests.parity.compare import Case, asked, differing, first_difference, signature
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
@@ -61,10 +61,11 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
             report.cases += 1
             report.refused += "error" in expected and "error" in actual
             report.said.update(_says(expected))
-            if fields := differing(expected, actual):
-                difference = _made_small(oracle, case, fields, len(report.differences) < _SHRUNK_AT_MOST)
+            if differing(expected, actual):
+                small = len(report.differences) < _SHRUNK_AT_MOST
+                difference = _made_small(oracle, case, expected, actual, small)
                 report.differences.append(difference)
-                tell(describe(difference))
+                tell(describe(difference) if small else f"{case['name']} differs in {', '.join(difference.fields)}")
     return report
 
 
@@ -96,7 +97,8 @@ def _says(expected: Case) -> Iterator[str]:
         yield "several sub-topologies"
 
 
-def _made_small(oracle: KafkaStreams, case: Case, fields: list[str], small: bool) -> Difference:
+def _made_small(oracle: KafkaStreams, case: Case, expected: Case, actual: Case, small: bool) -> Difference:
+    known_by = signature(expected, actual)
     attempts = 0
 
     def both(tried: Case) -> tuple[Case, Case]:
@@ -106,11 +108,13 @@ def _made_small(oracle: KafkaStreams, case: Case, fields: list[str], small: bool
     def shows_it(tried: Case) -> bool:
         nonlocal attempts
         attempts += 1
-        return bool(set(fields).intersection(differing(*both(tried))))
+        return bool(known_by & signature(*both(tried)))
 
     began = time.monotonic()
-    smallest = shrink(asked(case), shows_it) if small else asked(case)
-    expected, actual = both(smallest)
+    smallest = asked(case)
+    if small:
+        smallest = shrink(smallest, shows_it)
+        expected, actual = both(smallest)
     still = differing(expected, actual)
     where = first_difference(expected, actual, still[0])
     return Difference(case["name"], still, where, {**smallest, **expected}, attempts, time.monotonic() - began)

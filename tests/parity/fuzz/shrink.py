@@ -11,7 +11,7 @@ Case = dict[str, Any]
 Step = dict[str, Any]
 Variants = Callable[[Case], Iterator[Case]]
 
-_REQUIRED = {"op", "id", "ids", "in", "with", "topic", "fn", "fns", "kind", "init", "key", "value"}
+_REQUIRED = {"op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"}
 """Fields without which a step is another one; the rest is left out where it does not matter."""
 
 
@@ -118,7 +118,7 @@ _PASSES: tuple[Variants, ...] = (
 
 def _made(step: Step) -> list[str]:
     """The ids that later steps may name; those of a sink are none."""
-    if step["op"] == "to":
+    if step["op"] in ("to", "for_each"):
         return []
     return list(step["ids"]) if "ids" in step else [step["id"]]
 
@@ -137,6 +137,7 @@ def _without(items: list[Any], number: int) -> list[Any]:
 
 def _with_steps(case: Case, steps: list[Step]) -> Case:
     """With other steps; records of topics that none of them reads are left out."""
-    read = {step["topic"] for step in steps if "topic" in step and step["op"] != "to"}
+    sources = [step for step in steps if step["op"] in ("stream", "table")]
+    read = {topic for step in sources for topic in step.get("topics", [step.get("topic")])}
     events = [event for event in case["input"] if event.get("topic", None) in (None, *read)]
     return {**case, "topology": steps, "input": events}

@@ -9,6 +9,7 @@ import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Merger;
+import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
@@ -90,28 +91,35 @@ final class Aggregates {
 
     private static KTable<Object, Object> plain(
             String op, JsonNode step, KGroupedStream<Object, Object> grouped, Types types, Steps steps) {
+        Named named = Steps.named(step);
         return switch (op) {
-            case "count" -> (KTable<Object, Object>) (KTable<?, ?>) grouped.count(counts(steps.materialized(step, types)));
-            case "reduce" -> grouped.reduce(Functions.reducer(Steps.fn(step)), steps.materialized(step, types));
+            case "count" -> (KTable<Object, Object>)
+                    (KTable<?, ?>) grouped.count(named, counts(steps.materialized(step, types)));
+            case "reduce" -> grouped.reduce(Functions.reducer(Steps.fn(step)), named, steps.materialized(step, types));
             default -> grouped.aggregate(
                     Functions.initial(Steps.text(step, "init")),
                     Functions.aggregator(Steps.fn(step)),
+                    named,
                     steps.materialized(step, types));
         };
     }
 
     private static KTable<Object, Object> ofGroupedTable(
             String op, JsonNode step, KGroupedTable<Object, Object> grouped, Types types, Steps steps) {
+        Named named = Steps.named(step);
         return switch (op) {
-            case "count" -> (KTable<Object, Object>) (KTable<?, ?>) grouped.count(counts(steps.materialized(step, types)));
+            case "count" -> (KTable<Object, Object>)
+                    (KTable<?, ?>) grouped.count(named, counts(steps.materialized(step, types)));
             case "reduce" -> grouped.reduce(
                     Functions.reducer(Steps.fn(step)),
                     Functions.reducer(Steps.text(step, "sub")),
+                    named,
                     steps.materialized(step, types));
             default -> grouped.aggregate(
                     Functions.initial(Steps.text(step, "init")),
                     Functions.aggregator(Steps.fn(step)),
                     Functions.aggregator(Steps.text(step, "sub")),
+                    named,
                     steps.materialized(step, types));
         };
     }
@@ -170,8 +178,8 @@ final class Aggregates {
             keyed = keyed == null ? input.types() : keyed;
         }
         Types types = keyed.withValue(Steps.text(step, "init").equals("zero") ? "long" : "string");
-        return new Steps.Made(
-                together.aggregate(Functions.initial(Steps.text(step, "init")), steps.materialized(step, types)), types);
+        var initializer = Functions.initial(Steps.text(step, "init"));
+        return new Steps.Made(together.aggregate(initializer, steps.materialized(step, types)), types);
     }
 
     /** Two sessions that a record joins: longs are added, strings get a bar between them. */

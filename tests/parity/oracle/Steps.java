@@ -18,6 +18,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.internals.NamedInternal;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
@@ -72,6 +73,7 @@ final class Steps {
         switch (op) {
             case "stream", "table", "global_table", "versioned_table" -> keep(step, source(op, step));
             case "to" -> to(step, of(text(step, "in")));
+            case "for_each" -> of(text(step, "in")).stream().foreach((key, value) -> {}, named(step));
             case "branch" -> branch(step, of(text(step, "in")));
             case "cogroup" -> keep(step, Aggregates.cogroup(step, this));
             case "group_by", "group_by_key", "time_window", "sliding_window", "session_window" ->
@@ -93,12 +95,18 @@ final class Steps {
     }
 
     private Made source(String op, JsonNode step) {
-        String topic = text(step, "topic");
+        List<String> topics = new ArrayList<>();
+        (step.has("topics") ? step.get("topics") : List.of(step.required("topic")))
+                .forEach(topic -> topics.add(topic.asText()));
+        String topic = topics.get(0);
         Types types = new Types(step.path("key").asText("string"), step.path("value").asText("string"));
-        inputs.put(topic, types);
+        topics.forEach(each -> inputs.put(each, types));
         Consumed<Object, Object> consumed = Consumed.with(types.keySerde(), types.valueSerde());
+        if (step.has("named")) {
+            consumed = consumed.withName(text(step, "named"));
+        }
         Object source = switch (op) {
-            case "stream" -> builder.stream(topic, consumed);
+            case "stream" -> builder.stream(topics, consumed);
             case "table" -> step.has("store")
                     ? builder.table(topic, consumed, materialized(step, types))
                     : builder.table(topic, consumed);
@@ -115,22 +123,25 @@ final class Steps {
         KStream<Object, Object> stream = input.stream();
         Types types = input.types();
         Types declared = types.withValue(step.path("value").asText(types.value()));
+        Named named = named(step);
         return switch (op) {
-            case "filter" -> new Made(stream.filter(Functions.predicate(fn(step))), types);
-            case "filter_not" -> new Made(stream.filterNot(Functions.predicate(fn(step))), types);
-            case "map_values" -> new Made(stream.mapValues(Functions.mapper(fn(step))), declared);
-            case "flat_map_values" -> new Made(stream.flatMapValues(Functions.flat(fn(step))), types);
-            case "map" -> new Made(stream.map(Functions.pair(text(step, "key_fn"), fn(step))), declared.withKey("string"));
-            case "flat_map" ->
-                    new Made(stream.flatMap(Functions.pairs(text(step, "key_fn"), fn(step))), types.withKey("string"));
-            case "select_key" -> new Made(stream.selectKey(Functions.selector(fn(step))), types.withKey("string"));
-            case "peek" -> new Made(stream.peek((key, value) -> {}), types);
-            case "merge" -> new Made(stream.merge(of(text(step, "with")).stream()), types);
+            case "filter" -> new Made(stream.filter(Functions.predicate(fn(step)), named), types);
+            case "filter_not" -> new Made(stream.filterNot(Functions.predicate(fn(step)), named), types);
+            case "map_values" -> new Made(stream.mapValues(Functions.mapper(fn(step)), named), declared);
+            case "flat_map_values" -> new Made(stream.flatMapValues(Functions.flat(fn(step)), named), types);
+            case "map" -> new Made(
+                    stream.map(Functions.pair(text(step, "key_fn"), fn(step)), named), declared.withKey("string"));
+            case "flat_map" -> new Made(
+                    stream.flatMap(Functions.pairs(text(step, "key_fn"), fn(step)), named), types.withKey("string"));
+            case "select_key" ->
+                    new Made(stream.selectKey(Functions.selector(fn(step)), named), types.withKey("string"));
+            case "peek" -> new Made(stream.peek((key, value) -> {}, named), types);
+            case "merge" -> new Made(stream.merge(of(text(step, "with")).stream(), named), types);
             case "repartition" -> {
                 Repartitioned<Object, Object> how = Repartitioned.with(types.keySerde(), types.valueSerde());
                 yield new Made(stream.repartition(step.has("name") ? how.withName(text(step, "name")) : how), types);
             }
-            case "to_table" -> new Made(stream.toTable(materialized(step, types)), types);
+            case "to_table" -> new Made(stream.toTable(named, materialized(step, types)), types);
             case "process" -> new Made(process(step, stream), declared);
             default -> throw new IllegalArgumentException("no operator " + op + " on a stream");
         };
@@ -140,20 +151,21 @@ final class Steps {
         KTable<Object, Object> table = input.table();
         Types types = input.types();
         Types declared = types.withValue(step.path("value").asText(types.value()));
+        Named named = named(step);
         boolean kept = step.has("store");
         return switch (op) {
             case "filter" -> new Made(kept
-                    ? table.filter(Functions.predicate(fn(step)), materialized(step, types))
-                    : table.filter(Functions.predicate(fn(step))), types);
+                    ? table.filter(Functions.predicate(fn(step)), named, materialized(step, types))
+                    : table.filter(Functions.predicate(fn(step)), named), types);
             case "filter_not" -> new Made(kept
-                    ? table.filterNot(Functions.predicate(fn(step)), materialized(step, types))
-                    : table.filterNot(Functions.predicate(fn(step))), types);
+                    ? table.filterNot(Functions.predicate(fn(step)), named, materialized(step, types))
+                    : table.filterNot(Functions.predicate(fn(step)), named), types);
             case "map_values" -> new Made(kept
-                    ? table.mapValues(Functions.mapper(fn(step)), materialized(step, declared))
-                    : table.mapValues(Functions.mapper(fn(step))), declared);
+                    ? table.mapValues(Functions.mapper(fn(step)), named, materialized(step, declared))
+                    : table.mapValues(Functions.mapper(fn(step)), named), declared);
             case "to_stream" -> step.has("key_fn")
-                    ? new Made(table.toStream(Functions.selector(text(step, "key_fn"))), types.withKey("string"))
-                    : new Made(table.toStream(), types);
+                    ? new Made(table.toStream(Functions.selector(text(step, "key_fn")), named), types.withKey("string"))
+                    : new Made(table.toStream(named), types);
             default -> throw new IllegalArgumentException("no operator " + op + " on a table");
         };
     }
@@ -167,7 +179,10 @@ final class Steps {
                     Stores.inMemoryKeyValueStore(store), types.keySerde(), types.valueSerde()));
             connected = new String[] {store};
         }
-        return stream.process(Processors.supplier(fn(step), step.path("store").asText()), connected);
+        var supplier = Processors.supplier(fn(step), step.path("store").asText());
+        return step.has("named") // here the empty name is none
+                ? stream.process(supplier, named(step), connected)
+                : stream.process(supplier, connected);
     }
 
     private void branch(JsonNode step, Made input) {
@@ -188,7 +203,9 @@ final class Steps {
 
     private void to(JsonNode step, Made input) {
         Types types = input.types();
-        input.stream().to(text(step, "topic"), Produced.with(types.keySerde(), types.valueSerde()));
+        Produced<Object, Object> produced = Produced.with(types.keySerde(), types.valueSerde());
+        input.stream()
+                .to(text(step, "topic"), step.has("named") ? produced.withName(text(step, "named")) : produced);
         sinks.putIfAbsent(text(step, "topic"), types);
     }
 
@@ -202,6 +219,11 @@ final class Steps {
 
     static String text(JsonNode step, String field) {
         return step.required(field).asText();
+    }
+
+    /** The name that the step gives its node, or what the calls without a name pass on themselves. */
+    static Named named(JsonNode step) {
+        return step.has("named") ? Named.as(text(step, "named")) : NamedInternal.empty();
     }
 
     static String fn(JsonNode step) {

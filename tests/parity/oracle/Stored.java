@@ -2,7 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.processor.StateStore;
 
-/** A step's {@link Materialized}, for stores of any kind: {@code store}, {@code caching}, {@code in_memory}, {@code logging}. */
+/** How a step's result is kept, in a store of any kind: its fields store, caching, in_memory and logging. */
 final class Stored {
     private Stored() {}
 
