@@ -70,6 +70,8 @@ def generate(seed: int, number: int) -> Case:
         _operator(program)
     _ends(program)
     config = {"topology.optimization": program.rng.choice(_OPTIMIZATIONS)} if program.chance(0.5) else {}
+    if program.chance(0.05):
+        config["statestore.cache.max.bytes"] = "0"
     return {
         "name": f"fuzz-{seed}-{number}",
         "config": config,
@@ -311,8 +313,8 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
 
 
 def _ends(program: _Program) -> None:
-    """Sinks, mostly of everything that nothing goes on from."""
-    sinks = 0
+    """Sinks, mostly of everything that nothing goes on from. Those that share a topic show in which order they write."""
+    sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
         if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):
             continue
@@ -320,8 +322,11 @@ def _ends(program: _Program) -> None:
         if made.kind == "table":
             program.add("to_stream", "stream", made.key, made.value, made)
             source = program.made[-1]
-        sinks += 1
-        _to(program, source, f"out{sinks}")
+        shared = [topic for topic, *types in sinks if types == [source.key, source.value]]
+        if not shared or program.chance(0.6):
+            shared = [f"out{len(sinks) + 1}"]
+        sinks.append((program.rng.choice(shared), source.key, source.value))
+        _to(program, source, sinks[-1][0])
 
 
 def _input(program: _Program) -> list[dict[str, Any]]:

@@ -72,9 +72,9 @@ def _bypassed_steps(case: Case) -> Iterator[Case]:
 
 
 def _fewer_fields(case: Case) -> Iterator[Case]:
-    """Without the configuration, or without one field of a step, or with one branch less."""
-    if case["config"]:
-        yield {**case, "config": {}}
+    """Without an entry of the configuration, or without one field of a step, or with one branch less."""
+    for entry in case["config"]:
+        yield {**case, "config": {name: value for name, value in case["config"].items() if name != entry}}
     steps = case["topology"]
     for number, step in enumerate(steps):
         for field in [field for field in step if field not in _REQUIRED]:
