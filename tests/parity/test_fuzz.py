@@ -6,7 +6,9 @@ import copy
 import subprocess
 import sys
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -14,7 +16,9 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
 from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.run import fuzz, numbered
 from tests.parity.fuzz.shrink import shrink
+from tests.parity.oracle import KafkaStreams
 from tests.parity.play import answer
 
 SEED = 20261122
@@ -175,3 +179,33 @@ def test_a_case_that_is_small_already_stays() -> None:
     case = shrink(CASES[0], lambda tried: True)
     assert case["topology"] == case["input"] == []
     assert shrink(case, lambda tried: True) == case
+
+
+class FakeKafkaStreams:
+    """Answers as penstock does, but has one record more where the fake difference is."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in cases:
+            self.asked.append(case["name"])
+            result = played(case)
+            yield {**result, "output": {"more": []}} if counts_twice(case) and "error" not in result else result
+
+
+def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() -> None:
+    cases = [generate(SEED, number) for number in range(120)]
+    wrong = [case["name"] for case in cases if counts_twice(case) and "error" not in played(case)]
+    assert 1 < len(wrong) < len(cases)
+    oracle, told = FakeKafkaStreams(), list[str]()
+    report = fuzz(cast(KafkaStreams, oracle), islice(numbered(SEED), len(cases)), 600, told.append)
+    assert report.cases == len(cases)
+    assert set(oracle.asked) == {case["name"] for case in cases}
+    assert [difference.found for difference in report.differences] == wrong
+    for difference in report.differences[:10]:
+        assert difference.fields == ["output"]
+        assert len(difference.case["topology"]) <= 4
+        assert len(difference.case["input"]) == 2
+        assert difference.case["output"] == {"more": []}
+    assert [line.split()[0] for line in told] == wrong

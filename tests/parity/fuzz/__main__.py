@@ -46,7 +46,7 @@ def told(report: Report) -> str:
 def _keep(differences: list[Difference]) -> None:
     kept = corpus.read(corpus.FOUND)
     names = {case["name"] for case in kept}
-    new = [difference.case for difference in differences if difference.case["name"] not in names]
+    new = [each.case for each in differences if each.attempts and each.case["name"] not in names]
     corpus.write(corpus.FOUND, [*kept, *new])
     typer.echo(f"{len(new)} cases are added to tests/parity/{corpus.FOUND}")
 

@@ -313,7 +313,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
 
 
 def _ends(program: _Program) -> None:
-    """Sinks, mostly of everything that nothing goes on from. Those that share a topic show in which order they write."""
+    """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
         if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):

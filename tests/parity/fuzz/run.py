@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 
 import orjson
 
@@ -39,8 +40,9 @@ class Difference:
     fields: list[str]
     where: str
     case: Case
-    """The small one as it can be kept, or the one that was found, where there were too many to make all small."""
+    """The small one, as it can be kept."""
     attempts: int
+    """How many smaller cases were tried; 0 where there were too many to make all small."""
     seconds: float
 
 
@@ -54,7 +56,7 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
     """Play ``cases`` for ``seconds`` on both sides; each difference is told as soon as it is made small."""
     report = Report()
     until = time.monotonic() + seconds
-    while time.monotonic() < until and (batch := _take(cases)):
+    while time.monotonic() < until and (batch := list(islice(cases, _AT_ONCE))):
         # The JVM plays the case after this one while penstock plays this one.
         pairs = [(expected, on_penstock(case)) for case, expected in zip(batch, oracle.play(batch), strict=True)]
         for case, (expected, actual) in zip(batch, pairs, strict=True):
@@ -69,16 +71,9 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
     return report
 
 
-def _take(cases: Iterator[Case]) -> list[Case]:
-    return [case for case, _ in zip(cases, range(_AT_ONCE), strict=False)]
-
-
 def numbered(seed: int) -> Iterator[Case]:
     """All cases of a seed, without end."""
-    number = 0
-    while True:
-        yield generate(seed, number)
-        number += 1
+    return (generate(seed, number) for number in count())
 
 
 def _says(expected: Case) -> Iterator[str]:

@@ -72,7 +72,7 @@ def _bypassed_steps(case: Case) -> Iterator[Case]:
 
 
 def _fewer_fields(case: Case) -> Iterator[Case]:
-    """Without an entry of the configuration, or without one field of a step, or with one branch less."""
+    """Without an entry of the configuration, or without one field of a step, or with one branch less, or of one topic."""
     for entry in case["config"]:
         yield {**case, "config": {name: value for name, value in case["config"].items() if name != entry}}
     steps = case["topology"]
@@ -80,6 +80,9 @@ def _fewer_fields(case: Case) -> Iterator[Case]:
         for field in [field for field in step if field not in _REQUIRED]:
             less = {name: value for name, value in step.items() if name != field}
             yield {**case, "topology": [*steps[:number], less, *steps[number + 1 :]]}
+        for topic in step.get("topics", ()):
+            less = {**{name: value for name, value in step.items() if name != "topics"}, "topic": topic}
+            yield _with_steps(case, [*steps[:number], less, *steps[number + 1 :]])
         for branch in range(len(step.get("fns", ()))):
             less = {**step, "fns": _without(step["fns"], branch), "ids": _without(step["ids"], branch)}
             yield {**case, "topology": [*steps[:number], less, *steps[number + 1 :]]}

@@ -77,16 +77,14 @@ class KafkaStreams:
     def play(self, cases: Sequence[Case]) -> Iterator[Case]:
         """The answer to each case, in order. The JVM works ahead: what is asked must be read to the end."""
         assert self._jvm.stdout is not None
-        feeder = threading.Thread(target=self._feed, args=(cases,))
+        feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
         feeder.start()
-        try:
-            for case in cases:
-                line = self._jvm.stdout.readline()
-                if not line:
-                    raise OracleError(f"The JVM ended (exit {self._jvm.wait()}) instead of answering {case['name']}.")
-                yield orjson.loads(line)
-        finally:
-            feeder.join()
+        for case in cases:
+            line = self._jvm.stdout.readline()
+            if not line:
+                raise OracleError(f"The JVM ended (exit {self._jvm.wait()}) instead of answering {case['name']}.")
+            yield orjson.loads(line)
+        feeder.join()
 
     def _feed(self, cases: Sequence[Case]) -> None:
         assert self._jvm.stdin is not None
