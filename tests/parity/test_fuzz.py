@@ -6,7 +6,7 @@ import copy
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -182,30 +182,32 @@ def test_a_case_that_is_small_already_stays() -> None:
 
 
 class FakeKafkaStreams:
-    """Answers as penstock does, but has one record more where the fake difference is."""
+    """Answers as penstock does, but otherwise where the fake difference is in a case of these names."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrong: Collection[str]) -> None:
+        self.wrong = wrong
         self.asked: list[str] = []
 
     def play(self, cases: Sequence[Case]) -> Iterator[Case]:
         for case in cases:
             self.asked.append(case["name"])
             result = played(case)
-            yield {**result, "output": {"more": []}} if counts_twice(case) and "error" not in result else result
+            differs = case["name"] in self.wrong and counts_twice(case) and "error" not in result
+            yield {**result, "output": {"more": []}} if differs else result
 
 
 def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() -> None:
     cases = [generate(SEED, number) for number in range(120)]
-    wrong = [case["name"] for case in cases if counts_twice(case) and "error" not in played(case)]
-    assert 1 < len(wrong) < len(cases)
-    oracle, told = FakeKafkaStreams(), list[str]()
+    wrong = [case["name"] for case in cases if counts_twice(case) and "error" not in played(case)][:2]
+    assert len(wrong) == 2
+    oracle, told = FakeKafkaStreams(wrong), list[str]()
     report = fuzz(cast(KafkaStreams, oracle), islice(numbered(SEED), len(cases)), 600, told.append)
     assert report.cases == len(cases)
     assert set(oracle.asked) == {case["name"] for case in cases}
     assert [difference.found for difference in report.differences] == wrong
-    for difference in report.differences[:10]:
+    for difference in report.differences:
         assert difference.fields == ["output"]
-        assert len(difference.case["topology"]) <= 4
+        assert len(difference.case["topology"]) <= 5
         assert len(difference.case["input"]) == 2
         assert difference.case["output"] == {"more": []}
     assert [line.split()[0] for line in told] == wrong
