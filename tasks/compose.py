@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,39 +11,18 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
+from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.forms import Forms, find_forms, key_passes
-from penstock.tasks.operators import aggregate, join, process, sink, stateless, table
+from penstock.tasks.forms import Forms, find_forms
+from penstock.tasks.operators.process import HostedProcessor
+from penstock.tasks.operators.sink import sink
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
-from penstock.topology import operators as spec
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
 from penstock.topology.processor import PunctuationType
-
-_FACTORIES: dict[type[Any], Callable[[Any, Wiring], Edge]] = {
-    spec.Filter: stateless.filter_,
-    spec.DropNullKeys: stateless.drop_null_keys,
-    spec.MapValues: stateless.map_values,
-    spec.Map: stateless.map_,
-    spec.SelectKey: stateless.select_key,
-    spec.FlatMap: stateless.flat_map,
-    spec.FlatMapValues: stateless.flat_map_values,
-    spec.Peek: stateless.peek,
-    spec.ForEach: stateless.peek,
-    spec.PassThrough: stateless.pass_through,
-    spec.Branch: stateless.branch,
-    spec.StreamCount: aggregate.count,
-    spec.StreamAggregate: aggregate.aggregate,
-    spec.StreamReduce: aggregate.reduce,
-    spec.TableSource: table.table_source,
-    spec.TableFilter: table.table_filter,
-    spec.TableMapValues: table.table_map_values,
-    spec.TableToStream: table.table_to_stream,
-    spec.StreamTableJoin: join.stream_table_join,
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +30,7 @@ class Composed:
     """What a task runs: per topic how its records enter, the processors, and the stores whose keys a source knows."""
 
     sources: Mapping[str, Source]
-    processors: tuple[process.HostedProcessor, ...]
+    processors: tuple[HostedProcessor, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
 
 
@@ -147,17 +126,25 @@ def compose(
     children = _children(nodes)
     forms = find_forms(nodes, children, {name: store.builder for name, store in stores.items()})
     edges: dict[str, Edge] = {}
-    processors: list[process.HostedProcessor] = []
+    processors: list[HostedProcessor] = []
     for node in reversed(nodes):
-        wiring = _wiring(node, edges, children, stores, context, collector, forms)
+        if isinstance(node, SourceNode):
+            continue
+        wiring = Wiring(
+            name=node.name,
+            context=context,
+            children={child.name: edges[child.name] for child in children[node.name]},
+            stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
+            collector=collector,
+            processors=processors,
+            punctuations=queues,
+            undecoded_key=forms.raw_keys.get(node.name),
+            raw_value=node.name in forms.raw_values,
+        )
         if isinstance(node, SinkNode):
-            edges[node.name] = sink.sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
-        elif isinstance(node, ProcessorNode) and isinstance(node.operator, spec.Process):
-            hosted = process.HostedProcessor(node.operator, wiring, queues)
-            processors.append(hosted)
-            edges[node.name] = hosted.edge(context)
-        elif isinstance(node, ProcessorNode):
-            edges[node.name] = _FACTORIES[type(node.operator)](node.operator, wiring)
+            edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
+        else:
+            edges[node.name] = make_closure(node.operator, wiring)
     sources = {
         topic: _source(node, topic, [edges[child.name] for child in children[node.name]], forms)
         for node in nodes
@@ -165,7 +152,7 @@ def compose(
         for topic in node.topics
     }
     prefetched = {
-        topic: _reached_stores(node, children, stores, forms)
+        topic: _reached_stores(node, children, stores)
         for node in nodes
         if isinstance(node, SourceNode)
         for topic in node.topics
@@ -179,26 +166,6 @@ def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:
         for parent in () if isinstance(node, SourceNode) else node.parents:
             children[parent].append(node)
     return children
-
-
-def _wiring(
-    node: Node,
-    edges: Mapping[str, Edge],
-    children: Mapping[str, Sequence[Node]],
-    stores: Mapping[str, Store],
-    context: TaskContext,
-    collector: RecordCollector,
-    forms: Forms,
-) -> Wiring:
-    return Wiring(
-        name=node.name,
-        context=context,
-        children={child.name: edges[child.name] for child in children[node.name]} if node.name in children else {},
-        stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
-        collector=collector,
-        undecoded_key=forms.raw_keys.get(node.name),
-        raw_value=node.name in forms.raw_values,
-    )
 
 
 def _source(node: SourceNode, topic: str, edges: list[Edge], forms: Forms) -> Source:
@@ -219,16 +186,17 @@ def _part(serde: Serde[Any], raw: bool) -> Part:
 
 
 def _reached_stores(
-    source: SourceNode, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store], forms: Forms
+    source: SourceNode, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
 ) -> tuple[Store, ...]:
-    """The stores that the records of ``source`` will look up under the key they have when they come in."""
-    if source.name not in forms.raw_keys:
-        return ()
+    """The stores that the records of ``source`` will look up under the bytes of the key they come in with.
+
+    Those of one key serde: a serde that gives other bytes than it was given would only have rows read for nothing.
+    """
     reached: dict[str, Store] = {}
     waiting: list[Node] = list(children[source.name])
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ProcessorNode) and key_passes(node):
-            reached.update((name, stores[name]) for name in node.stores)
+        if isinstance(node, ProcessorNode) and node.operator.keeps_key:
+            reached.update((name, stores[name]) for name in node.stores if stores[name].key_serde == source.key_serde)
             waiting.extend(children[node.name])
     return tuple(reached.values())

@@ -14,7 +14,7 @@ from penstock.common.extractors import TimestampExtractor
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.operators import Operator
+from penstock.topology.operator import Operator
 
 TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
 """``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
@@ -66,12 +66,16 @@ class SourceNode:
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """One operator, fed by ``parents``, using ``stores``."""
+    """One operator, fed by ``parents``."""
 
     name: str
     parents: tuple[str, ...]
     operator: Operator
-    stores: tuple[str, ...] = ()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores it uses."""
+        return self.operator.stores
 
 
 @dataclass(frozen=True)

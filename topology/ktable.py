@@ -59,42 +59,75 @@ class KTable(Generic[K, V]):
         stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
     def filter(
         self,
         predicate: Callable[[K, V], bool],
         materialized: Materialized[K, V] | None = None,
         *,
         named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[..., bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """The entries for which ``predicate(key, value)`` is true; the others are deleted. Mirrors ``filter``.
+        """The entries for which ``predicate(value)`` or ``predicate(key, value)`` is true; the others are deleted.
 
-        Kept in a store of its own only when ``materialized`` names one. Deletions reach the result without a call.
+        Mirrors ``filter``. The predicate gets the key if it needs two arguments, or takes any number of them.
+        Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one.
         """
         return self._filtered(predicate, False, materialized, named)
 
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
     def filter_not(
         self,
         predicate: Callable[[K, V], bool],
         materialized: Materialized[K, V] | None = None,
         *,
         named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[..., bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """The entries for which ``predicate(key, value)`` is false; the others are deleted. Mirrors ``filterNot``."""
+        """As :meth:`filter`, but the entries for which the predicate is false. Mirrors ``filterNot``."""
         return self._filtered(predicate, True, materialized, named)
 
     def _filtered(
         self,
-        predicate: Callable[[K, V], bool],
+        predicate: Callable[..., bool],
         negate: bool,
         materialized: Materialized[K, V] | None,
         named: NameLike | None,
     ) -> KTable[K, V]:
         call = "filter_not" if negate else "filter"
-        checked_function(predicate, f"{call}: predicate", "key", "value")
+        with_key = takes_key(predicate, f"{call}: predicate", "value", key_if_any_number=True)
         checked_option(materialized, Materialized, call)
         store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
         name = self._place.name(named, "KTABLE-FILTER-")
-        table = filtered(self._table, store, predicate, negate)
+        table = filtered(self._table, store, predicate, negate, with_key)
         return self._derived(name, table, materialized, self._place.value_serde)
 
     @overload

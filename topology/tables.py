@@ -12,18 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.operator import TableOperator, ValueGetter
 from penstock.topology.operators import (
     FilterGetter,
     MapValuesGetter,
-    Operator,
     StoreGetter,
-    StreamAggregate,
-    StreamCount,
-    StreamReduce,
     TableFilter,
     TableMapValues,
     TableSource,
-    ValueGetter,
 )
 
 
@@ -46,8 +42,17 @@ class TableDefinition(ABC):
         """The table's own store, if it has one."""
 
     @abstractmethod
-    def operator(self) -> Operator:
+    def _bare_operator(self) -> TableOperator:
+        """What the table's node does, not yet told its store and who wants old values."""
+
+    def operator(self) -> TableOperator:
         """What the table's node does."""
+        stores = self.stores()
+        return replace(
+            self._bare_operator(),
+            store=stores[0].name if stores else None,
+            send_old_values=self.sends_old_values,
+        )
 
 
 class SourceTable(TableDefinition):
@@ -73,15 +78,14 @@ class SourceTable(TableDefinition):
         """None as long as nothing needed it."""
         return (self._store,) if self._materialized else ()
 
-    def operator(self) -> Operator:
-        """The operator, with the store when there is one."""
-        return TableSource(self._store.name if self._materialized else None, self.sends_old_values)
+    def _bare_operator(self) -> TableOperator:
+        return TableSource()
 
 
 class AggregatedTable(TableDefinition):
     """The result of an aggregation: always materialised."""
 
-    def __init__(self, store: AnyStoreBuilder, operator: StreamCount | StreamReduce | StreamAggregate) -> None:
+    def __init__(self, store: AnyStoreBuilder, operator: TableOperator) -> None:
         super().__init__()
         self._store = store
         self._operator = operator
@@ -99,9 +103,8 @@ class AggregatedTable(TableDefinition):
         """The store of the aggregates."""
         return (self._store,)
 
-    def operator(self) -> Operator:
-        """The aggregation."""
-        return replace(self._operator, send_old_values=self.sends_old_values)
+    def _bare_operator(self) -> TableOperator:
+        return self._operator
 
 
 class DerivedTable(TableDefinition):
@@ -111,7 +114,7 @@ class DerivedTable(TableDefinition):
         self,
         parent: TableDefinition,
         store: AnyStoreBuilder | None,
-        operator: TableFilter | TableMapValues,
+        operator: TableOperator,
         view: Callable[[ValueGetter], ValueGetter],
     ) -> None:
         super().__init__()
@@ -134,21 +137,23 @@ class DerivedTable(TableDefinition):
         """The store the user named."""
         return (self._store,) if self._store else ()
 
-    def operator(self) -> Operator:
-        """The filter or the mapper."""
-        store = self._store.name if self._store else None
-        return replace(self._operator, store=store, send_old_values=self.sends_old_values)
+    def _bare_operator(self) -> TableOperator:
+        return self._operator
 
 
 def filtered(
-    parent: TableDefinition, store: AnyStoreBuilder | None, predicate: Callable[[Any, Any], bool], negate: bool
+    parent: TableDefinition,
+    store: AnyStoreBuilder | None,
+    predicate: Callable[..., bool],
+    negate: bool,
+    with_key: bool,
 ) -> TableDefinition:
     """``filter`` and ``filter_not``."""
     table = DerivedTable(
         parent,
         store,
-        TableFilter(predicate, negate),
-        lambda getter: FilterGetter(getter, predicate, negate),
+        TableFilter(predicate, negate, with_key),
+        lambda getter: FilterGetter(getter, predicate, negate, with_key),
     )
     # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
     table.sends_old_values = parent.enable_sending_old_values(force=False)
@@ -162,10 +167,3 @@ def mapped(
     return DerivedTable(
         parent, store, TableMapValues(mapper, with_key), lambda getter: MapValuesGetter(getter, mapper, with_key)
     )
-
-
-def store_of(getter: ValueGetter) -> str:
-    """The store into which ``getter`` looks in the end."""
-    while not isinstance(getter, StoreGetter):
-        getter = getter.source
-    return getter.store
