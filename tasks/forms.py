@@ -13,8 +13,8 @@ from typing import Any
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode
-from penstock.topology.operator import Operator
+from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 Children = Mapping[str, Sequence[Node]]
 

@@ -17,9 +17,9 @@ from penstock.common.extractors import (
 from penstock.common.shown import shown
 from penstock.testing.snapshots import form
 from penstock.testing.watched_processor import WatchedProcessor
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, Subtopology
-from penstock.topology.operator import KEY, VALUE, Operator, UserFunction
-from penstock.topology.operators import Process
+from penstock.topology.physical.operator import KEY, VALUE, Operator, UserFunction
+from penstock.topology.physical.operators import Process
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, Subtopology
 
 Function = Callable[..., Any]
 # They change nothing, and tasks know the first by its type.

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.operators import FilterGetter, MapValuesGetter, StoreGetter, StreamTableJoin
+from penstock.topology.physical.operators import FilterGetter, MapValuesGetter, StoreGetter, StreamTableJoin
 
 Getter = Callable[[Any], Any]
 """From a key, in the form in which the node that looks receives it, to the table's value or None."""

@@ -8,8 +8,8 @@ from typing import Any
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
-from penstock.topology.operator import TableOperator
-from penstock.topology.operators import TableFilter, TableMapValues, TableSource, TableToStream
+from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators import TableFilter, TableMapValues, TableSource, TableToStream
 
 
 @closure_of(TableSource)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
-from penstock.topology import operators
-from penstock.topology.operator import (
+from penstock.topology.physical import operators
+from penstock.topology.physical.operator import (
     KEY,
     VALUE,
     Operator,
@@ -24,7 +24,7 @@ from penstock.topology.operator import (
     called_with,
     declares_function,
 )
-from penstock.topology.operators import (
+from penstock.topology.physical.operators import (
     Branch,
     BranchCase,
     Filter,

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.topology.operator import KEY, VALUE, Operator, TableOperator, ValueGetter, WithFunctions, called_with
+from penstock.topology.physical.operator import (
+    KEY,
+    VALUE,
+    Operator,
+    TableOperator,
+    ValueGetter,
+    WithFunctions,
+    called_with,
+)
 from penstock.topology.processor import ProcessorSupplier
 
 # ---- stateless operators on streams ----

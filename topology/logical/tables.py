@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.operator import TableOperator, ValueGetter
-from penstock.topology.operators import (
+from penstock.topology.physical.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators import (
     FilterGetter,
     MapValuesGetter,
     StoreGetter,
