@@ -121,7 +121,7 @@ class KGroupedStream(Generic[K, V]):
         name = self._place.name(named, prefix)
         place = self._partitioned_by_key(store.name)
         place.wanted_by(f"{call} {name}", "Grouped")
-        table = AggregatedTable(store, operator)
+        table = AggregatedTable(operator, store)
         node = Operation(name, table.operator, table.stores)
         place.graph.add(node, place.node)
         behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)

@@ -24,9 +24,11 @@ from penstock.topology.physical.operators import (
 
 
 class TableDefinition(ABC):
-    """One table of the program."""
+    """One table of the program: what its node does, and the store that keeps its content where something needs that."""
 
-    def __init__(self) -> None:
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder | None) -> None:
+        self._operator = operator
+        self._store = store
         self.sends_old_values = False
 
     @abstractmethod
@@ -37,36 +39,28 @@ class TableDefinition(ABC):
     def enable_sending_old_values(self, force: bool) -> bool:
         """Ask for old values with each update; ``force`` materialises the table for it. Whether they will be sent."""
 
-    @abstractmethod
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """The table's own store, if it has one."""
-
-    @abstractmethod
-    def _bare_operator(self) -> TableOperator:
-        """What the table's node does, not yet told its store and who wants old values."""
+        return (self._store,) if self._store else ()
 
     def operator(self) -> TableOperator:
-        """What the table's node does."""
-        stores = self.stores()
-        return replace(
-            self._bare_operator(),
-            store=stores[0].name if stores else None,
-            send_old_values=self.sends_old_values,
-        )
+        """What the table's node does, told its store, and whether somebody wants old values."""
+        name = next((store.name for store in self.stores()), None)
+        return replace(self._operator, store=name, send_old_values=self.sends_old_values)
 
 
 class SourceTable(TableDefinition):
     """A table read from a topic or made of a stream: materialised when ``named`` by the user, or when needed."""
 
     def __init__(self, store: AnyStoreBuilder, named: bool) -> None:
-        super().__init__()
-        self._store = store
+        super().__init__(TableSource(), store)
+        self._name = store.name
         self._materialized = named
 
     def getter(self) -> ValueGetter:
         """From here on the table has its store."""
         self._materialized = True
-        return StoreGetter(self._store.name)
+        return StoreGetter(self._name)
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Possible once there is a store."""
@@ -76,51 +70,41 @@ class SourceTable(TableDefinition):
 
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """None as long as nothing needed it."""
-        return (self._store,) if self._materialized else ()
-
-    def _bare_operator(self) -> TableOperator:
-        return TableSource()
+        return super().stores() if self._materialized else ()
 
 
 class AggregatedTable(TableDefinition):
     """The result of an aggregation: always materialised."""
 
-    def __init__(self, store: AnyStoreBuilder, operator: TableOperator) -> None:
-        super().__init__()
-        self._store = store
-        self._operator = operator
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder) -> None:
+        super().__init__(operator, store)
+        self._name = store.name
 
     def getter(self) -> ValueGetter:
         """The aggregates themselves."""
-        return StoreGetter(self._store.name)
+        return StoreGetter(self._name)
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Always possible."""
         self.sends_old_values = True
         return True
 
-    def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """The store of the aggregates."""
-        return (self._store,)
-
-    def _bare_operator(self) -> TableOperator:
-        return self._operator
-
 
 class DerivedTable(TableDefinition):
-    """A table computed value by value from ``parent``: it has a store only when the user named one."""
+    """A table computed value by value from ``parent``: it has a store only when the user named one.
+
+    ``view`` makes of a look-up in the parent one in this table.
+    """
 
     def __init__(
         self,
-        parent: TableDefinition,
-        store: AnyStoreBuilder | None,
         operator: TableOperator,
+        store: AnyStoreBuilder | None,
+        parent: TableDefinition,
         view: Callable[[ValueGetter], ValueGetter],
     ) -> None:
-        super().__init__()
+        super().__init__(operator, store)
         self._parent = parent
-        self._store = store
-        self._operator = operator
         self._view = view
 
     def getter(self) -> ValueGetter:
@@ -133,13 +117,6 @@ class DerivedTable(TableDefinition):
             self.sends_old_values = True
         return self.sends_old_values
 
-    def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """The store the user named."""
-        return (self._store,) if self._store else ()
-
-    def _bare_operator(self) -> TableOperator:
-        return self._operator
-
 
 def filtered(
     parent: TableDefinition,
@@ -150,9 +127,9 @@ def filtered(
 ) -> TableDefinition:
     """``filter`` and ``filter_not``."""
     table = DerivedTable(
-        parent,
-        store,
         TableFilter(predicate, negate, with_key),
+        store,
+        parent,
         lambda getter: FilterGetter(getter, predicate, negate, with_key),
     )
     # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
@@ -165,5 +142,5 @@ def mapped(
 ) -> TableDefinition:
     """``map_values``."""
     return DerivedTable(
-        parent, store, TableMapValues(mapper, with_key), lambda getter: MapValuesGetter(getter, mapper, with_key)
+        TableMapValues(mapper, with_key), store, parent, lambda getter: MapValuesGetter(getter, mapper, with_key)
     )
