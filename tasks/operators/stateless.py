@@ -160,13 +160,21 @@ def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
+            new_key = mapper(value)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        forward(new_key, value, timestamp)
+
+    def run_with_key(key: Any, value: Any, timestamp: int) -> None:
+        try:
             new_key = mapper(key, value)
         except Exception as error:
             failed(error, name, key)
             return
         forward(new_key, value, timestamp)
 
-    return run
+    return run_with_key if spec.with_key else run
 
 
 @closure_of(FlatMap)

@@ -116,6 +116,7 @@ def anything(*given: Any) -> Any:
         (MapValues(anything), "value"),
         (MapValues(anything, with_key=True), "key value"),
         (SelectKey(anything), "key value"),
+        (SelectKey(anything, with_key=False), "value"),
         (Branch((BranchCase("a", anything, with_key=False),)), "value"),
         (Branch((BranchCase("a", anything, with_key=False), BranchCase("b", anything))), "key value"),
         (Branch(()), ""),

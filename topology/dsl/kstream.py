@@ -100,11 +100,15 @@ class KStream(Generic[K, V]):
         name = self._place.name(named, "KSTREAM-MAP-")
         return KStream(self._place.then(name, Map(mapper)))
 
-    def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]:
-        """Each key replaced by ``mapper(key, value)``, which may be None. Mirrors ``selectKey``."""
-        checked_function(mapper, "select_key: mapper", "key", "value")
+    @overload
+    def select_key(self, mapper: Callable[[V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    @overload
+    def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    def select_key(self, mapper: Callable[..., KR], *, named: NameLike | None = None) -> KStream[KR, V]:
+        """Each key replaced by ``mapper(value)`` or ``mapper(key, value)``; it may be None. Mirrors ``selectKey``."""
+        with_key = takes_key(mapper, "select_key: mapper", "value", key_if_any_number=True)
         name = self._place.name(named, "KSTREAM-KEY-SELECT-")
-        return KStream(self._place.then(name, SelectKey(mapper)))
+        return KStream(self._place.then(name, SelectKey(mapper, with_key)))
 
     # ---- one record to any number ----
 
@@ -248,18 +252,28 @@ class KStream(Generic[K, V]):
         checked_option(grouped, Grouped, "group_by_key")
         return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
 
+    @overload
+    def group_by(
+        self, selector: Callable[[V], KR | None], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]: ...
+    @overload
     def group_by(
         self, selector: Callable[[K, V], KR | None], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]: ...
+    def group_by(
+        self, selector: Callable[..., KR | None], grouped: Grouped[KR, V] | None = None
     ) -> KGroupedStream[KR, V]:
-        """Records grouped by ``selector(key, value)``, by way of a repartition topic. Mirrors ``groupBy``.
+        """Records grouped by ``selector(value)`` or ``selector(key, value)``, by way of a repartition topic.
+
+        Mirrors ``groupBy``.
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
         """
-        checked_function(selector, "group_by: selector", "key", "value")
+        with_key = takes_key(selector, "group_by: selector", "value", key_if_any_number=True)
         checked_option(grouped, Grouped, "group_by")
         how = grouped or Grouped(None, self._place.value_serde)
         name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
-        return KGroupedStream(self._place.then(name, SelectKey(selector)), how)
+        return KGroupedStream(self._place.then(name, SelectKey(selector, with_key)), how)
 
     def to_table(
         self, materialized: Materialized[K, V] | None = None, *, named: NameLike | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.arity import takes_key
 from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
 from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
@@ -43,18 +43,21 @@ class KTable(Generic[K, V]):
     @overload
     def to_stream(self, key_mapper: None = None, *, named: NameLike | None = None) -> KStream[K, V]: ...
     @overload
+    def to_stream(self, key_mapper: Callable[[V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    @overload
     def to_stream(self, key_mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
     def to_stream(
-        self, key_mapper: Callable[[K, V], Any] | None = None, *, named: NameLike | None = None
+        self, key_mapper: Callable[..., Any] | None = None, *, named: NameLike | None = None
     ) -> KStream[Any, V]:
         """Each update as a record; a deletion is a record with a null value. Mirrors ``toStream``.
 
-        With ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old values are left out.
+        With ``key_mapper(value)`` or ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old
+        values are left out.
         """
         from penstock.topology.dsl.kstream import KStream
 
         if key_mapper is not None:
-            checked_function(key_mapper, "to_stream: key_mapper", "key", "value")
+            takes_key(key_mapper, "to_stream: key_mapper", "value", key_if_any_number=True)
         name = self._place.name(named, "KTABLE-TOSTREAM-")
         stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
         return stream if key_mapper is None else stream.select_key(key_mapper)

@@ -71,9 +71,10 @@ class Map(Operator):
 
 @dataclass(frozen=True)
 class SelectKey(Operator):
-    """``mapper(key, value)`` gives the new key."""
+    """``mapper`` gives the new key."""
 
-    mapper: Callable[[Any, Any], Any] = field(metadata=called_with(KEY, VALUE))
+    mapper: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
+    with_key: bool = True
 
     call = "select_key"
     keeps_key, keeps_value = False, True

@@ -27,6 +27,13 @@ assert_type(lines.flat_map_values(lambda value: value.split()), ps.KStream[str, 
 assert_type(lines.map(lambda key, value: (len(key), value.encode())), ps.KStream[int, bytes])
 assert_type(lines.flat_map(lambda key, value: [(len(key), value)]), ps.KStream[int, str])
 assert_type(lines.select_key(lambda key, value: len(value)), ps.KStream[int, str])
+assert_type(lines.select_key(lambda value: value.encode()), ps.KStream[bytes, str])
+assert_type(lines.select_key(len), ps.KStream[int, str])
+assert_type(lines.group_by(lambda value: len(value)), ps.KGroupedStream[int, str])
+assert_type(lines.group_by(len).count(), ps.KTable[int, int])
+assert_type(lines.group_by(lambda key, value: len(key) / 2), ps.KGroupedStream[float, str])
+assert_type(users.to_stream(lambda value: value / 2), ps.KStream[float, int])
+assert_type(users.to_stream(lambda key, value: key.encode()), ps.KStream[bytes, int])
 
 branches = lines.split().branch(lambda key, value: value == key, ps.Branched.as_("same")).default_branch()
 assert_type(branches, dict[str, ps.KStream[str, str]])

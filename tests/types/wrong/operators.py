@@ -17,6 +17,8 @@ lines.map(lambda key, value: value)  # error
 lines.flat_map(lambda key, value: [(key, value / 2)])  # error
 lines.flat_map_values(lambda value: len(value))  # error
 lines.select_key(lambda key, value: value["id"])  # error
+lines.select_key(lambda value: value["id"])  # error
+lines.group_by(lambda value: value.no_such_method())  # error
 lines.peek(lambda key, value: print(value - 1))  # error
 lines.for_each(lambda: print("none"))  # error
 lines.for_each(lambda value: print(value.no_such_method()))  # error
