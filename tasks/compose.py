@@ -196,7 +196,8 @@ def _reached_stores(
     waiting: list[Node] = list(children[source.name])
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ProcessorNode) and node.operator.keeps_key:
-            reached.update((name, stores[name]) for name in node.stores if stores[name].key_serde == source.key_serde)
-            waiting.extend(children[node.name])
+        if isinstance(node, ProcessorNode):
+            looked_into = [(name, stores[name]) for name in node.operator.stores_by_key]
+            reached.update((name, store) for name, store in looked_into if store.key_serde == source.key_serde)
+            waiting.extend(children[node.name] if node.operator.keeps_key else ())
     return tuple(reached.values())

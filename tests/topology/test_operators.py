@@ -54,7 +54,7 @@ def concrete(kind: type[WithFunctions]) -> Iterator[type[WithFunctions]]:
             yield each
 
 
-SPECS = sorted({*concrete(WithFunctions)} - {TableOperator}, key=lambda each: each.__name__)
+SPECS = sorted({*concrete(WithFunctions)}, key=lambda each: each.__name__)
 
 
 def test_every_operator_and_every_look_up_has_exactly_one_closure() -> None:
@@ -153,6 +153,38 @@ def test_an_operator_sees_what_its_functions_are_given(operator: Operator, sees:
 )
 def test_an_operator_names_its_stores(operator: Operator, stores: tuple[str, ...]) -> None:
     assert operator.stores == stores
+
+
+@dataclass(frozen=True)
+class Windowed(TableOperator):
+    """Rows under key and window; the window becomes part of the key."""
+
+    keeps_key = keeps_value = False
+
+
+@dataclass(frozen=True)
+class Buffering(TableOperator):
+    """Rows under more than the key, which stays."""
+
+    keeps_key = keeps_value = True
+    stores_by_key = ()
+
+
+@pytest.mark.parametrize(
+    ("operator", "by_key"),
+    [
+        (StreamCount(store="s"), ("s",)),
+        (StreamTableJoin(StoreGetter("s"), anything), ("s",)),
+        (Process(anything, ("a", "b")), ()),
+        (Windowed(store="s"), ()),
+        (Buffering(store="s"), ()),
+    ],
+    ids=str,
+)
+def test_rows_are_read_ahead_from_stores_that_are_looked_into_by_the_key_alone(
+    operator: Operator, by_key: tuple[str, ...]
+) -> None:
+    assert operator.stores_by_key == by_key
 
 
 def test_functions_are_replaced_wherever_they_stand_and_named_by_the_call_that_took_them() -> None:

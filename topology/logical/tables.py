@@ -91,29 +91,31 @@ class AggregatedTable(TableDefinition):
 
 
 class DerivedTable(TableDefinition):
-    """A table computed value by value from ``parent``: it has a store only when the user named one.
+    """A table computed value by value from ``parents``: it has a store only when the user named one.
 
-    ``view`` makes of a look-up in the parent one in this table.
+    ``view`` makes of look-ups in the parents one in this table.
     """
 
     def __init__(
         self,
         operator: TableOperator,
         store: AnyStoreBuilder | None,
-        parent: TableDefinition,
-        view: Callable[[ValueGetter], ValueGetter],
+        view: Callable[..., ValueGetter],
+        *parents: TableDefinition,
     ) -> None:
         super().__init__(operator, store)
-        self._parent = parent
         self._view = view
+        self._parents = parents
 
     def getter(self) -> ValueGetter:
-        """Its own store, or the parent's seen through the function."""
-        return StoreGetter(self._store.name) if self._store else self._view(self._parent.getter())
+        """Its own store, or those of the parents seen through the function."""
+        if self._store is not None:
+            return StoreGetter(self._store.name)
+        return self._view(*(parent.getter() for parent in self._parents))
 
     def enable_sending_old_values(self, force: bool) -> bool:
-        """From its own store, or computed from the parent's old values."""
-        if self._store is not None or self._parent.enable_sending_old_values(force):
+        """From its own store, or computed from the old values of all its parents."""
+        if self._store is not None or all(parent.enable_sending_old_values(force) for parent in self._parents):
             self.sends_old_values = True
         return self.sends_old_values
 
@@ -129,8 +131,8 @@ def filtered(
     table = DerivedTable(
         TableFilter(predicate, negate, with_key),
         store,
-        parent,
         lambda getter: FilterGetter(getter, predicate, negate, with_key),
+        parent,
     )
     # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
     table.sends_old_values = parent.enable_sending_old_values(force=False)
@@ -142,5 +144,5 @@ def mapped(
 ) -> TableDefinition:
     """``map_values``."""
     return DerivedTable(
-        TableMapValues(mapper, with_key), store, parent, lambda getter: MapValuesGetter(getter, mapper, with_key)
+        TableMapValues(mapper, with_key), store, lambda getter: MapValuesGetter(getter, mapper, with_key), parent
     )

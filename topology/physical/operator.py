@@ -103,10 +103,7 @@ class Operator(WithFunctions, ABC):
     @property
     @abstractmethod
     def keeps_key(self) -> bool:
-        """Whether what it forwards always has the key that it received.
-
-        If so, its stores hold that key's row under the bytes of that key, so that rows may be read ahead.
-        """
+        """Whether what it forwards always has the key that it received."""
 
     @property
     @abstractmethod
@@ -127,6 +124,14 @@ class Operator(WithFunctions, ABC):
     def stores(self) -> tuple[str, ...]:
         """The stores it uses, its own first."""
         return ()
+
+    @property
+    def stores_by_key(self) -> tuple[str, ...]:
+        """Those of them in which it looks up the row of the key that it received: such rows are read ahead.
+
+        By default all, if it keeps the key. One whose rows stand under more than the key, a window say, names none.
+        """
+        return self.stores if self.keeps_key else ()
 
 
 @dataclass(frozen=True, kw_only=True)
