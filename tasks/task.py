@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.common.config import StreamsConfig
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
@@ -14,16 +13,16 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.state.write_buffer import Log, WriteBuffer
-from penstock.tasks.compose import compose, resolve
+from penstock.tasks.compose import compose
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.topology import Subtopology, changelog_topic
 from penstock.topology.processor import PunctuationType, Punctuator
 
 
@@ -49,28 +48,24 @@ class Task:
     def __init__(
         self,
         task_id: TaskId,
-        subtopologies: Sequence[Subtopology],
-        config: StreamsConfig,
+        program: TaskProgram,
         stores: TaskStores,
         collector: RecordCollector,
         budget: MemoryBudget | None = None,
     ) -> None:
+        config = program.config
         self.task_id = task_id
+        self.program = program
         self._stores = stores
         self._collector = collector
         self._cache_bytes = config.statestore_cache_max_bytes
         self._budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
         self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
-        nodes, builders = resolve(subtopologies, config)
-        self.changelogs = {
-            builder.name: topic for builder in builders if (topic := changelog_topic(config.application_id, builder))
-        }
-        self._buffers = {builder.name: self._buffer(builder) for builder in builders}
-        wired = {builder.name: Store(builder, self._buffers[builder.name]) for builder in builders}
-        composed = compose(nodes, wired, self._context, collector, self._punctuations)
+        self._buffers = {name: self._buffer(builder) for name, builder in program.stores.items()}
+        wired = {name: Store(builder, self._buffers[name]) for name, builder in program.stores.items()}
+        composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
-        self.source_topics = tuple(composed.sources)
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -89,7 +84,8 @@ class Task:
 
     def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
         caching = builder.caching and self._cache_bytes > 0
-        log = self._log(self.changelogs[builder.name]) if builder.logging and not builder.source_topic else None
+        changelog = self.program.changelogs.get(builder.name)
+        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
         return WriteBuffer(builder, self._stores.store(builder.name), log, caching)
 
     def _log(self, topic: str) -> Log:
