@@ -196,12 +196,17 @@ class ApplicationStatus:
 
 @dataclass(frozen=True)
 class StoreMetadata:
-    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``."""
+    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``, the key as ``source_topic`` has it.
+
+    ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are the same everywhere.
+    """
 
     name: str
     kind: str
     subtopology: int
     partitions: int
+    serde_topic: str
+    source_topic: str
 
 
 @dataclass(frozen=True)

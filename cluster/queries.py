@@ -37,7 +37,7 @@ from penstock.common.errors import (
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
-from penstock.common.serdes import Serde, why_refused
+from penstock.common.serdes import Serde, bound, why_refused
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
@@ -49,7 +49,7 @@ class StateQueries:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._key_serdes: dict[str, Serde[Any] | None] = {}
+        self._key_serdes: dict[str, tuple[Serde[Any], Serde[Any]]] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
@@ -76,19 +76,25 @@ class StateQueries:
 
     async def key_serde(self, store: str) -> Serde[Any]:
         """See the contract."""
-        await self._store(store)
+        return (await self._key_forms(store))[0]
+
+    async def _key_forms(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
+        """How keys stand in ``store``, and in the source topic whose partitioning says which task has them."""
+        where = await self._store(store)
         if store not in self._key_serdes:
-            self._key_serdes[store] = _unpickled(store, await self._ask_coordinator("key_serde", store))
-        serde = self._key_serdes[store]
-        if serde is None:
-            raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
-        return serde
+            serde = _unpickled(store, await self._ask_coordinator("key_serde", store))
+            if serde is None:
+                raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
+            self._key_serdes[store] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
+        return self._key_serdes[store]
 
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         """See the contract."""
         data = await self._key_bytes(store, key)
         where = await self._store(store)
-        task = TaskId(where.subtopology, partition_for(data, where.partitions))
+        stored, produced = await self._key_forms(store)
+        placed = data if produced == stored else _key_bytes(store, produced, key)
+        task = TaskId(where.subtopology, partition_for(placed, where.partitions))
         answer = await self._ask(StoreQuery(task, store, QueryKind.KEY, key=data, committed=committed))
         return StoreEntry(key, answer.rows[0][1], answer.rows[0][2]) if answer.rows else None
 
@@ -198,11 +204,7 @@ class StateQueries:
         return unknown_store(self._application_id, name, (await self._refresh()).stores)
 
     async def _key_bytes(self, store: str, key: Any) -> bytes:
-        serde = await self.key_serde(store)
-        try:
-            return serde.serialize(key)
-        except Exception as error:  # a serde may raise anything: see Serde
-            raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
+        return _key_bytes(store, await self.key_serde(store), key)
 
     # ---- the coordinator ----
 
@@ -247,6 +249,13 @@ class StateQueries:
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
+
+
+def _key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
+    try:
+        return serde.serialize(key)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
 
 
 def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.forms import Forms, find_forms
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
@@ -26,6 +26,7 @@ from penstock.topology.physical.topology import (
     Topology,
     changelog_topic,
     internal_topic,
+    serde_topic,
 )
 
 
@@ -61,7 +62,8 @@ class TaskProgram:
 
     ``nodes`` have real topic names, serdes and extractors, parents before their children. ``sources`` are by topic,
     ``stores`` and ``changelogs`` by store, in the order in which a commit flushes them; a store without logging has no
-    changelog. ``forms`` says which keys and values stay bytes.
+    changelog. Serdes are bound to their topics: a source node has those that all of its topics share, None where these
+    differ, and a sink whose topics a function chooses has unbound ones. ``forms``: which keys and values stay bytes.
     """
 
     config: StreamsConfig
@@ -76,8 +78,8 @@ class TaskProgram:
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
         """The program of one sub-topology, or of several that run as one.
 
-        Raises ConfigError where a serde is missing in both program and configuration, and for a function of the
-        configuration that cannot be called as it will be.
+        Raises ConfigError where a serde is missing in both program and configuration or cannot be bound, and for a
+        function of the configuration that cannot be called as it will be.
         """
         _check_functions(config)
         nodes: list[Node] = []
@@ -145,7 +147,10 @@ def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceT
     if node.internal:
         topics = tuple(internal_topic(config.application_id, topic) for topic in topics)
         extractor, reset = FailOnInvalidTimestamp(), "earliest"
-    return {topic: SourceTopic(topic, node.name, key, value, extractor, reset) for topic in topics}
+    return {
+        topic: SourceTopic(topic, node.name, bound(key, topic, "key"), bound(value, topic, "value"), extractor, reset)
+        for topic in topics
+    }
 
 
 def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> SourceNode:
@@ -153,19 +158,23 @@ def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> Sour
     return replace(
         node,
         topics=tuple(topics),
-        key_serde=first.key_serde,
-        value_serde=first.value_serde,
+        key_serde=_common([each.key_serde for each in topics.values()]),
+        value_serde=_common([each.value_serde for each in topics.values()]),
         timestamp_extractor=first.extractor,
         offset_reset=first.offset_reset,
     )
 
 
+def _common(serdes: Sequence[Serde[Any]]) -> Serde[Any] | None:
+    return serdes[0] if all(serde == serdes[0] for serde in serdes) else None
+
+
 def _resolve_sink(node: SinkNode, config: StreamsConfig) -> SinkNode:
     key, value = _node_serdes(node, config)
-    topic = node.topic
-    if node.internal and isinstance(topic, str):
-        topic = internal_topic(config.application_id, topic)
-    return replace(node, key_serde=key, value_serde=value, topic=topic)
+    if not isinstance(node.topic, str):
+        return replace(node, key_serde=key, value_serde=value)
+    topic = internal_topic(config.application_id, node.topic) if node.internal else node.topic
+    return replace(node, topic=topic, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
 
 
 def _node_serdes(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[Serde[Any], Serde[Any]]:
@@ -187,12 +196,10 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
 
 
 def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
-    what = _store_words(store, subtopology)
-    return replace(
-        store,
-        key_serde=store.key_serde or _default(config, "key", *what),
-        value_serde=store.value_serde or _default(config, "value", *what),
-    )
+    what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
+    key = store.key_serde or _default(config, "key", *what)
+    value = store.value_serde or _default(config, "value", *what)
+    return replace(store, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
 
 
 def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:
@@ -201,7 +208,7 @@ def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str,
     return f"store {store.name}{user}", f"Materialized.as_({store.name!r}).with_key_serde(...).with_value_serde(...)"
 
 
-def _default(config: StreamsConfig, part: str, what: str, option: str) -> Serde[Any]:
+def _default(config: StreamsConfig, part: SerdePart, what: str, option: str) -> Serde[Any]:
     serde = config.default_key_serde if part == "key" else config.default_value_serde
     if serde is None:
         raise ConfigError(

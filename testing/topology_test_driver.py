@@ -18,7 +18,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
-from penstock.common.serdes import Serde, why_refused
+from penstock.common.serdes import Serde, bound, why_refused
 from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
@@ -138,6 +138,7 @@ class TopologyTestDriver:
         if topic not in self._offsets:
             raise self._unread(topic)
         start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
+        key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
         return TestInputTopic(self, topic, key_serde, value_serde, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
@@ -147,6 +148,7 @@ class TopologyTestDriver:
         if topic not in self._written and not self._writes_any:
             written = ", ".join(sorted(self._written)) or "none"
             raise StreamsError(f"the topology writes no topic {topic!r}; it writes: {written}")
+        key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
         return TestOutputTopic(self._collector.topics[topic], topic, key_serde, value_serde)
 
     def produced_topic_names(self) -> set[str]:
