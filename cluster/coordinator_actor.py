@@ -114,7 +114,7 @@ class CoordinatorActor:
         stores = {
             store.name: StoreMetadata(
                 store.name,
-                store.kind.value,
+                store.kind,
                 sub.id,
                 plans[sub.id].tasks,
                 serde_topic(self._application_id, store),

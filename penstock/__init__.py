@@ -42,8 +42,9 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, Stores
-from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
+from penstock.state.builders import StoreBuilder
+from penstock.state.factories import Stores
+from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
@@ -51,8 +52,16 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
-from penstock.topology.physical.topology import RecordContext, StreamPartitioner, TopicNameExtractor, Topology
-from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
+from penstock.topology.physical.topology import Topology
+from penstock.topology.processor import (
+    Cancellable,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    RecordContext,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
 
 if TYPE_CHECKING:
     from penstock.actors.messages import ApplicationState, ApplicationStatus

@@ -174,9 +174,8 @@ class TopologyTestDriver:
 
     def get_key_value_store(self, name: str) -> TypedKeyValueStore:
         """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
-        builder = self._program.stores.get(name)
-        if builder is not None and builder.key_serde is not None:
-            return TypedKeyValueStore(self._task.buffer(name), builder.key_serde, lambda: self._now_ms)
+        if name in self._program.stores and isinstance(store := self._task.store(name).view(), TypedKeyValueStore):
+            return store
         known = ", ".join(self._program.stores) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
