@@ -30,6 +30,7 @@ from penstock.common.errors import (
     StreamsError,
     TaskNotReadyError,
     TopologyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 from penstock.common.extractors import (
@@ -42,8 +43,9 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, Stores
-from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
+from penstock.state.builders import StoreBuilder
+from penstock.state.factories import Stores
+from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
@@ -141,6 +143,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownQueryError",
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",

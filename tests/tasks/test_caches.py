@@ -11,10 +11,12 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serdes
-from penstock.state.builders import Stores
+from penstock.state.factories import Stores
 from penstock.state.memory import InMemoryStore
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kstream import KStream
@@ -59,22 +61,22 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
     assert bench.task.process(8, 0) == 8  # the second batch waits, its key read ahead as absent
     bench.commit()
     for _ in range(2):
-        bench.task.buffer("counts").drop_unused()
+        bench.state_manager.store("counts").drop_unused()
     bench.run()
-    entry = bench.task.buffer("counts").get(b"key")
+    entry = bench.buffer("counts").get(b"key")
     assert entry is not None
     assert entry[0] == 16
 
 
 def test_tasks_of_one_thread_share_its_memory() -> None:
     config = StreamsConfig.of({"application.id": "app"})
-    topology = [counting().build(config).as_one]
+    program = TaskProgram.of([counting().build(config).as_one], config)
     budget = MemoryBudget(1 << 30, 200_000)
     slack = TRIM_EVERY_RECORDS * 300
     tasks = []
     for partition in range(3):
-        stores = open_task_stores(None, topology[0].stores)
-        task = Task(TaskId(0, partition), topology, config, stores, Collector(), budget)
+        stores = open_task_stores(None, program.stores.values())
+        task = Task(StateManager(TaskId(0, partition), program, stores, collector := Collector(), budget), collector)
         task.init(0)
         tasks.append(task)
     for round_number in range(30):
@@ -83,7 +85,7 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
             offsets = range(round_number * 100, round_number * 100 + 100)
             task.add(RecordBatch(TopicPartition("in", partition), keys, [b""] * 100, [1] * 100, offsets))
             assert task.process(1000, 0) == 100
-            assert sum(each.buffer("counts").resident_bytes() for each in tasks) <= 200_000 + slack
+            assert sum(each.state_manager.store("counts").resident_bytes() for each in tasks) <= 200_000 + slack
             for _ in task.prepare_commit():
                 pass
             task.complete_commit({})
