@@ -33,7 +33,7 @@ from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 
 Files = Sequence[tuple[str, str]]
 """Paths with their text."""
