@@ -15,6 +15,7 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
+from typing_extensions import override
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -28,7 +29,7 @@ from penstock.actors.messages import (
 from penstock.cluster import events, last_words
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpus import waiting_for_cpus
-from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Offsets
+from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment, Offsets
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.purger import Purger
@@ -319,20 +320,20 @@ class CoordinatorActor:
                 self._enter(ApplicationState.ERROR, what)
 
 
-class _World:
+class _World(Environment):
     """:class:`~penstock.cluster.dispatch.Environment` of Ray and Kafka."""
 
     def __init__(self, coordinator: CoordinatorActor, purger: Purger) -> None:
         self._coordinator = coordinator
         self._purger = purger
 
+    @override
     def create_actor(self, actor_id: str) -> ActorHandle:
-        """See the protocol."""
         it = self._coordinator
         return StreamActorHandle.create(it._application_id, actor_id, it._spec_bytes)
 
+    @override
     async def commit(self, offsets: Offsets) -> None:
-        """See the protocol."""
         membership = self._coordinator._membership
         if membership is None:
             raise CommitRefusedError("the coordinator has no seat in the group")
@@ -342,6 +343,6 @@ class _World:
             raise CommitRefusedError(f"{type(error).__name__}: {error}") from error
         self._purger.committed(offsets)
 
+    @override
     def entered(self, state: ApplicationState, error: str | None) -> None:
-        """See the protocol."""
         self._coordinator._enter(state, error)

@@ -60,7 +60,7 @@ class ActorHandle(Protocol):
         """Give the actor its tasks and what each reads; returns when all others are released."""
 
     async def stop(self) -> None:
-        """Returns when all is committed and closed."""
+        """Returns when the actor has committed and closed everything."""
 
     async def wait(self) -> str | None:
         """Returns when the actor's loop ends: its error, or None after a stop."""

@@ -75,6 +75,8 @@ def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
 
 
 def caller(handle: Any) -> Caller:
+    """Calls the stream actor behind ``handle``."""
+
     async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
         answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())
         return answers

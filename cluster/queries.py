@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
+from typing_extensions import override
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -26,7 +27,7 @@ from penstock.actors.messages import (
 from penstock.cluster.lanes import CALL_S, Lane, caller
 from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
-from penstock.cluster.read_side import StoreEntries, StoreEntry, state_error, unknown_store
+from penstock.cluster.read_side import ReadSide, StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -43,7 +44,7 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 
 
-class StateQueries:
+class StateQueries(ReadSide):
     """:class:`~penstock.cluster.read_side.ReadSide` of one application. Belongs to one event loop."""
 
     def __init__(self, application_id: str) -> None:
@@ -57,25 +58,25 @@ class StateQueries:
         self._log = logger("penstock.cluster.queries")
 
     @property
+    @override
     def application_id(self) -> str:
-        """See the contract."""
         return self._application_id
 
+    @override
     async def status(self) -> ApplicationStatus:
-        """See the contract."""
         status: ApplicationStatus = await self._ask_coordinator("status")
         return status
 
+    @override
     async def stores(self) -> Mapping[str, StoreMetadata]:
-        """See the contract."""
         metadata = self._metadata or await self._refresh()
         if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
             # Nothing else would tell that a topic has got partitions, and that keys are elsewhere since.
             self._refresh_behind()
         return metadata.stores
 
+    @override
     async def key_serde(self, store: str) -> Serde[Any]:
-        """See the contract."""
         await self._store(store)
         if store not in self._key_serdes:
             self._key_serdes[store] = _unpickled(store, await self._ask_coordinator("key_serde", store))
@@ -84,14 +85,15 @@ class StateQueries:
             raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
         return serde
 
+    @override
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
-        """See the contract."""
         data = await self._key_bytes(store, key)
         where = await self._store(store)
         task = TaskId(where.subtopology, partition_for(data, where.partitions))
         answer = await self._ask(StoreQuery(task, store, QueryKind.KEY, key=data, committed=committed))
         return StoreEntry(key, answer.rows[0][1], answer.rows[0][2]) if answer.rows else None
 
+    @override
     async def range(
         self,
         store: str,
@@ -101,7 +103,7 @@ class StateQueries:
         cursor: str | None = None,
         committed: bool = False,
     ) -> StoreEntries:
-        """See the contract. A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
+        """A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
         serde = await self.key_serde(store)
         lower = None if from_key is None else await self._key_bytes(store, from_key)
         upper = None if to_key is None else await self._key_bytes(store, to_key)
@@ -127,8 +129,8 @@ class StateQueries:
             self._log.warning("the serde cannot read a key", store=store, key=key, serde=serde.name, error=repr(error))
             return StoreEntry(key, value, timestamp)
 
+    @override
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
-        """See the contract."""
         where = await self._store(store)
         query = StoreQuery(TaskId(where.subtopology, 0), store, QueryKind.COUNT, committed=committed)
         return sum(answer.count for answer in await self._ask_all(query, where))

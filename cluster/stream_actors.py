@@ -7,12 +7,14 @@ from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from typing_extensions import override
 
 from penstock.actors.messages import ActorStatus
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.dispatch import (
     ActorEndedError,
     ActorFailedError,
+    ActorHandle,
     ActorLostError,
     ActorNameTakenError,
     Sources,
@@ -26,8 +28,8 @@ STATUS_S = 10.0
 _AGAIN_S = 0.5
 
 
-class StreamActorHandle:
-    """One stream actor, from outside: :class:`~penstock.cluster.dispatch.ActorHandle` over Ray."""
+class StreamActorHandle(ActorHandle):
+    """One stream actor, from outside: over Ray."""
 
     def __init__(self, application_id: str, actor_id: str, ray_handle: Any) -> None:
         self.actor_id = actor_id
@@ -63,8 +65,8 @@ class StreamActorHandle:
                     continue  # it has ended since it was listed
         return found
 
+    @override
     async def start(self) -> None:
-        """Wait until the actor is up, however long Ray needs to find a CPU for it."""
         coordinator = ray.get_actor(coordinator_name(self._application_id), namespace=NAMESPACE)
         while True:
             try:
@@ -73,16 +75,16 @@ class StreamActorHandle:
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
 
+    @override
     async def assign(self, epoch: int, sources: Sources) -> None:
-        """Give the actor its tasks and what each reads; returns when all others are released."""
         await self._repeat("assign", epoch, sources)
 
+    @override
     async def stop(self) -> None:
-        """Let the actor commit and close everything."""
         await self._repeat("stop")
 
+    @override
     async def wait(self) -> str | None:
-        """Returns when the actor's loop ends: its error, or None after a stop. Raises ActorLostError."""
         while True:
             try:
                 error: str | None = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
@@ -91,8 +93,8 @@ class StreamActorHandle:
             else:
                 return error
 
+    @override
     async def status(self) -> ActorStatus | None:
-        """The actor's own view; None when it does not answer now."""
         ref = asyncio.wrap_future(self.ray_handle.status.remote().future())
         try:
             status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
@@ -100,8 +102,8 @@ class StreamActorHandle:
             return None
         return status
 
+    @override
     def kill(self) -> None:
-        """End the process at once. Idempotent."""
         ray.kill(self.ray_handle)
 
     async def _repeat(self, method: str, *arguments: Any) -> None:
