@@ -16,8 +16,9 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import last_words
 from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.http_actor import find_http, stop_http
-from penstock.cluster.names import NAMESPACE, application_of, coordinator_name
+from penstock.cluster.http_actor import stop_http
+from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
+from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.ray_clusters import (
     RayCluster,
     clusters,
@@ -151,21 +152,6 @@ def cluster_cpus() -> int:
     """How many CPUs the Ray cluster has."""
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
     return int(resources.get("CPU", 0))
-
-
-def applications() -> list[str]:
-    """The ids of all applications that this Ray cluster knows."""
-    named = ray.util.list_named_actors(all_namespaces=True)
-    found = {application_of(entry["name"]) for entry in named if entry["namespace"] == NAMESPACE}
-    return sorted(name for name in found if name is not None)
-
-
-def find_coordinator(application_id: str) -> Any | None:
-    """The handle of an application's coordinator; None when there is none."""
-    try:
-        return ray.get_actor(coordinator_name(application_id), namespace=NAMESPACE)
-    except ValueError:
-        return None
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
@@ -309,7 +295,7 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     ``coordinator`` is the one that the caller has looked at, None if there was none: if another has taken its place
     meanwhile, the application was started anew, and all that bears its name belongs to that start.
     """
-    server, actors = find_http(application_id), StreamActorHandle.find(application_id)
+    server, actors = find_http_actor(application_id), StreamActorHandle.find(application_id)
     # Looked for last: whatever was found before it is older than any coordinator that comes later.
     current = find_coordinator(application_id)
     if current is not None and current != coordinator:

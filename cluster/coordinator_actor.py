@@ -31,7 +31,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpus import waiting_for_cpus
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment, Offsets
 from penstock.cluster.membership import FINAL, Membership
-from penstock.cluster.names import NAMESPACE, http_actor_name
+from penstock.cluster.named_actors import actor_names, find_http_actor
 from penstock.cluster.purger import Purger
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
@@ -217,11 +217,11 @@ class CoordinatorActor:
 
     async def _ask_http(self) -> str | None:
         try:
-            handle = ray.get_actor(http_actor_name(self._application_id), namespace=NAMESPACE)
+            handle = find_http_actor(self._application_id)
+            if handle is None:
+                return None
             asked: asyncio.Future[str | None] = asyncio.wrap_future(handle.known_address.remote().future())
             return await asyncio.wait_for(asked, _ASK_HTTP_S)
-        except ValueError:
-            return None  # there is none
         except Exception as error:  # the address is only shown, and the server tells it again when it restarts
             self._log.warning("HTTP server address unavailable", error=repr(error))
             return None
@@ -273,8 +273,7 @@ class CoordinatorActor:
             self._waiting = None
             return
         free = await asyncio.to_thread(ray.available_resources)
-        named = await asyncio.to_thread(ray.util.list_named_actors, True)
-        names = [entry["name"] for entry in named if entry["namespace"] == NAMESPACE]
+        names = await asyncio.to_thread(actor_names)
         waiting = waiting_for_cpus(self._application_id, late, cpus, free.get("CPU", 0.0), names)
         if waiting is not None and waiting != self._waiting:
             self._log.warning("waiting for CPUs", why=waiting)

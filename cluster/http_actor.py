@@ -10,7 +10,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from penstock.cluster.names import NAMESPACE, coordinator_name, http_actor_name
+from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import ReadSide
@@ -63,12 +64,9 @@ class HttpActor:
         self._telling = asyncio.get_running_loop().create_task(self._tell(address))
 
     async def _tell(self, address: str) -> None:
-        name = coordinator_name(self._application_id)
-        try:
-            coordinator = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-        except ValueError:
-            return  # the application is being started: whoever does that tells the coordinator
-        await coordinator.set_http_address.remote(address)
+        coordinator = await asyncio.to_thread(find_coordinator, self._application_id)
+        if coordinator is not None:  # else the application is being started: whoever does that tells the coordinator
+            await coordinator.set_http_address.remote(address)
 
 
 def start_http(application_id: str, application_server: str, serve: Serve) -> tuple[Any, str]:
@@ -116,14 +114,6 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> tu
         ray.kill(actor)
         raise
     return actor, address
-
-
-def find_http(application_id: str) -> Any | None:
-    """The actor that serves an application; None when there is none."""
-    try:
-        return ray.get_actor(http_actor_name(application_id), namespace=NAMESPACE)
-    except ValueError:
-        return None
 
 
 def stop_http(actor: Any) -> None:

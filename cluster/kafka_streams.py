@@ -13,6 +13,7 @@ from penstock.actors.messages import ApplicationSpec, ApplicationState, Applicat
 from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
@@ -263,7 +264,7 @@ class KafkaStreams:
         for view in views:
             view.close()
         drained = True
-        if control.find_coordinator(self.application_id) != self._coordinator:
+        if find_coordinator(self.application_id) != self._coordinator:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from typing_extensions import override
@@ -25,7 +24,7 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.cluster.lanes import CALL_S, Lane, caller
-from penstock.cluster.names import NAMESPACE, coordinator_name
+from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
 from penstock.cluster.read_side import ReadSide, StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
@@ -231,12 +230,7 @@ class StateQueries(ReadSide):
         """Call the coordinator; looks it up anew when it is another one than before."""
         for attempt in range(2):
             if self._coordinator is None:
-                try:
-                    self._coordinator = await asyncio.to_thread(
-                        ray.get_actor, coordinator_name(self._application_id), NAMESPACE
-                    )
-                except ValueError:
-                    raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
+                self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)

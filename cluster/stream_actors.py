@@ -19,7 +19,8 @@ from penstock.cluster.dispatch import (
     ActorNameTakenError,
     Sources,
 )
-from penstock.cluster.names import NAMESPACE, coordinator_name, stream_actor_id, stream_actor_name
+from penstock.cluster.named_actors import find_stream_actors, require_coordinator
+from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
 
 RELEASE_S = 120.0
@@ -54,20 +55,13 @@ class StreamActorHandle(ActorHandle):
 
     @classmethod
     def find(cls, application_id: str) -> list[StreamActorHandle]:
-        """Every stream actor of the application that Ray knows."""
-        found = []
-        for entry in ray.util.list_named_actors(all_namespaces=True):
-            identifier = stream_actor_id(entry["name"], application_id)
-            if entry["namespace"] == NAMESPACE and identifier is not None:
-                try:
-                    found.append(cls(application_id, identifier, ray.get_actor(entry["name"], namespace=NAMESPACE)))
-                except ValueError:
-                    continue  # it has ended since it was listed
-        return found
+        """Every stream actor of the application that Ray has."""
+        found = find_stream_actors(application_id)
+        return [cls(application_id, actor_id, handle) for actor_id, handle in found.items()]
 
     @override
     async def start(self) -> None:
-        coordinator = ray.get_actor(coordinator_name(self._application_id), namespace=NAMESPACE)
+        coordinator = require_coordinator(self._application_id)
         while True:
             try:
                 await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future()))

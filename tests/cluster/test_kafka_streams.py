@@ -46,7 +46,8 @@ class FakeCluster:
         self.stopping, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
-        patch.setattr(control, "find_coordinator", lambda application_id: self.coordinator)
+        for module in (control, kafka_streams):
+            patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
         patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
         patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)

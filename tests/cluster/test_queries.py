@@ -155,7 +155,7 @@ class FakeCoordinator:
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     fake = FakeCoordinator()
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", lambda *_: fake)
+    monkeypatch.setattr("ray.get_actor", lambda *_: fake)
     return fake
 
 
@@ -270,7 +270,7 @@ def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyP
     def missing(*_: object) -> None:
         raise ValueError
 
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", missing)
+    monkeypatch.setattr("ray.get_actor", missing)
     with pytest.raises(ApplicationStateError, match="'app' does not run"):
         ask(lambda queries: queries.status())
 

@@ -81,7 +81,7 @@ class Names:
         self.ended: list[object] = []
         actor = SimpleNamespace(kill=lambda: self.ended.append("actor"))
         patch.setattr(control, "find_coordinator", lambda _: self.coordinators.pop(0))
-        patch.setattr(control, "find_http", lambda _: "http")
+        patch.setattr(control, "find_http_actor", lambda _: "http")
         patch.setattr(control, "stop_http", self.ended.append)
         patch.setattr("penstock.cluster.control.StreamActorHandle.find", lambda _: [actor])
         patch.setattr("penstock.cluster.control.ray.kill", self.ended.append)

@@ -49,7 +49,7 @@ def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.stream_actors._AGAIN_S", 0.0)
-    monkeypatch.setattr("penstock.cluster.stream_actors.ray.get_actor", lambda *_, **__: None)
+    monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
     calls = {"start": handle.start, "assign": lambda: handle.assign(1, {}), "wait": handle.wait}
