@@ -148,12 +148,6 @@ def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationState
     )
 
 
-def cluster_cpus() -> int:
-    """How many CPUs the Ray cluster has."""
-    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
-    return int(resources.get("CPU", 0))
-
-
 def status_of(coordinator: Any) -> ApplicationStatus | None:
     """What the coordinator knows; None when it is gone.
 

@@ -28,11 +28,12 @@ from penstock.actors.messages import (
 )
 from penstock.cluster import events, last_words
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.cpus import waiting_for_cpus
+from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment, Offsets
 from penstock.cluster.membership import FINAL, Membership
-from penstock.cluster.named_actors import actor_names, find_http_actor
+from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.purger import Purger
+from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
@@ -43,12 +44,9 @@ from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics
 _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0
 _LOOK_AT_TOPICS_S = 1.0
-_ASK_FOR_TOPICS_S = 30.0
 _TOPICS = "look at the topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
-_START_S = 10.0
-"""An actor that has a CPU is up long before."""
 
 
 class CoordinatorActor:
@@ -68,8 +66,7 @@ class CoordinatorActor:
         self._error: str | None = None
         self._waiting: str | None = None
         self._http_address: str | None = None
-        self._starting: dict[str, float] = {}
-        self._ask_for_topics_at = 0.0
+        self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._ended = asyncio.Event()
         self._beginning = self._spawn(self._begin())
 
@@ -172,7 +169,7 @@ class CoordinatorActor:
             lambda partitions: self._from_thread(events.GroupAssigned(partitions)),
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
         )
-        watch = TopicWatch(spec.topology, spec.config, clients.admin, time.monotonic)
+        watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_LOOK_AT_ACTORS_S, "look at the actors", dispatcher.look_at_actors)
         self._repeat(_LOOK_AT_CLUSTER_S, "look at the Ray cluster", self._look_at_cluster)
         self._repeat(_LOOK_AT_TOPICS_S, _TOPICS, lambda: self._look_at_topics(watch))
@@ -262,29 +259,14 @@ class CoordinatorActor:
 
     async def _look_at_cluster(self) -> None:
         assert self._dispatcher is not None
-        resources = await asyncio.to_thread(ray.cluster_resources)
-        cpus = int(resources.get("CPU", 0))
-        self._dispatcher.feed(events.ClusterResized(cpus))
-        now = self._loop.time()
-        starting = {name: self._starting.get(name, now) for name in self._dispatcher.machine.starting}
-        self._starting = starting
-        late = sum(now - since >= _START_S for since in starting.values())
-        if not late:
-            self._waiting = None
-            return
-        free = await asyncio.to_thread(ray.available_resources)
-        names = await asyncio.to_thread(actor_names)
-        waiting = waiting_for_cpus(self._application_id, late, cpus, free.get("CPU", 0.0), names)
-        if waiting is not None and waiting != self._waiting:
-            self._log.warning("waiting for CPUs", why=waiting)
-        self._waiting = waiting
+        self._dispatcher.feed(events.ClusterResized(await asyncio.to_thread(cluster_cpus)))
+        self._waiting = await asyncio.to_thread(self._cpu_watch.look, self._dispatcher.machine.starting)
 
     async def _look_at_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
         machine = self._dispatcher.machine
-        if not machine.unplanned and self._loop.time() < self._ask_for_topics_at:
+        if not watch.due(bool(machine.unplanned)):
             return
-        self._ask_for_topics_at = self._loop.time() + _ASK_FOR_TOPICS_S
         try:
             plan = await asyncio.to_thread(watch.look, machine.plan)
         except (InternalTopicError, TopologyError) as error:

@@ -14,6 +14,7 @@ from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
@@ -210,7 +211,7 @@ class KafkaStreams:
         deadline = time.monotonic() + timeout_s
         while (status := self._running()).state is not ApplicationState.RUNNING:
             if time.monotonic() >= deadline:
-                cpus = control.cluster_cpus()
+                cpus = cluster_cpus()
                 why = f": {status.waiting}" if status.waiting else ""
                 raise ApplicationStateError(
                     f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "

@@ -53,7 +53,7 @@ class FakeCluster:
         patch.setattr(control, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
-        patch.setattr(control, "cluster_cpus", lambda: 4)
+        patch.setattr(kafka_streams, "cluster_cpus", lambda: 4)
         patch.setattr(KafkaStreams, "check", lambda app: None)
         patch.setattr(kafka_streams, "start_http", self.start_http)
         patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
