@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.cluster.events import AcceptCommit, RefuseCommit
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import Sources, TaskId
 
 
 class Phase(Enum):
@@ -28,7 +27,7 @@ class ActorRecord:
     phase: Phase
     epoch: int = 0
     confirmed: int = 0
-    issued: Mapping[TaskId, frozenset[TopicPartition]] = field(default_factory=dict)
+    issued: Sources = field(default_factory=dict)
     held: frozenset[TaskId] = frozenset()
     running: frozenset[TaskId] = frozenset()
     unsure: bool = False

@@ -22,8 +22,8 @@ from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.ray_clusters import (
     RayCluster,
     clusters,
-    look_into,
     named_address,
+    probe,
     started_here,
     unreachable,
     use_token,
@@ -47,7 +47,7 @@ def connect(application_id: str) -> None:
     if ray.is_initialized():
         return
     if address := named_address():
-        cluster: RayCluster | None = look_into(address)
+        cluster: RayCluster | None = probe(address)
     else:
         cluster = None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
     if cluster is not None:

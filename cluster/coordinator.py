@@ -55,9 +55,10 @@ from penstock.cluster.names import actor_id, actor_number
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
-GATHER_MS = 10_000
+WAIT_FOR_ACTORS_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""
-CALM_MS = 60_000
+FORGET_LOSSES_MS = 60_000
+"""After so long without another loss the next one is replaced at once again."""
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 30_000
 _OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for this answer: the actor has gone on
@@ -78,7 +79,7 @@ class Coordinator:
         self._cpus: int | None = None
         self._losses = 0
         self._backing_off = False
-        self._gathering = False
+        self._waiting_for_actors = False
         self._out: list[Instruction] = []
         self.state = ApplicationState.CREATED
         self.error: str | None = None
@@ -195,11 +196,11 @@ class Coordinator:
         if actor is None or actor.phase is Phase.STOPPING or not self.state.is_live:
             return
         self._losses += 1
-        self._out.append(SetTimer(Timer.CALM, CALM_MS))
+        self._out.append(SetTimer(Timer.FORGET_LOSSES, FORGET_LOSSES_MS))
         if self._losses > 1 and not self._backing_off:
             delay = min(FIRST_BACKOFF_MS << min(self._losses - 2, 16), LONGEST_BACKOFF_MS)
             self._backing_off = True
-            self._out.append(SetTimer(Timer.RESTART, delay))
+            self._out.append(SetTimer(Timer.REPLACE_ACTORS, delay))
 
     def _actor_failed(self, event: ActorFailed) -> None:
         if event.actor_id not in self._actors:
@@ -247,9 +248,9 @@ class Coordinator:
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        if event.timer is Timer.GATHER:
-            self._gathering = False
-        elif event.timer is Timer.RESTART:
+        if event.timer is Timer.WAIT_FOR_ACTORS:
+            self._waiting_for_actors = False
+        elif event.timer is Timer.REPLACE_ACTORS:
             self._backing_off = False
         else:
             self._losses = 0
@@ -320,9 +321,9 @@ class Coordinator:
             self._next_actor += 1
             self._actors[name] = ActorRecord(Phase.STARTING)
             self._out.append(StartActor(name))
-            if not self._gathering:
-                self._gathering = True
-                self._out.append(SetTimer(Timer.GATHER, GATHER_MS))
+            if not self._waiting_for_actors:
+                self._waiting_for_actors = True
+                self._out.append(SetTimer(Timer.WAIT_FOR_ACTORS, WAIT_FOR_ACTORS_MS))
 
     def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
@@ -330,8 +331,8 @@ class Coordinator:
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
         if not starting and not self._backing_off:
-            self._gathering = False
-        elif self._gathering or self._backing_off:
+            self._waiting_for_actors = False
+        elif self._waiting_for_actors or self._backing_off:
             return
         self._target = assign(self._owned, up, self._target, self._plan.stateful)
 

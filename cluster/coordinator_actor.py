@@ -29,7 +29,7 @@ from penstock.actors.messages import (
 from penstock.cluster import events, last_words
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
-from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment, Offsets
+from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.purger import Purger
@@ -37,6 +37,7 @@ from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actors import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
+from penstock.common.ids import Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics

@@ -16,14 +16,11 @@ from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.common.errors import StreamsError
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
 COMMIT_AGAIN_S = 0.5
 HUNG_S = 300.0
 """An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
-
-Offsets = Mapping[TopicPartition, CommittedOffset]
-Sources = Mapping[TaskId, frozenset[TopicPartition]]
 
 
 class ActorLostError(StreamsError):

@@ -23,7 +23,7 @@ from penstock.actors.messages import (
     StoreMetadata,
     StoreQuery,
 )
-from penstock.cluster.lanes import CALL_S, Lane, caller
+from penstock.cluster.actor_calls import CALL_S, ActorCalls, caller
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
 from penstock.cluster.read_side import ReadSide, StoreEntries, StoreEntry, state_error, unknown_store
@@ -53,7 +53,7 @@ class StateQueries(ReadSide):
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
-        self._lanes: dict[tuple[str, bool], Lane] = {}
+        self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._log = logger("penstock.cluster.queries")
 
     @property
@@ -170,18 +170,18 @@ class StateQueries(ReadSide):
         if name is None or name not in metadata.actors:
             return None
         which = name, query.kind is QueryKind.RANGE  # look-ups do not wait behind ranges
-        lane = self._lanes.get(which)
-        if lane is None:
-            lane = self._lanes[which] = Lane(name, caller(metadata.actors[name]))
+        calls = self._calls.get(which)
+        if calls is None:
+            calls = self._calls[which] = ActorCalls(name, caller(metadata.actors[name]))
         try:
-            return await lane.ask(query)
+            return await calls.ask(query)
         except RayTaskError as error:
             if isinstance(error.cause, ApplicationStateError):
                 return None  # the actor's loop has ended: its tasks go elsewhere, or the application ends
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {error.cause or error}") from error
         except RayError:
-            # Dead, out of memory, out of reach: lost. A new actor has a new name and a lane of its own.
-            self._lanes.pop(which, None)
+            # Dead, out of memory, out of reach: lost. A new actor has a new name and calls of its own.
+            self._calls.pop(which, None)
             return None
 
     async def _store(self, name: str) -> StoreMetadata:
@@ -221,7 +221,7 @@ class StateQueries(ReadSide):
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
         self._fetched_at = asyncio.get_running_loop().time()
-        self._lanes = {which: lane for which, lane in self._lanes.items() if which[0] in metadata.actors}
+        self._calls = {which: calls for which, calls in self._calls.items() if which[0] in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None
         return metadata

@@ -17,11 +17,11 @@ from penstock.cluster.dispatch import (
     ActorHandle,
     ActorLostError,
     ActorNameTakenError,
-    Sources,
 )
 from penstock.cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import Sources
 
 RELEASE_S = 120.0
 """Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""

@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin, CommittedOffset, NewTopic
 from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
@@ -192,7 +192,7 @@ class ConfluentAdmin(Admin):
         return reader
 
     @override
-    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, group: str, offsets: Offsets) -> None:
         if not offsets:
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]

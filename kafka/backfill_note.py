@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.kafka.contracts import Admin
 
 
@@ -20,7 +20,7 @@ def note_group(application_id: str) -> str:
     return f"{application_id}-backfill"
 
 
-def fingerprint(sources: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]) -> str:
+def fingerprint(sources: Iterable[TopicPartition], committed: Offsets) -> str:
     """Of the offsets that the application has committed in its source partitions."""
     offsets = [(*partition, committed[partition].offset) for partition in sorted(sources) if partition in committed]
     return hashlib.sha256(repr(offsets).encode()).hexdigest()[:16]

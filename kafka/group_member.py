@@ -10,9 +10,9 @@ from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import CommittedOffset, GroupMember, SessionLostError
+from penstock.kafka.contracts import GroupMember, SessionLostError
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -95,7 +95,7 @@ class ConfluentGroupMember(GroupMember):
         self._log.warning("retriable group error", group=self._group, error=error.str())
 
     @override
-    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, offsets: Offsets) -> None:
         if not offsets:
             return
         if not self._client.memberid():

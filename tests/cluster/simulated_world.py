@@ -32,12 +32,10 @@ from penstock.cluster.dispatch import (
     ActorNameTakenError,
     CommitRefusedError,
     Dispatcher,
-    Offsets,
-    Sources,
 )
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import Offsets, Sources, TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 LONGEST_DELAY_S = 3.0

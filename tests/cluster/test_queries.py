@@ -345,7 +345,7 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
@@ -373,7 +373,7 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
 def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes._MOST_WAITING", 10)
+    monkeypatch.setattr("penstock.cluster.actor_calls._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
         await queries.get("counts", WORDS[0])
