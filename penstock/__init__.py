@@ -51,8 +51,16 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
-from penstock.topology.physical.topology import RecordContext, StreamPartitioner, TopicNameExtractor, Topology
-from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
+from penstock.topology.physical.topology import Topology
+from penstock.topology.processor import (
+    Cancellable,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    RecordContext,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
 
 if TYPE_CHECKING:
     from penstock.actors.messages import ApplicationState, ApplicationStatus

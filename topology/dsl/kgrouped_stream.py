@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, new_repartition
-from penstock.topology.logical.graph import Operation, Repartition
+from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
+from penstock.topology.logical.graph import Operation, Repartition, new_repartition
 from penstock.topology.logical.tables import AggregatedTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped

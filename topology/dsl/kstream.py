@@ -10,8 +10,8 @@ from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.ktable import KTable, new_source_table
-from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, given_name, new_repartition
-from penstock.topology.logical.graph import Operation, Repartition, Sink, require_same_graph
+from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, given_name
+from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
 from penstock.topology.logical.tables import store_of
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
@@ -29,8 +29,7 @@ from penstock.topology.physical.operators import (
     SelectKey,
     StreamTableJoin,
 )
-from penstock.topology.physical.topology import TopicNameExtractor
-from penstock.topology.processor import Processor, ProcessorSupplier
+from penstock.topology.processor import Processor, ProcessorSupplier, TopicNameExtractor
 
 K = TypeVar("K")
 V = TypeVar("V")
