@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import ray
@@ -40,7 +41,8 @@ from penstock.common.errors import BrokerUnreachableError, InternalTopicError, S
 from penstock.common.ids import Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
-from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics
+from penstock.kafka.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import TopicPlan, plan_topics
 
 _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0
@@ -192,9 +194,10 @@ class CoordinatorActor:
         # Its actors may work while topics get partitions one after another, as if there had been no restart.
         restarted = ray.get_runtime_context().was_current_actor_reconstructed
         patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
+        planned = partial(plan_topics, spec.topology, spec.config)
         while True:
             try:
-                return await asyncio.to_thread(lambda: ensure_topics(spec.topology, spec.config, clients.admin()))
+                return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
             except BrokerUnreachableError as error:
                 self._log.warning("waiting for the broker", error=str(error))
             except TopologyError as error:

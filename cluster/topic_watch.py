@@ -12,7 +12,8 @@ from collections.abc import Callable
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
-from penstock.topology.physical.internal_topics import TopicAdmin, plan_topics
+from penstock.kafka.internal_topics import TopicAdmin
+from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topology import Topology
 

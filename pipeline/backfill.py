@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -20,13 +21,14 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
+from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.hand_over import write_records
 from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.task_host import TaskHost
-from penstock.topology.physical.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
@@ -65,7 +67,7 @@ def backfill(
     admin = clients.admin()
     refuse_if_running(config, admin)
     tell("asking Kafka how far everything has come")
-    topics = ensure_topics(topology, config, admin)
+    topics = ensure_topics(admin, partial(plan_topics, topology, config))
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)
     tell("starting Spark")
