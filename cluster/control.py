@@ -29,7 +29,7 @@ from penstock.cluster.ray_clusters import (
     use_token,
 )
 from penstock.cluster.ray_errors import last_line
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 _START_S = 60.0

@@ -35,7 +35,7 @@ from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
 from penstock.common.ids import Offsets

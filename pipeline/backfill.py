@@ -26,7 +26,7 @@ from penstock.pipeline.hand_over import write_records
 from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
-from penstock.pipeline.session import spark_session
+from penstock.pipeline.spark_session import spark_session
 from penstock.pipeline.task_host import TaskHost
 from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import Topology

@@ -27,7 +27,7 @@ from penstock.cluster import coordinator_actor
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
