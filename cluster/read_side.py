@@ -80,7 +80,7 @@ class ReadSide(Protocol):
     """Questions to one application. Every call may raise
 
     - UnknownStateStoreError: there is no store of that name;
-    - TaskNotReadyError: the task that holds the answer restores or moves; ask again in ``retry_after_ms``;
+    - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
     - ApplicationStateError: the application does not run.
     """
 
