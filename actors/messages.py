@@ -152,7 +152,7 @@ class StoreAnswer:
 
 class ApplicationState(Enum):
     """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may
-    follow which, ``cluster/life.py`` holds it."""
+    follow which, ``cluster/state_transitions.py`` holds it."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"

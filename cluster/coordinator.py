@@ -50,8 +50,8 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.life import check_move
 from penstock.cluster.names import actor_id, actor_number
+from penstock.cluster.state_transitions import check_transition
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -378,7 +378,7 @@ class Coordinator:
         self._actors.pop(name, None)
 
     def _set_state(self, state: ApplicationState, error: str | None = None) -> None:
-        check_move(self.state, state)
+        check_transition(self.state, state)
         self.state = state
         self.error = error or self.error
         self._out.append(SetState(state, self.error))

@@ -27,7 +27,7 @@ from penstock.actors.messages import (
     CommitRequest,
     StoreMetadata,
 )
-from penstock.cluster import events, last_words
+from penstock.cluster import events, final_state
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
@@ -183,7 +183,7 @@ class CoordinatorActor:
         context = ray.get_runtime_context()
         if not context.was_current_actor_reconstructed:
             return False
-        ended = await asyncio.to_thread(last_words.recall, str(context.get_actor_id()))
+        ended = await asyncio.to_thread(final_state.load, str(context.get_actor_id()))
         if ended is None:
             return False
         self._http_address = await self._ask_http()
@@ -236,7 +236,7 @@ class CoordinatorActor:
     async def _end(self) -> None:
         try:
             actor_id = str(ray.get_runtime_context().get_actor_id())
-            await asyncio.to_thread(last_words.remember, actor_id, self._state, self._error)
+            await asyncio.to_thread(final_state.save, actor_id, self._state, self._error)
         except Exception as error:  # whatever Ray has: the end itself must go on
             self._log.error("cannot keep how the application ended", exc_info=error)
         if self._membership is not None:
