@@ -61,7 +61,7 @@ FORGET_LOSSES_MS = 60_000
 """After so long without another loss the next one is replaced at once again."""
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 30_000
-_OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for this answer: the actor has gone on
+_SUPERSEDED = "superseded by a later commit of the same actor"  # nobody waits for this answer: the actor has gone on
 
 
 class Coordinator:
@@ -221,7 +221,7 @@ class Coordinator:
                 actor.last_commit, actor.answer = request.number, None
             self._commit(request)
         elif request.number < actor.last_commit:
-            self._refuse(request, _OVERTAKEN)
+            self._refuse(request, _SUPERSEDED)
         elif actor.answer is not None:
             self._out.append(actor.answer)
         # Else Kafka has it, and its answer answers this call too.
@@ -239,7 +239,7 @@ class Coordinator:
             self._refuse(event.request, event.error)
             self._fail(event.error)
         elif actor is not None and actor.last_commit > event.request.number:
-            self._refuse(event.request, _OVERTAKEN)
+            self._refuse(event.request, _SUPERSEDED)
         else:
             self._commit(event.request)
 
@@ -277,7 +277,7 @@ class Coordinator:
         if actor is None:
             return f"actor {request.actor_id} is no longer part of the application"
         if not actor.confirmed <= request.epoch <= actor.epoch:
-            return f"assignment {request.epoch} has passed; {actor.epoch} is current"
+            return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
         held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
         if foreign := sorted(set(request.offsets) - held):
             return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"

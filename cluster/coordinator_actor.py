@@ -1,4 +1,4 @@
-"""The Ray actor of the coordinator: what others call, what is done from time to time, its beginning and its end.
+"""The Ray actor of the coordinator: what others call, its periodic tasks, its beginning and its end.
 
 What the state machine decides is carried out by :mod:`penstock.cluster.dispatch`. Detached and restartable: after a
 restart it asks the living stream actors what they hold and goes on from there. Every method may be called again by Ray
@@ -44,10 +44,10 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.topology.physical.internal_topics import TopicPlan, plan_topics
 
-_LOOK_AT_ACTORS_S = 0.5
-_LOOK_AT_CLUSTER_S = 5.0
-_LOOK_AT_TOPICS_S = 1.0
-_TOPICS = "look at the topics"
+_CHECK_ACTORS_S = 0.5
+_CHECK_CLUSTER_S = 5.0
+_CHECK_TOPICS_S = 1.0
+_TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
 
@@ -163,7 +163,7 @@ class CoordinatorActor:
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000)
-        dispatcher = Dispatcher(machine, _World(self, purger), self._log)
+        dispatcher = Dispatcher(machine, _RayEnvironment(self, purger), self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
@@ -173,9 +173,9 @@ class CoordinatorActor:
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
-        self._repeat(_LOOK_AT_ACTORS_S, "look at the actors", dispatcher.look_at_actors)
-        self._repeat(_LOOK_AT_CLUSTER_S, "look at the Ray cluster", self._look_at_cluster)
-        self._repeat(_LOOK_AT_TOPICS_S, _TOPICS, lambda: self._look_at_topics(watch))
+        self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
+        self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
+        self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
     async def _has_ended(self) -> bool:
@@ -203,7 +203,7 @@ class CoordinatorActor:
             except TopologyError as error:
                 if self._loop.time() >= patient_until:
                     raise
-                self._log.warning("new partitions wait for those of the other topics", error=str(error))
+                self._log.warning("waiting for joined topics to gain partitions", error=str(error))
             await asyncio.sleep(_BROKER_AGAIN_S)
 
     async def _recover(self, dispatcher: Dispatcher) -> None:
@@ -228,7 +228,9 @@ class CoordinatorActor:
             return None
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
-        self._log.info("state", was=self._state.value, now=state.value, **({"error": error} if error else {}))
+        self._log.info(
+            "application state changed", old=self._state.value, new=state.value, **({"error": error} if error else {})
+        )
         self._state, self._error = state, error
         if state.has_ended:
             self._spawn(self._end())
@@ -238,7 +240,7 @@ class CoordinatorActor:
             actor_id = str(ray.get_runtime_context().get_actor_id())
             await asyncio.to_thread(final_state.save, actor_id, self._state, self._error)
         except Exception as error:  # whatever Ray has: the end itself must go on
-            self._log.error("cannot keep how the application ended", exc_info=error)
+            self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
             await asyncio.to_thread(self._membership.close)
         if self._dispatcher is not None:
@@ -248,10 +250,10 @@ class CoordinatorActor:
         self._waiting = None
         self._ended.set()
 
-    # ---- what is done from time to time ----
+    # ---- periodic tasks ----
 
     def _repeat(self, interval_s: float, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def again_and_again() -> None:
+        async def run() -> None:
             while True:
                 try:
                     await work()
@@ -259,20 +261,20 @@ class CoordinatorActor:
                     self._log.error("periodic task failed, retrying", task=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
-        self._spawn(again_and_again())
+        self._spawn(run())
 
-    async def _look_at_cluster(self) -> None:
+    async def _check_cluster(self) -> None:
         assert self._dispatcher is not None
         self._dispatcher.feed(events.ClusterResized(await asyncio.to_thread(cluster_cpus)))
-        self._waiting = await asyncio.to_thread(self._cpu_watch.look, self._dispatcher.machine.starting)
+        self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
 
-    async def _look_at_topics(self, watch: TopicWatch) -> None:
+    async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
         machine = self._dispatcher.machine
         if not watch.due(bool(machine.unplanned)):
             return
         try:
-            plan = await asyncio.to_thread(watch.look, machine.plan)
+            plan = await asyncio.to_thread(watch.check, machine.plan)
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
         except StreamsError as error:
@@ -305,8 +307,8 @@ class CoordinatorActor:
                 self._enter(ApplicationState.ERROR, what)
 
 
-class _World(Environment):
-    """:class:`~penstock.cluster.dispatch.Environment` of Ray and Kafka."""
+class _RayEnvironment(Environment):
+    """The dispatcher's environment, of Ray and Kafka."""
 
     def __init__(self, coordinator: CoordinatorActor, purger: Purger) -> None:
         self._coordinator = coordinator
@@ -321,7 +323,7 @@ class _World(Environment):
     async def commit(self, offsets: Offsets) -> None:
         membership = self._coordinator._membership
         if membership is None:
-            raise CommitRefusedError("the coordinator has no seat in the group")
+            raise CommitRefusedError("the coordinator is not a member of the group yet")
         try:
             await asyncio.wrap_future(membership.commit(offsets))
         except FINAL as error:

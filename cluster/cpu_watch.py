@@ -33,7 +33,7 @@ class CpuWatch:
         self._reason: str | None = None
         self._log = logger("penstock.cluster.cpu_watch").bind(application=application_id)
 
-    def look(self, starting: Iterable[str]) -> str | None:
+    def check(self, starting: Iterable[str]) -> str | None:
         """What to tell a user whose actors ``starting`` are not up after START_S; None while a CPU is free, or they are
         only just starting. A new answer is logged."""
         now = self._clock()

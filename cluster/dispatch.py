@@ -210,7 +210,7 @@ class Dispatcher:
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
-        self._log.info("assigning", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
+        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
         sources = {task: self._machine.plan.partitions[task] for task in sorted(tasks)}
         self._spawn(self._call(name, lambda it: it.assign(epoch, sources), events.ActorAssigned(name, epoch)))
 
@@ -268,7 +268,7 @@ class Dispatcher:
         try:
             await self._environment.commit(offsets)
         except CommitRefusedError as error:
-            self._log.error("commit refused for good", actor=request.actor_id, error=str(error))
+            self._log.error("commit failed, not retriable", actor=request.actor_id, error=str(error))
             self.feed(events.CommitFailed(request, str(error), final=True))
         except StreamsError as error:
             # A rebalance passes, a broker comes back; whether the actor still may is asked again.
@@ -286,9 +286,9 @@ class Dispatcher:
             if not waiting.done():
                 waiting.set_result(answer)
 
-    # ---- what is looked at from time to time ----
+    # ---- periodic checks ----
 
-    async def look_at_actors(self) -> None:
+    async def check_actors(self) -> None:
         """Ask each actor for its status; one that has been silent for too long is killed."""
         handles = [handle for name, handle in self._handles.items() if self._machine.is_up(name)]
         for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):

@@ -34,7 +34,7 @@ class HttpActor:
         self._address: asyncio.Future[str] = loop.create_future()
         queries = StateQueries(application_id)
         self._server = loop.create_task(self._serve(serve(queries, host, port, self._started)))
-        self._telling: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
         """Where it listens; waits until it does. Raises what keeps it from listening."""
@@ -52,8 +52,8 @@ class HttpActor:
     async def _serve(self, serving: Awaitable[None]) -> None:
         try:
             await serving
-        except Exception as error:  # told to whoever asks for the address, and to the log
-            logger("penstock.cluster.http").error("the HTTP server ended", error=str(error))
+        except Exception as error:  # raised to whoever asks for the address, and logged
+            logger("penstock.cluster.http").error("HTTP server failed", error=str(error))
             if not self._address.done():
                 self._address.set_exception(error)
             else:
@@ -61,9 +61,9 @@ class HttpActor:
 
     def _started(self, address: str) -> None:
         self._address.set_result(address)
-        self._telling = asyncio.get_running_loop().create_task(self._tell(address))
+        self._announcing = asyncio.get_running_loop().create_task(self._announce(address))
 
-    async def _tell(self, address: str) -> None:
+    async def _announce(self, address: str) -> None:
         coordinator = await asyncio.to_thread(find_coordinator, self._application_id)
         if coordinator is not None:  # else the application is being started: whoever does that tells the coordinator
             await coordinator.set_http_address.remote(address)

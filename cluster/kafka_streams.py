@@ -72,7 +72,7 @@ class KafkaStreams:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._coordinator is not None:
-            raise ApplicationStateError(f"application {self.application_id!r} is started: only one that is not travels")
+            raise ApplicationStateError(f"application {self.application_id!r} cannot be pickled after start()")
         return {key: value for key, value in self.__dict__.items() if key not in ("_life", "_viewing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class KafkaStreams:
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
         cannot be listened on, and ApplicationStateError when the application runs already, is closed, or a backfill of
-        it has not come to its end.
+        it is unfinished.
         """
         with self._life:
             if self._closed:
@@ -252,7 +252,9 @@ class KafkaStreams:
             self._watcher.join(max(0.0, deadline - time.monotonic()))
         if not drained:
             logger("penstock.cluster").warning(
-                "the application was ended without a commit", application=self.application_id, timeout_s=timeout_s
+                "application not stopped in time, actors killed without a commit",
+                application=self.application_id,
+                timeout_s=timeout_s,
             )
         return drained
 
@@ -272,18 +274,18 @@ class KafkaStreams:
             control.end_actors(self.application_id, self._coordinator)
         else:
             if self._watcher is not None:
-                self._watcher.tell(ApplicationState.PENDING_SHUTDOWN)
+                self._watcher.report(ApplicationState.PENDING_SHUTDOWN)
             try:
                 status = control.stop_application(self.application_id, timeout_s)
             except BaseException:  # its actors are ended all the same, and the listener waits for the end
                 if self._watcher is not None:
-                    self._watcher.tell(ApplicationState.NOT_RUNNING)
+                    self._watcher.report(ApplicationState.NOT_RUNNING)
                 raise
             self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
             drained = status is not None
         self._last = replace(self._last, http_address=None)
         if self._watcher is not None:
-            self._watcher.tell(self._last.state)
+            self._watcher.report(self._last.state)
         return drained
 
     def _running(self) -> ApplicationStatus:

@@ -132,4 +132,4 @@ class Membership:
             except queue.Empty:
                 return
             if done.set_running_or_notify_cancel():
-                done.set_exception(ApplicationStateError("the coordinator has given up its seat in the group"))
+                done.set_exception(ApplicationStateError("the coordinator has left the group"))

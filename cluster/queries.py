@@ -125,7 +125,7 @@ class StateQueries(ReadSide):
         try:
             return StoreEntry(serde.deserialize(key), value, timestamp)
         except Exception as error:  # a serde may raise anything: see Serde. One such key must not hide all the others
-            self._log.warning("the serde cannot read a key", store=store, key=key, serde=serde.name, error=repr(error))
+            self._log.warning("cannot deserialize a key", store=store, key=key, serde=serde.name, error=repr(error))
             return StoreEntry(key, value, timestamp)
 
     @override

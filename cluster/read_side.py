@@ -59,7 +59,7 @@ class StoreEntries:
     cursor: str | None
 
 
-STOPPED = "it is being stopped, or was"
+STOPPED = "it is stopping or has stopped"
 
 
 def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:

@@ -189,7 +189,7 @@ def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused
     epoch = epoch_of(play, "stream/1")
     mine, other = next(iter(given["stream/1"])), next(iter(given["stream/2"]))
     for request, why in [
-        (CommitRequest("stream/1", epoch - 1, offsets(mine), 1), "has passed"),
+        (CommitRequest("stream/1", epoch - 1, offsets(mine), 1), "is stale"),
         (CommitRequest("stream/9", epoch, offsets(mine), 1), "no longer part"),
         (CommitRequest("stream/1", epoch, offsets(mine, other), 2), "is not read by a task"),
     ]:
@@ -243,7 +243,7 @@ def test_a_commit_that_is_asked_for_again_is_answered_with_what_became_of_it(pla
     assert play(CommitRequested(refused)) == [refusal], "it has been told its tasks again: once is enough"
 
 
-def test_a_commit_that_a_later_one_has_overtaken_is_not_made_any_more_and_changes_nothing(play: Play) -> None:
+def test_a_commit_superseded_by_a_later_one_is_not_made_any_more_and_changes_nothing(play: Play) -> None:
     given = play.running()
     task = next(iter(given["stream/1"]))
     epoch = epoch_of(play, "stream/1")
@@ -253,7 +253,7 @@ def test_a_commit_that_a_later_one_has_overtaken_is_not_made_any_more_and_change
     for late in (CommitRequested(older), CommitFailed(older, "the broker was away")):
         (answer,) = play(late)
         assert isinstance(answer, RefuseCommit)
-        assert "overtaken" in answer.reason
+        assert "superseded" in answer.reason
     assert play(CommitSucceeded(older)) == [AcceptCommit(older)], "whoever waits for it must hear the truth"
     assert play(CommitSucceeded(later)) == [AcceptCommit(later)]
     assert play.machine.state is ApplicationState.RUNNING

@@ -53,27 +53,27 @@ class Cluster:
 
 def test_an_actor_that_is_only_just_starting_is_not_said_to_wait() -> None:
     cluster = Cluster()
-    assert cluster.watch.look(["stream/1"]) is None
+    assert cluster.watch.check(["stream/1"]) is None
     cluster.now += START_S - 1
-    assert cluster.watch.look(["stream/1", "stream/2"]) is None
+    assert cluster.watch.check(["stream/1", "stream/2"]) is None
     assert cluster.questions == 0, "Ray is not asked before somebody is late"
     cluster.now += 1
-    assert "1 stream actor waits" in (cluster.watch.look(["stream/1", "stream/2"]) or "")
+    assert "1 stream actor waits" in (cluster.watch.check(["stream/1", "stream/2"]) or "")
 
 
 def test_an_actor_that_came_up_meanwhile_begins_anew() -> None:
     cluster = Cluster()
-    cluster.watch.look(["stream/1"])
+    cluster.watch.check(["stream/1"])
     cluster.now += START_S
-    assert cluster.watch.look([]) is None
-    assert cluster.watch.look(["stream/1"]) is None
+    assert cluster.watch.check([]) is None
+    assert cluster.watch.check(["stream/1"]) is None
 
 
 def test_the_same_reason_is_logged_once() -> None:
     cluster = Cluster()
-    cluster.watch.look(["stream/1"])
+    cluster.watch.check(["stream/1"])
     with capture_logs() as lines:
         for _ in range(3):
             cluster.now += START_S
-            cluster.watch.look(["stream/1"])
+            cluster.watch.check(["stream/1"])
     assert [line["event"] for line in lines] == ["waiting for CPUs"]

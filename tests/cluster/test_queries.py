@@ -231,7 +231,7 @@ def test_a_task_that_will_never_be_anywhere_again_is_not_asked_for_again_but_tel
 def test_a_query_while_the_application_stops_says_so(coordinator: FakeCoordinator) -> None:
     coordinator.placement.clear()
     coordinator.state = ApplicationState.PENDING_SHUTDOWN
-    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is being stopped"):
+    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is stopping"):
         ask(lambda queries: queries.get("counts", "x"))
 
 

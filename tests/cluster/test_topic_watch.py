@@ -41,7 +41,7 @@ class Kafka:
 
     def look(self, **counts: int) -> Mapping[TaskId, frozenset[TopicPartition]] | None:
         self.counts.update(counts)
-        plan = self.watch.look(self.plan)
+        plan = self.watch.check(self.plan)
         return None if plan is None else plan.partitions
 
 
