@@ -67,7 +67,7 @@ class TaskStatus:
 @dataclass(frozen=True)
 class ActorStatus:
     """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
-    ``stopping``: it was told to stop and takes no tasks any more."""
+    ``stopping``: it was asked to stop and takes no tasks any more."""
 
     actor_id: str
     node_id: str

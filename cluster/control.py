@@ -177,7 +177,7 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 
 def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
-    """Create the application's coordinator, which is told where its HTTP server listens; :func:`remove_ended` goes
+    """Create the application's coordinator, which gets the address of its HTTP server; :func:`remove_ended` goes
     before.
 
     Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.

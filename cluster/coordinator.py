@@ -126,7 +126,7 @@ class Coordinator:
 
     @property
     def placement(self) -> dict[TaskId, str]:
-        """Task to the actor that works on it, as far as it was told to."""
+        """Task to the actor that it is assigned to."""
         return {task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned}
 
     @property

@@ -223,7 +223,7 @@ class CoordinatorActor:
                 return None
             asked: asyncio.Future[str | None] = asyncio.wrap_future(handle.known_address.remote().future())
             return await asyncio.wait_for(asked, _ASK_HTTP_S)
-        except Exception as error:  # the address is only shown, and the server tells it again when it restarts
+        except Exception as error:  # the address is only shown, and the server sends it again when it restarts
             self._log.warning("HTTP server address unavailable", error=repr(error))
             return None
 

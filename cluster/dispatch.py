@@ -1,7 +1,7 @@
-"""Between the coordinator's state machine and the world: feeds it events, carries out every instruction it gives.
+"""Between the coordinator's state machine and Ray and Kafka: feeds it events, carries out every instruction it gives.
 
-It knows the world only as :class:`Environment` and :class:`ActorHandle`: Ray and Kafka stand behind them in
-``coordinator_actor.py``, a world that loses, delays and repeats in ``tests/cluster/test_coordinator_simulation.py``.
+It sees them only as :class:`Environment` and :class:`ActorHandle`: ``coordinator_actor.py`` implements them by Ray and
+Kafka, a simulation that loses, delays and repeats messages in ``tests/cluster/test_coordinator_simulation.py``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ActorHandle(Protocol):
 
 
 class Environment(Protocol):
-    """What the dispatcher needs of the world."""
+    """What the dispatcher needs of Ray and Kafka."""
 
     def create_actor(self, actor_id: str) -> ActorHandle:
         """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
@@ -220,13 +220,13 @@ class Dispatcher:
         """Make one call to an actor and feed what came of it."""
         handle = self._handles.get(name)
         if handle is None:
-            return  # it is gone, and the machine knows
+            return  # it is gone, and the machine has forgotten it
         try:
             await call(handle)
         except ActorLostError as error:
             self._lost(name, str(error))
         except ActorEndedError:
-            return  # its watcher tells the machine why
+            return  # its watcher feeds the machine the reason
         except ActorFailedError as error:
             self.feed(events.ActorFailed(name, str(error)))
         else:
@@ -255,7 +255,7 @@ class Dispatcher:
             self.feed(events.ActorLost(name, reason))
 
     def _release(self, name: str) -> bool:
-        """Forget the actor and end its process: what we do not know must not hold tasks. Whether it was known."""
+        """Forget the actor and kill its process, so that it holds no tasks; whether it was there."""
         handle = self._handles.pop(name, None)
         if handle is not None:
             handle.kill()
@@ -308,7 +308,7 @@ class Dispatcher:
         try:
             return await handle.status()
         except StreamsError:
-            return None  # its watcher tells the machine
+            return None  # its watcher feeds the machine
 
     # ---- tasks ----
 

@@ -45,7 +45,7 @@ class TasksPlanned:
 @dataclass(frozen=True)
 class ActorRecovered:
     """After a restart of the coordinator: an actor that lives, and what it holds. ``stopping``: an earlier coordinator
-    told it to stop, so it takes no tasks any more."""
+    asked it to stop, so it takes no tasks any more."""
 
     actor_id: str
     epoch: int

@@ -65,7 +65,7 @@ class HttpActor:
 
     async def _announce(self, address: str) -> None:
         coordinator = await asyncio.to_thread(find_coordinator, self._application_id)
-        if coordinator is not None:  # else the application is being started: whoever does that tells the coordinator
+        if coordinator is not None:  # else the application is being started: whoever does that sends it the address
             await coordinator.set_http_address.remote(address)
 
 

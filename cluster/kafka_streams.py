@@ -166,7 +166,7 @@ class KafkaStreams:
         return None
 
     def _start_actors(self, server: Serve | None) -> Any:
-        """The HTTP server first: a port in use is told before anything has joined the group."""
+        """The HTTP server first: a port in use is an error before anything has joined the group."""
         if server is None or not self.config.application_server:
             return control.start_coordinator(self._spec)
         http, address = start_http(self.application_id, self.config.application_server, server)

@@ -70,7 +70,7 @@ class StateQueries(ReadSide):
     async def stores(self) -> Mapping[str, StoreMetadata]:
         metadata = self._metadata or await self._refresh()
         if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
-            # Nothing else would tell that a topic has got partitions, and that keys are elsewhere since.
+            # No failed query shows that a topic has got partitions, and that keys are elsewhere since.
             self._refresh_behind()
         return metadata.stores
 

@@ -62,7 +62,7 @@ class StateWatcher:
         except ApplicationStateError as error:
             # Its coordinator is being restarted: the application itself goes on.
             self._log.warning("application state unavailable", error=str(error))
-        except Exception as error:  # whatever Ray raises passes, or close() tells the end
+        except Exception as error:  # whatever Ray raises passes, or close() reports the end
             self._log.error("application state unavailable", exc_info=error)
         return None
 

@@ -76,7 +76,7 @@ class ConfluentConsumer(RecordConsumer):
 
     @override
     def lost_positions(self) -> dict[TopicPartition, int]:
-        # Not noted when the loss was told: records of the same poll may have come before it.
+        # The position as of now, not of the error: records of the same poll may have come before it.
         lost, self._lost = self._lost, set()
         return {tp: self._positions[tp] for tp in lost}
 
