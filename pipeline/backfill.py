@@ -58,8 +58,8 @@ def backfill(
     """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
-    can be run again: state and offsets come out the same, results are written once more (at least once). ``progress`` is
-    called with what each step does. Raises ApplicationStateError (running, or not in a state that allows it),
+    can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
+    is called with what each step does. Raises ApplicationStateError (running, or not in a state that allows it),
     MissingTopicError, BrokerUnreachableError, and StreamsError with the cause when a task fails.
     """
     begun = time.monotonic()
