@@ -40,7 +40,7 @@ class ActorNameTakenError(StreamsError):
 
 
 class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be mended."""
+    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
 
 
 class ActorHandle(Protocol):
