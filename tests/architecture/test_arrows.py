@@ -37,6 +37,7 @@ CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/"),
     "confluent_kafka": ("kafka/",),
     "rocksdict": ("state/rocksdb.py",),
+    "sortedcontainers": ("state/ordered_keys.py",),
     "pyspark": ("pipeline/",),
     "fastapi": ("api/",),
 }
