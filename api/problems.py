@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +20,7 @@ from penstock.common.errors import (
     StateStoreError,
     StreamsError,
     TaskNotReadyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 
@@ -28,6 +28,7 @@ MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:penstock:problem:"
 
 # An application that stopped may be started again by hand, not by itself: no use in asking every second.
+_RETRY_NOT_READY_S = 1
 _RETRY_STOPPED_S = 5
 
 
@@ -64,8 +65,9 @@ def of_error(error: StreamsError) -> ProblemError | None:
     """What an error of the read side means to a client; None for one that none should come from there."""
     match error:
         case TaskNotReadyError():
-            seconds = max(1, math.ceil(error.retry_after_ms / 1000))
-            return ProblemError(503, "task-not-ready", "The task is not ready", str(error), retry_after_s=seconds)
+            return ProblemError(
+                503, "task-not-ready", "The task is not ready", str(error), retry_after_s=_RETRY_NOT_READY_S
+            )
         case ApplicationStateError():
             return ProblemError(
                 503,
@@ -76,6 +78,8 @@ def of_error(error: StreamsError) -> ProblemError | None:
             )
         case UnknownStateStoreError():
             return ProblemError(404, "unknown-store", "There is no such store", str(error))
+        case UnknownQueryError():
+            return ProblemError(400, "unknown-query-type", "This kind of store does not answer that", str(error))
         case SerializationError():
             return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
         case StateStoreError():

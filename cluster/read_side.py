@@ -59,7 +59,7 @@ class StoreEntries:
     cursor: str | None
 
 
-STOPPED = "it is being stopped, or was"
+STOPPED = "it is stopping or has stopped"
 
 
 def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:
@@ -80,7 +80,8 @@ class ReadSide(Protocol):
     """Questions to one application. Every call may raise
 
     - UnknownStateStoreError: there is no store of that name;
-    - TaskNotReadyError: the task that holds the answer restores or moves; ask again in ``retry_after_ms``;
+    - UnknownQueryError: this kind of store does not answer that;
+    - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
     - ApplicationStateError: the application does not run.
     """
 

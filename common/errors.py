@@ -16,13 +16,14 @@
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
+    ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
     ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or mend what it names
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
     ├── ApplicationStateError         the application is not in a state that allows the call
-    └── TaskNotReadyError             a task restores or moves: try again in ``retry_after_ms``
+    └── TaskNotReadyError             a task restores or moves: ask again
 """
 
 from __future__ import annotations
@@ -132,6 +133,10 @@ class UnknownStateStoreError(StreamsError):
     """There is no store of that name. Mirrors ``UnknownStateStoreException``."""
 
 
+class UnknownQueryError(StreamsError):
+    """This kind of store does not answer this kind of query. Mirrors ``FailureReason.UNKNOWN_QUERY_TYPE``."""
+
+
 class BrokerUnreachableError(StreamsError):
     """No broker answers at ``bootstrap.servers``."""
 
@@ -157,12 +162,4 @@ class ApplicationStateError(StreamsError):
 
 
 class TaskNotReadyError(StreamsError):
-    """A task restores or moves between actors. Mirrors ``StreamsRebalancingException``."""
-
-    def __init__(self, what: str, retry_after_ms: int = 1000) -> None:
-        super().__init__(what, retry_after_ms)
-        self.what = what
-        self.retry_after_ms = retry_after_ms
-
-    def __str__(self) -> str:
-        return self.what
+    """A task restores or moves between actors: ask again. Mirrors ``StreamsRebalancingException``."""

@@ -30,6 +30,7 @@ from penstock.common.errors import (
     StreamsError,
     TaskNotReadyError,
     TopologyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 from penstock.common.extractors import (
@@ -42,8 +43,11 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, Stores
-from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
+from penstock.state.builders import StoreBuilder
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
+from penstock.state.factories import Stores
+from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
@@ -80,8 +84,11 @@ __all__ = [
     "BranchedKStream",
     "BrokerUnreachableError",
     "Cancellable",
+    "CommitBatch",
+    "CommittedStore",
     "ConfigError",
     "Consumed",
+    "CountQuery",
     "DeserializationError",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
@@ -96,6 +103,7 @@ __all__ = [
     "KTable",
     "KafkaRefusedError",
     "KafkaStreams",
+    "KeyQuery",
     "KeyValueStore",
     "LocalBrokerError",
     "LogAndContinue",
@@ -111,6 +119,9 @@ __all__ = [
     "Produced",
     "ProductionError",
     "PunctuationType",
+    "Query",
+    "QueryRow",
+    "RangeQuery",
     "ReadOnlyKeyValueStore",
     "Record",
     "RecordContext",
@@ -121,6 +132,8 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "StateStore",
+    "StateStoreContext",
     "StateStoreCorruptError",
     "StateStoreError",
     "StateStoreLockedError",
@@ -141,6 +154,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownQueryError",
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",

@@ -17,6 +17,7 @@ from penstock.common.errors import (
     StateStoreError,
     TaskNotReadyError,
     TopologyError,
+    UnknownQueryError,
 )
 from penstock.common.serdes import Serde
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
@@ -72,10 +73,10 @@ def test_a_store_whose_keys_have_no_text_form_says_so(client: httpx.Client, read
 
 
 def test_a_task_that_restores_says_when_to_ask_again(client: httpx.Client, read_side: FakeReadSide) -> None:
-    read_side.failure = TaskNotReadyError("task 1_0 restores: 500 records to go", retry_after_ms=1500)
+    read_side.failure = TaskNotReadyError("task 1_0 restores: 500 records to go")
     for path in ("keys/a", "range", "approximate-count"):
         document = problem(client, f"{STORE}/{path}", 503, "task-not-ready")
-        assert document["retry-after"] == "2"
+        assert document["retry-after"] == "1"
         assert document["detail"] == "task 1_0 restores: 500 records to go"
 
 
@@ -99,6 +100,13 @@ def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, rea
 def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = StateStoreError("store counts: block checksum mismatch")
     assert problem(client, f"{STORE}/keys/a", 500, "store-failed")["detail"] == "store counts: block checksum mismatch"
+
+
+def test_a_question_that_this_kind_of_store_does_not_answer_lists_those_it_does(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.failure = UnknownQueryError("store 'counts' does not answer RangeQuery; it answers: KeyQuery")
+    assert "it answers: KeyQuery" in problem(client, f"{STORE}/range", 400, "unknown-query-type")["detail"]
 
 
 def test_an_unexpected_error_leaks_nothing(client: httpx.Client, read_side: FakeReadSide) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.rocksdb import RocksDBTaskStores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,15 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMIT_FOR_EVER = """
 import sys
 from pathlib import Path
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.rocksdb import RocksDBTaskStores
-stores = RocksDBTaskStores(Path(sys.argv[1]), [StoreBuilder(name, StoreKind.KEY_VALUE) for name in "ab"])
+stores = RocksDBTaskStores(Path(sys.argv[1]), [KeyValueStoreBuilder(name) for name in "ab"])
 number = (stores.changelog_offset("a") or 0) + 1
 while True:
     batch = stores.new_batch()
     for key in range(50):
         for name in "ab":
             batch.put(name, b"%d" % key, b"%d" % number)
+    for name in "ab":
+        batch.delete_range(name, b"segment", b"segmenu")
+        batch.put(name, b"segment %d" % number, b"%d" % number)
     stores.write(batch, {"a": number, "b": number})
     print(number, flush=True)
     number += 1
@@ -36,7 +39,7 @@ while True:
 
 
 def opened(path: Path, *names: str) -> RocksDBTaskStores:
-    return RocksDBTaskStores(path, [StoreBuilder(name, StoreKind.KEY_VALUE) for name in names])
+    return RocksDBTaskStores(path, [KeyValueStoreBuilder(name) for name in names])
 
 
 def filled(path: Path, *names: str, rows: int = 5000) -> None:
@@ -79,8 +82,9 @@ def test_a_process_killed_between_commits_leaves_all_stores_at_one_commit_and_lo
         assert stores.changelog_offset("b") == offset
         for name in "ab":
             rows = list(stores.store(name).scan(None, None))
-            assert len(rows) == 50
+            assert len(rows) == 51
             assert {row for _, row in rows} == {b"%d" % offset}
+            assert rows[-1][0] == b"segment %d" % offset, "the range is deleted with the rest, or not at all"
         stores.close()
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from benchmarks.baseline import find_jdk
-from penstock.kafka.jars import KAFKA_VERSION, resolve
+from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
 
 Case = dict[str, Any]
 
