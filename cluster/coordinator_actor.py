@@ -110,7 +110,7 @@ class CoordinatorActor:
         machine, handles = self._dispatcher.machine, self._dispatcher.handles
         tasks = {sub.id: sub.tasks for sub in machine.plan.subtopologies}
         stores = {
-            store.name: StoreMetadata(store.name, store.kind.value, sub.id, tasks[sub.id])
+            store.name: StoreMetadata(store.name, store.kind, sub.id, tasks[sub.id])
             for sub in self._spec.topology.subtopologies
             for store in sub.stores
         }

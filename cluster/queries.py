@@ -18,14 +18,13 @@ from penstock.actors.messages import (
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
-    QueryKind,
     StoreAnswer,
     StoreMetadata,
     StoreQuery,
 )
 from penstock.cluster.lanes import CALL_S, Lane, caller
 from penstock.cluster.names import NAMESPACE, coordinator_name
-from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
+from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.read_side import StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
@@ -33,11 +32,13 @@ from penstock.common.errors import (
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
+    UnknownQueryError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, why_refused
+from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
@@ -89,8 +90,8 @@ class StateQueries:
         data = await self._key_bytes(store, key)
         where = await self._store(store)
         task = TaskId(where.subtopology, partition_for(data, where.partitions))
-        answer = await self._ask(StoreQuery(task, store, QueryKind.KEY, key=data, committed=committed))
-        return StoreEntry(key, answer.rows[0][1], answer.rows[0][2]) if answer.rows else None
+        answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
+        return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
 
     async def range(
         self,
@@ -105,21 +106,22 @@ class StateQueries:
         serde = await self.key_serde(store)
         lower = None if from_key is None else await self._key_bytes(store, from_key)
         upper = None if to_key is None else await self._key_bytes(store, to_key)
-        if cursor is not None:
-            # The smallest key behind the last one given.
-            lower = _decoded(cursor) + b"\x00"
         where = await self._store(store)
         query = StoreQuery(
-            TaskId(where.subtopology, 0), store, QueryKind.RANGE,
-            from_key=lower, to_key=upper, limit=min(limit + 1, PIECE_ROWS), committed=committed,
-        )  # fmt: skip
+            TaskId(where.subtopology, 0),
+            store,
+            RangeQuery(lower, upper),
+            after=None if cursor is None else _decoded(cursor),
+            limit=min(limit + 1, PIECE_ROWS),
+            committed=committed,
+        )
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
         parts = [TaskRange(self._ask, replace(query, task_id=task)) for task in tasks]
         page, more = await first_rows(parts, limit)
         entries = tuple(self._entry(store, serde, row) for row in page)
-        return StoreEntries(entries, _encoded(page[-1][0]) if more else None)
+        return StoreEntries(entries, _encoded(page[-1].key) if more else None)
 
-    def _entry(self, store: str, serde: Serde[Any], row: Row) -> StoreEntry:
+    def _entry(self, store: str, serde: Serde[Any], row: QueryRow) -> StoreEntry:
         key, value, timestamp = row
         try:
             return StoreEntry(serde.deserialize(key), value, timestamp)
@@ -130,8 +132,8 @@ class StateQueries:
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
         """See the contract."""
         where = await self._store(store)
-        query = StoreQuery(TaskId(where.subtopology, 0), store, QueryKind.COUNT, committed=committed)
-        return sum(answer.count for answer in await self._ask_all(query, where))
+        query = StoreQuery(TaskId(where.subtopology, 0), store, CountQuery(), committed=committed)
+        return sum(row.value for answer in await self._ask_all(query, where) for row in answer.rows)
 
     # ---- routing ----
 
@@ -153,6 +155,8 @@ class StateQueries:
             raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} is busy: {answer.detail}")
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
             raise await self._unknown(query.store)
+        if answer.failure is QueryFailure.UNKNOWN_QUERY_TYPE:
+            raise UnknownQueryError(answer.detail)
         if answer.failure is not None:
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
@@ -168,7 +172,7 @@ class StateQueries:
         name = metadata.placement.get(query.task_id)
         if name is None or name not in metadata.actors:
             return None
-        which = name, query.kind is QueryKind.RANGE  # look-ups do not wait behind ranges
+        which = name, query.query.single  # look-ups do not wait behind ranges
         lane = self._lanes.get(which)
         if lane is None:
             lane = self._lanes[which] = Lane(name, caller(metadata.actors[name]))

@@ -90,14 +90,9 @@ class _TaskRun:
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
-        committed, timestamped = self._stores.store(store), self._task.buffer(store).timestamped
+        changelog_record, topic = self._task.store(store).changelog_record, self._task.changelogs[store]
         for key in keys:
-            row = committed.get(key)
-            if row is None or not timestamped:
-                value, timestamp = row, 0
-            else:
-                value, timestamp = row[8:], int.from_bytes(row[:8], "big", signed=True)
-            self._collector.send(self._task.changelogs[store], key, value, timestamp, None, self.number)
+            self._collector.send(topic, key, *changelog_record(key), None, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

@@ -172,9 +172,8 @@ class TopologyTestDriver:
 
     def get_key_value_store(self, name: str) -> TypedKeyValueStore:
         """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
-        for builder in self._builders:
-            if builder.name == name and builder.key_serde is not None:
-                return TypedKeyValueStore(self._task.buffer(name), builder.key_serde, lambda: self._now_ms)
+        if name in self._task.store_names and isinstance(store := self._task.store(name).view(), TypedKeyValueStore):
+            return store
         known = ", ".join(builder.name for builder in self._builders) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
