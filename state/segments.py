@@ -1,13 +1,14 @@
 """Segments: how rows that expire are laid out, so that all that expire together are deleted by one range.
 
-A row that belongs to a time stands behind the number of its segment, a span of time as long as half of the retention. Which
-segments are live follows from the *observed stream time*, the largest time that the store was ever given: never from a
-clock. The rules are Kafka Streams' (``AbstractSegments``).
+A row that belongs to a time stands behind the number of its segment, a span of time as long as half of the retention.
+Which segments are live follows from the *observed stream time*, the largest time that the store was ever given: never
+from a clock. The rules are Kafka Streams' (``AbstractSegments``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from struct import Struct
 
 _SHORTEST_INTERVAL_MS = 60_000
@@ -26,7 +27,7 @@ class Segments:
 
     retention_ms: int
 
-    @property
+    @cached_property
     def interval_ms(self) -> int:
         """How much time a segment spans: half of the retention, and a minute at least."""
         return max(self.retention_ms // 2, _SHORTEST_INTERVAL_MS)

@@ -27,8 +27,8 @@ _end_and_start = Struct(">qq")
 class KeySchema(Protocol):
     """How a kind of windowed key is written behind the bytes of the key itself.
 
-    ``time`` is what decides a row's segment, its order within a key and its expiry: the window's start, or its end where
-    windows are sessions.
+    ``time`` is what decides a row's segment, its order within a key and its expiry: the window's start, or its end
+    where windows are sessions.
     """
 
     suffix_bytes: int
@@ -38,6 +38,9 @@ class KeySchema(Protocol):
 
     def window(self, key: bytes) -> Window:
         """The window in a changelog key or a row key."""
+
+    def sequence(self, key: bytes) -> int:
+        """The sequence number in a changelog key or a row key; 0 where there is none."""
 
     def first(self, time: int) -> bytes:
         """The smallest suffix of that time."""
@@ -64,6 +67,10 @@ class WindowKeySchema:
     def window(self, key: bytes) -> Window:
         return time_window(self.time(key), self.window_size_ms)
 
+    def sequence(self, key: bytes) -> int:
+        sequence: int = _time_and_sequence.unpack_from(key, len(key) - self.suffix_bytes)[1]
+        return sequence
+
     def first(self, time: int) -> bytes:
         return _time_and_sequence.pack(time, 0)
 
@@ -89,6 +96,9 @@ class SessionKeySchema:
         end, start = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)
         return Window(start, end)
 
+    def sequence(self, key: bytes) -> int:
+        return 0
+
     def first(self, time: int) -> bytes:
         return _end_and_start.pack(time, 0)
 
@@ -104,8 +114,8 @@ def changelog_key(row_key: bytes) -> bytes:
 def last_row_key(key: bytes, last_suffix: bytes) -> bytes:
     """The largest that ``k + suffix`` can be for any key ``k`` up to ``key`` and any suffix up to ``last_suffix``.
 
-    That is not always ``key`` with ``last_suffix``: the suffix of a key that ``key`` begins with may be larger than what
-    follows there in ``key``.
+    That is not always ``key`` with ``last_suffix``: the suffix of a key that ``key`` begins with may be larger than
+    what follows there in ``key``.
     """
     first_byte = last_suffix[0]
     shorter = (key[:length] for length, byte in enumerate(key) if byte <= first_byte)

@@ -16,14 +16,15 @@ class WindowStore(Protocol[K, V]):
 
     All times are ms since 1970. A window is given by its start; its end follows from the store's window size.
 
-    **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or before.
-    No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its *segment*
-    (a span of half the retention, and a minute at least) has expired changes nothing: it is logged, and counted by the
-    metric ``dropped-records``. One that is late, but whose segment lives, is taken although no fetch will show it.
+    **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or
+    before. No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its
+    *segment* (a span of half the retention, and a minute at least) has expired changes nothing: it is logged, and
+    counted by the metric ``dropped-records``. One that is late, but whose segment lives, is taken, although no fetch
+    will show it.
 
-    **Order.** Of one key by time. Of several keys by segment, in it by the *serialised* key, then by time. ``backward_``
-    turns that around. Ranges of keys go by serialised keys, both ends included, None is open; from a key to a smaller one
-    there is nothing. Ranges of time include both ends.
+    **Order.** Of one key by time. Of several keys by segment, in it by the *serialised* key, then by time.
+    ``backward_`` turns that around. Ranges of keys go by serialised keys, both ends included, None is open; from a key
+    to a smaller one there is nothing. Ranges of time include both ends.
 
     Keys may not be None. Iterators see the store as it was when they were made. Until the commit a store holds the
     objects themselves. So what it gives must not be changed, nor what was put into it: put a new object instead
@@ -35,8 +36,8 @@ class WindowStore(Protocol[K, V]):
     def put(self, key: K, value: V | None, window_start: int) -> None:
         """Set the value of ``key`` in the window that starts at ``window_start``, or with None delete it.
 
-        A store that retains duplicates keeps every value of a window, and ignores None. Raises ValueError for a negative
-        start.
+        A store that retains duplicates keeps every value of a window, and ignores None. Raises ValueError for a
+        negative start.
         """
 
     @overload
@@ -49,7 +50,7 @@ class WindowStore(Protocol[K, V]):
     ) -> Iterator[tuple[Windowed[K], V]]: ...
     def fetch(
         self, key: K | None, *rest: object
-    ) -> V | None | Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]]:
+    ) -> V | Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]] | None:
         """``fetch(key, time)``: the value of the window that starts at ``time``, None when there is none.
 
         ``fetch(key, time_from, time_to)``: window starts and values of ``key``. ``fetch(key_from, key_to, time_from,
@@ -62,9 +63,7 @@ class WindowStore(Protocol[K, V]):
     def backward_fetch(
         self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, /
     ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def backward_fetch(
-        self, key: K | None, *rest: object
-    ) -> Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]]:
+    def backward_fetch(self, key: K | None, *rest: object) -> Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]]:
         """``fetch`` of a range, backwards."""
 
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V]]:
