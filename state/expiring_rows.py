@@ -10,7 +10,6 @@ expired, and would take what is too late.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from heapq import merge
 from itertools import chain
 from struct import Struct
@@ -18,8 +17,9 @@ from typing import Any
 
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
+from penstock.common.records import Headers
 from penstock.common.serdes import Serde
-from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
 from penstock.state.windowed_keys import KeySchema, changelog_key, last_row_key
@@ -51,30 +51,40 @@ class ExpiringRows:
         self.schema = schema
         self.segments = Segments(retention_ms)
         self.row_format = row_format
-        log = context.log if context.log is None else _without_segments(context.log)
-        self.buffer = WriteBuffer(name, value_serde, row_format, replace(context, log=log))
+        self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
         self._drop_record = context.drop_record
         self._noted = context.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time: int
         self.sequence: int
         self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
         self._noted_time = self._committed_time = self.stream_time
+        self._holds_expired = False
 
     # ---- time ----
-
-    def takes(self, time: int) -> bool:
-        """Observe ``time``; whether a row of it is still taken."""
-        if time > self.stream_time:
-            self.stream_time = time
-            return True
-        return self.segments.of(time) >= self.segments.first_live(self.stream_time)
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.stream_time) <= time <= self.stream_time
 
-    def drop(self, key: bytes, time: int) -> None:
-        """Say and count that a value came too late for its row."""
+    # ---- rows ----
+
+    def put(
+        self, key: bytes, suffix: bytes, time: int, value: Any, timestamp: int, headers: Headers | None, counted: bool
+    ) -> None:
+        """Set the row of ``key`` at ``time``, or delete it with None.
+
+        What is so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
+        changelog and listeners are told of it like of any other. ``counted``: say so, and count a dropped record.
+        """
+        if time > self.stream_time:
+            self.stream_time = time
+        elif self.segments.of(time) < self.segments.first_live(self.stream_time):
+            self._holds_expired = True
+            if counted:
+                self._drop(key, time)
+        self.buffer.put(self.row_key(key, suffix, time), value, timestamp, headers)
+
+    def _drop(self, key: bytes, time: int) -> None:
         logger("penstock.state").warning(
             "Skipping record for expired segment.",
             store=self.name,
@@ -84,8 +94,6 @@ class ExpiringRows:
             retention_ms=self.segments.retention_ms,
         )
         self._drop_record()
-
-    # ---- rows ----
 
     def row_key(self, key: bytes, suffix: bytes, time: int) -> bytes:
         """Where the row of ``key`` at ``time`` stands."""
@@ -241,21 +249,13 @@ class ExpiringRows:
     def _note_progress(self, batch: CommitBatch) -> None:
         """Put to ``batch`` how far the store has come, and delete the segments that have expired since last time."""
         progress = _PROGRESS.pack(self.stream_time, self.sequence)
-        if progress == self._noted:
-            return
-        batch.put(self.name, _PROGRESS_KEY, progress)
-        expired, live = self.segments.first_live(self._noted_time), self.segments.first_live(self.stream_time)
-        if expired < live:
-            # They lie side by side: one range, however many they are. Whatever was put there in this batch goes, too.
-            batch.delete_range(self.name, pack_segment(expired), pack_segment(live))
-        self._noted, self._noted_time = progress, self.stream_time
-
-
-def _without_segments(log: Log) -> Log:
-    def log_changelog_key(row_key: bytes, value: bytes | None, timestamp: int) -> None:
-        log(row_key[SEGMENT_BYTES:], value, timestamp)
-
-    return log_changelog_key
+        if progress != self._noted:
+            batch.put(self.name, _PROGRESS_KEY, progress)
+        first_live = self.segments.first_live(self.stream_time)
+        if self._holds_expired or first_live > self.segments.first_live(self._noted_time):
+            # One range, however many they are. Whatever was put there in this batch goes, too.
+            batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
+        self._noted, self._noted_time, self._holds_expired = progress, self.stream_time, False
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

@@ -16,7 +16,7 @@ from penstock.state.row_formats import NO_TIMESTAMP
 from penstock.state.windowed_keys import changelog_key
 
 FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
-"""Hears of each flushed update: (windowed key bytes, new value, old value, timestamp, headers)."""
+"""Hears of each flushed update: (windowed key bytes, new value, old value or None, timestamp, headers)."""
 
 
 class ExpiringStateStore(StateStore):
@@ -26,17 +26,17 @@ class ExpiringStateStore(StateStore):
         self.name = rows.name
         self.rows = rows
 
-    def set_flush_listener(self, listener: FlushListener, send_old_values: bool) -> None:
-        """Tell ``listener`` of each update at the commit, once per windowed key, in the order of the last updates.
+    def listen(self, listener: FlushListener, old_values: bool) -> None:
+        """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
 
-        Without ``send_old_values`` the old value is None. Only a store with caching has a listener.
+        Without ``old_values`` it is told None in place of each old one.
         """
+        key, window = self.rows.key, self.rows.schema.window
 
-        def heard(row_key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-            listener(Windowed(self.rows.key(row_key), self.rows.schema.window(row_key)), new, old, timestamp, headers)
+        def on_flush(row_key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            listener(Windowed(key(row_key), window(row_key)), new, old, timestamp, headers)
 
-        self.rows.buffer.on_flush = heard
-        self.rows.buffer.send_old_values = send_old_values
+        self.rows.buffer.listen(on_flush, old_values)
 
     @property
     @override

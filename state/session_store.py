@@ -44,30 +44,26 @@ class SessionStateStore(ExpiringStateStore):
         return TypedSessionStore(self, TypedKeys(self.name, self._key_serde), self._now)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
-        """Set the value of this very session, or delete it with None. What is too late is dropped and counted."""
-        if self._observed(window):
-            self.rows.buffer.put(self._row_key(key, window), value, timestamp, headers)
-        else:
-            self.rows.drop(key, window.end)
+        """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
+        self._put(key, window, value, timestamp, headers, counted=True)
 
     def remove(self, key: bytes, window: Window, timestamp: int, headers: Headers | None = None) -> None:
-        """Delete this very session; one that has expired is gone already."""
-        if self._observed(window):
-            self.rows.buffer.put(self._row_key(key, window), None, timestamp, headers)
+        """Delete this very session. One that has expired is gone already, which is not worth counting."""
+        self._put(key, window, None, timestamp, headers, counted=False)
 
-    def _observed(self, window: Window) -> bool:
+    def _put(
+        self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None, counted: bool
+    ) -> None:
         if not 0 <= window.start <= window.end:
             raise ValueError(f"store {self.name}: no session goes from {window.start} to {window.end}")
-        return self.rows.takes(window.end)
+        self.rows.put(key, self._schema.suffix(window), window.end, value, timestamp, headers, counted)
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
         """The entry of this very session; None when there is none or it has expired. One get."""
-        if not self.rows.shows(window.end) or not 0 <= window.start <= window.end:
+        rows = self.rows
+        if not rows.shows(window.end) or not 0 <= window.start <= window.end:
             return None
-        return self.rows.buffer.get(self._row_key(key, window))
-
-    def _row_key(self, key: bytes, window: Window) -> bytes:
-        return self.rows.row_key(key, self._schema.suffix(window), window.end)
+        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
 
     def find(self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False) -> Iterator[EntryRow]:
         """The sessions of ``key`` that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""

@@ -49,7 +49,7 @@ class WindowStateStore(ExpiringStateStore):
         return TypedWindowStore(self, TypedKeys(self.name, self._key_serde), self._now)
 
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
-        """Set the value of ``key`` in the window, or delete it with None. What is too late is dropped and counted."""
+        """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
         if window_start < 0:
             raise ValueError(f"store {self.name}: a window cannot start before 0: {window_start}")
         rows = self.rows
@@ -57,20 +57,18 @@ class WindowStateStore(ExpiringStateStore):
             if value is None:
                 return
             rows.sequence = (rows.sequence + 1) & LARGEST_SEQUENCE
-        if rows.takes(window_start):
-            rows.buffer.put(self._row_key(key, window_start), value, timestamp, headers)
-        else:
-            rows.drop(key, window_start)
+        suffix = self._schema.suffix(window_start, rows.sequence)
+        rows.put(key, suffix, window_start, value, timestamp, headers, counted=True)
 
     def fetch(self, key: bytes, window_start: int) -> Entry | None:
         """The entry of this very window; None when there is none or it has expired. One get.
 
         Where duplicates are retained it is found only if it was the last one put, as in Kafka Streams.
         """
-        return self.rows.buffer.get(self._row_key(key, window_start)) if self.rows.shows(window_start) else None
-
-    def _row_key(self, key: bytes, window_start: int) -> bytes:
-        return self.rows.row_key(key, self._schema.suffix(window_start, self.rows.sequence), window_start)
+        rows = self.rows
+        if not rows.shows(window_start):
+            return None
+        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -18,9 +18,9 @@ class WindowStore(Protocol[K, V]):
 
     **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or
     before. No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its
-    *segment* (a span of half the retention, and a minute at least) has expired changes nothing: it is logged, and
-    counted by the metric ``dropped-records``. One that is late, but whose segment lives, is taken, although no fetch
-    will show it.
+    *segment* (a span of half the retention, and a minute at least) has expired is dropped: that is logged, and counted
+    by the metric ``dropped-records``; only the changelog still hears of it. One that is late, but whose segment lives,
+    is taken, although no fetch will show it.
 
     **Order.** Of one key by time. Of several keys by segment, in it by the *serialised* key, then by time.
     ``backward_`` turns that around. Ranges of keys go by serialised keys, both ends included, None is open; from a key

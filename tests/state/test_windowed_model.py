@@ -36,7 +36,7 @@ class WindowedStores(RuleBasedStateMachine):
 
     def begin(self, shape: Shape) -> None:
         self.shape = shape
-        self.rigs = [Rig(shape, Path(self.folder.name))]
+        self.rigs = [Rig(shape, Path(self.folder.name)), Rig(shape, None)]
 
     def teardown(self) -> None:
         for rig in self.rigs:

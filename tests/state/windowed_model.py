@@ -104,11 +104,11 @@ class Model:
             self.sequence += 1
             rest = self.sequence
         self.time = max(self.time, time)
-        if self.expired(time, self.time):
-            self.dropped += counted
-            return
         row, put = Key(key, time, rest), Put(value, timestamp)
-        self._set(self.rows, row, put)
+        if self.expired(time, self.time):
+            self.dropped += counted  # and written to the changelog all the same
+        else:
+            self._set(self.rows, row, put)
         if self.shape.caching:
             self.waiting.pop(row, None)
             self.waiting[row] = put

@@ -59,7 +59,7 @@ class Rig:
         )
         self.store = self._builder.open(context)
         if self.shape.caching:
-            self.store.set_flush_listener(self._hear, send_old_values=True)
+            self.store.listen(self._hear, old_values=True)
         self.view = self.store.view()
 
     def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
