@@ -43,9 +43,11 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.factories import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.windowed_views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
@@ -123,6 +125,7 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionStore",
     "StateStoreCorruptError",
     "StateStoreError",
     "StateStoreLockedError",
@@ -147,6 +150,9 @@ __all__ = [
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "Window",
+    "WindowStore",
+    "Windowed",
     "__version__",
     "run",
 ]
