@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.contracts import StateStoreContext, TaskStores
+from penstock.state.contracts import CommitBatch, StateStoreContext, TaskStores
 from penstock.state.expiring_store import ExpiringStateStore
 from penstock.state.queries import Query, QueryRow
 from penstock.state.stores import open_task_stores
@@ -45,7 +45,7 @@ class Rig:
         self.heard: list[Flushed] = []
         self.dropped = 0
         self._path = path
-        self._now = 0
+        self.now = 0
         self._builder = builder_of(shape)
         self._stores: TaskStores
         self.store: ExpiringStateStore
@@ -55,7 +55,7 @@ class Rig:
     def _open(self) -> None:
         self._stores = open_task_stores(self._path, [self._builder])
         context = StateStoreContext(
-            self._stores.store(NAME), self._log, self.shape.caching, lambda: self._now, self._drop_record
+            self._stores.store(NAME), self._log, self.shape.caching, lambda: self.now, self._drop_record
         )
         self.store = self._builder.open(context)
         if self.shape.caching:
@@ -75,7 +75,7 @@ class Rig:
 
     def put(self, key: str, time: int, rest: int, value: str | None, timestamp: int) -> None:
         """In a window store ``rest`` says nothing."""
-        self._now = timestamp
+        self.now = timestamp
         if self.shape.sessions:
             self.view.put(Windowed(key, Window(rest, time)), value)
         else:
@@ -84,7 +84,7 @@ class Rig:
         self.model.put(key, time, rest if self.shape.sessions else 0, value, timestamp)
 
     def remove(self, key: str, end: int, start: int, timestamp: int) -> None:
-        self._now = timestamp
+        self.now = timestamp
         self.view.remove(Windowed(key, Window(start, end)))
         self.model.put(key, end, start, None, timestamp, counted=False)
 
@@ -97,10 +97,20 @@ class Rig:
             self.model.flush()
             self.crash(1000)
             return
-        self._stores.write(batch, {NAME: len(self.changelog)})
-        self.store.batch_written()
+        self._write(batch)
         self.model.commit()
         self.check_rows()
+
+    def commit_unchecked(self) -> None:
+        """Commit without a look at the model, which what was done to the view alone has passed by."""
+        batch = self._stores.new_batch()
+        for _ in self.store.flush(batch):
+            pass
+        self._write(batch)
+
+    def _write(self, batch: CommitBatch) -> None:
+        self._stores.write(batch, {NAME: len(self.changelog)})
+        self.store.batch_written()
 
     def crash(self, batch_size: int) -> None:
         """End the task, start it again, and restore the rest of its changelog in batches."""
