@@ -45,8 +45,11 @@ from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.factories import Stores
+from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed_views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
@@ -84,8 +87,11 @@ __all__ = [
     "BranchedKStream",
     "BrokerUnreachableError",
     "Cancellable",
+    "CommitBatch",
+    "CommittedStore",
     "ConfigError",
     "Consumed",
+    "CountQuery",
     "DeserializationError",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
@@ -100,6 +106,7 @@ __all__ = [
     "KTable",
     "KafkaRefusedError",
     "KafkaStreams",
+    "KeyQuery",
     "KeyValueStore",
     "LocalBrokerError",
     "LogAndContinue",
@@ -115,6 +122,9 @@ __all__ = [
     "Produced",
     "ProductionError",
     "PunctuationType",
+    "Query",
+    "QueryRow",
+    "RangeQuery",
     "ReadOnlyKeyValueStore",
     "Record",
     "RecordContext",
@@ -125,7 +135,10 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionQuery",
     "SessionStore",
+    "StateStore",
+    "StateStoreContext",
     "StateStoreCorruptError",
     "StateStoreError",
     "StateStoreLockedError",
@@ -151,6 +164,8 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "Window",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "WindowStore",
     "Windowed",
     "__version__",

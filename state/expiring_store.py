@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.common.windows import Windowed
-from penstock.state.contracts import CommitBatch, StateStore
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.expiring_rows import EntryRow, ExpiringRows
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import NO_TIMESTAMP
@@ -22,8 +22,8 @@ FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
 class ExpiringStateStore(StateStore):
     """A store whose content is ``rows``. Operators of the DSL work on it by key bytes."""
 
-    def __init__(self, rows: ExpiringRows) -> None:
-        self.name = rows.name
+    def __init__(self, rows: ExpiringRows, context: StateStoreContext) -> None:
+        super().__init__(rows.name, context)
         self.rows = rows
 
     def listen(self, listener: FlushListener, old_values: bool) -> None:

@@ -35,13 +35,12 @@ class SessionStateStore(ExpiringStateStore):
         context: StateStoreContext,
     ) -> None:
         self._schema = SessionKeySchema()
-        super().__init__(ExpiringRows(name, value_serde, VALUE, self._schema, retention_ms, context))
+        super().__init__(ExpiringRows(name, value_serde, VALUE, self._schema, retention_ms, context), context)
         self._key_serde = key_serde
-        self._now = context.now
 
     @override
     def view(self) -> TypedSessionStore:
-        return TypedSessionStore(self, TypedKeys(self.name, self._key_serde), self._now)
+        return TypedSessionStore(self, TypedKeys(self.name, self._key_serde), self.context.now)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
         """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""

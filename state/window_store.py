@@ -39,14 +39,13 @@ class WindowStateStore(ExpiringStateStore):
         context: StateStoreContext,
     ) -> None:
         self._schema = WindowKeySchema(window_size_ms)
-        super().__init__(ExpiringRows(name, value_serde, row_format, self._schema, retention_ms, context))
+        super().__init__(ExpiringRows(name, value_serde, row_format, self._schema, retention_ms, context), context)
         self._key_serde = key_serde
         self._retain_duplicates = retain_duplicates
-        self._now = context.now
 
     @override
     def view(self) -> TypedWindowStore:
-        return TypedWindowStore(self, TypedKeys(self.name, self._key_serde), self._now)
+        return TypedWindowStore(self, TypedKeys(self.name, self._key_serde), self.context.now)
 
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
         """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
