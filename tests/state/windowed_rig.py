@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.contracts import CommitBatch, StateStoreContext, TaskStores
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext, TaskStores
 from penstock.state.expiring_store import ExpiringStateStore
 from penstock.state.queries import Query, QueryRow
 from penstock.state.stores import open_task_stores
@@ -139,14 +139,36 @@ class Rig:
         assert list(everything) == self.windowed(self.model.of_keys(None, None, 0, 1 << 62))
         assert self.dropped == self.model.dropped
 
+    def rows(self) -> dict[bytes, bytes]:
+        """What is committed, as it stands."""
+        rows = dict(self._stores.store(NAME).scan(None, None))
+        rows.pop(PROGRESS, None)
+        return rows
+
+    def asked_of_committed(self) -> list[tuple[Any, ...]]:
+        """From now on, what the store asks of its committed rows: names and arguments."""
+        asked: list[tuple[Any, ...]] = []
+        committed = self.store.rows.buffer.committed
+
+        class Asked:
+            def get(self, key: bytes) -> bytes | None:
+                asked.append(("get", key))
+                return committed.get(key)
+
+            def scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False) -> Any:
+                asked.append(("scan", from_key, to_key))
+                return committed.scan(from_key, to_key, reverse)
+
+        self.store.rows.buffer.committed = cast("CommittedStore", Asked())
+        return asked
+
     def check_rows(self) -> None:
         """What is committed: no row of an expired segment is left."""
         segment, sessions = self.model.segment, self.shape.sessions
         expected = {
             segment(key.time).to_bytes(8, "big") + key.data(sessions): put for key, put in self.model.committed.items()
         }
-        rows = dict(self._stores.store(NAME).scan(None, None))
-        rows.pop(PROGRESS, None)
+        rows = self.rows()
         assert rows.keys() == expected.keys()
         for key, put in expected.items():
             header = put.timestamp.to_bytes(8, "big") if self.shape.timestamped else b""
