@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from penstock.actors.answers import QueryDesk
+from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import commit
 from penstock.actors.failure import describe_error
@@ -33,12 +33,12 @@ from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import remove_unused
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import Programs
 
-Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
@@ -67,18 +67,19 @@ class StreamLoop:
     ) -> None:
         self.finished: Future[str | None] = Future()
         self._spec = spec
+        self._programs = Programs(spec.topology, spec.config)
         self._actor_id = actor_id
         self._node_id = node_id
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
         self._log = logger("penstock.actors.stream_loop").bind(actor=actor_id)
-        self._mailbox = Mailbox(self._ended)
+        self._mailbox = Mailbox(self._ended_error)
         self._jobs: deque[Steps[None]] = deque()
         self._job: Steps[None] | None = None
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
-        self._desk = QueryDesk(self._tasks)
+        self._queries = QueryExecutor(self._tasks)
         self._running: list[HostedTask] = []
         self._current: HostedTask | None = None
         self._epoch = 0
@@ -110,7 +111,7 @@ class StreamLoop:
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
         done: Future[list[StoreAnswer]] = Future()
-        self._mailbox.ask(lambda: self._desk.take(queries, done)).add_done_callback(partial(_reject, done))
+        self._mailbox.ask(lambda: self._queries.submit(queries, done)).add_done_callback(partial(_reject, done))
         return done
 
     def status(self) -> Future[ActorStatus]:
@@ -137,7 +138,7 @@ class StreamLoop:
         self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
         return done
 
-    def _ended(self) -> ApplicationStateError:
+    def _ended_error(self) -> ApplicationStateError:
         why = self.finished.result() if self.finished.done() else None
         return ApplicationStateError(f"actor {self._actor_id} has ended: {why or 'it was stopped'}")
 
@@ -152,8 +153,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(0.0 if self._desk.busy else wait_s)
-            self._desk.step()
+            self._mailbox.serve(0.0 if self._queries.busy else wait_s)
+            self._queries.step()
             if self._job is None and self._jobs:
                 self._job = self._jobs.popleft()
             if self._job is None:
@@ -290,7 +291,8 @@ class StreamLoop:
     def _open(self, sources: Sources) -> Steps[None]:
         opened = []
         for task_id, reads in sources.items():
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._budget, reads)
+            program = self._programs.of(task_id.subtopology)
+            opening = partial(open_hosted_task, program, task_id, self._producer, self._budget, reads)
             hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)
@@ -367,10 +369,10 @@ class StreamLoop:
         self._tasks.clear()
         self._running, self._jobs = [], deque()
         self.finished.set_result(error)
-        self._desk.reject(self._ended())
+        self._queries.reject(self._ended_error())
         for waiting in self._confirmations:
             if not waiting.done():
-                waiting.set_exception(self._ended())
+                waiting.set_exception(self._ended_error())
         self._mailbox.shut()
 
 

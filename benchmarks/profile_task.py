@@ -28,6 +28,8 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Topology
 
@@ -87,10 +89,11 @@ def run_task(
     """One pass over the stream, after the table was read and committed, on stores below ``state`` (None: memory)."""
     config = StreamsConfig.of({"application.id": "profile"})
     collector = NullCollector()
-    stores = open_task_stores(state, [builder for sub in topology.subtopologies for builder in sub.stores])
-    task = Task(TaskId(0, 0), topology.subtopologies, config, stores, collector)
+    program = TaskProgram.of(topology.subtopologies, config)
+    stores = open_task_stores(state, program.stores.values())
+    task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
     task.init(START_MS)
-    if TABLE in task.source_topics:
+    if TABLE in program.sources:
         task.set_caught_up(TopicPartition(INPUT, 0), True)
         _process(task, table)
         _commit(task)
@@ -118,7 +121,7 @@ def _process(task: Task, rows: Sequence[RecordBatch]) -> None:
 def _commit(task: Task) -> None:
     for _ in task.prepare_commit():
         pass
-    task.complete_commit(dict.fromkeys(task.changelogs, 1))
+    task.complete_commit(dict.fromkeys(task.state_manager.program.changelogs, 1))
 
 
 def main(

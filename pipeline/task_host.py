@@ -16,6 +16,8 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Subtopology
 
@@ -39,13 +41,15 @@ class TaskHost:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
+        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
+        program = TaskProgram.of([self.subtopology], self.config.model_copy(update={"max_task_idle_ms": -1}))
         task: _TaskRun | None = None
         for batch in batches:
             for number, phase, rows in _segments(batch):
                 if task is None or task.number != number:
                     if task is not None:
                         yield from task.finish()
-                    task = _TaskRun(self, number)
+                    task = _TaskRun(self, program, number)
                 if phase == RESTORE:
                     task.restore(rows)
                 else:
@@ -57,17 +61,17 @@ class TaskHost:
 class _TaskRun:
     """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka."""
 
-    def __init__(self, host: TaskHost, number: int) -> None:
+    def __init__(self, host: TaskHost, program: TaskProgram, number: int) -> None:
         self.number = number
         task_id = TaskId(host.subtopology.id, number)
-        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
-        config = host.config.model_copy(update={"max_task_idle_ms": -1})
         self._collector = SparkCollector(task_id, host.topics)
-        self._stores = open_task_stores(None, host.subtopology.stores)
-        self._task = Task(task_id, [host.subtopology], config, self._stores, self._collector)
+        stores = open_task_stores(None, program.stores.values())
+        self._state_manager = StateManager(task_id, program, stores, self._collector)
+        self._task = Task(self._state_manager, self._collector)
+        self._changelogs = program.changelogs
         self._repartition = host.topics.repartition
         self._committed = host.committed
-        self._commit_bytes = max(config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
+        self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._wall_ms = int(time.time() * 1000)
         self._read: dict[str, int] = {}
         self._begun = False
@@ -80,7 +84,7 @@ class _TaskRun:
 
     def _restore_rows(self, store: str, rows: pa.RecordBatch) -> None:
         if len(rows):
-            self._task.restore(
+            self._state_manager.restore(
                 store,
                 rows.column("key").to_pylist(),
                 rows.column("value").to_pylist(),
@@ -90,7 +94,7 @@ class _TaskRun:
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
-        changelog_record, topic = self._task.store(store).changelog_record, self._task.changelogs[store]
+        changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
         for key in keys:
             self._collector.send(topic, key, *changelog_record(key), None, self.number)
 
@@ -100,7 +104,7 @@ class _TaskRun:
             self._task.add(self._record_batch(topic, own))
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
-        if self._task.cache_bytes() > self._commit_bytes:
+        if self._state_manager.cache_bytes() > self._commit_bytes:
             yield from self._commit()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

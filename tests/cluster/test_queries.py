@@ -144,7 +144,7 @@ class FakeCoordinator:
         self.asked += 1
         if self.state is ApplicationState.CREATED:
             return ApplicationMetadata("app", 0, {}, {}, {})
-        stores = {"counts": StoreMetadata("counts", STORE.kind, 1, PARTITIONS)}
+        stores = {"counts": StoreMetadata("counts", STORE.kind, 1, PARTITIONS, "app-counts-changelog", "in")}
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
 
     @property
@@ -159,7 +159,7 @@ class FakeCoordinator:
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     fake = FakeCoordinator()
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", lambda *_: fake)
+    monkeypatch.setattr("ray.get_actor", lambda *_: fake)
     return fake
 
 
@@ -235,7 +235,7 @@ def test_a_task_that_will_never_be_anywhere_again_is_not_asked_for_again_but_tel
 def test_a_query_while_the_application_stops_says_so(coordinator: FakeCoordinator) -> None:
     coordinator.placement.clear()
     coordinator.state = ApplicationState.PENDING_SHUTDOWN
-    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is being stopped"):
+    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is stopping"):
         ask(lambda queries: queries.get("counts", "x"))
 
 
@@ -280,7 +280,7 @@ def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyP
     def missing(*_: object) -> None:
         raise ValueError
 
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", missing)
+    monkeypatch.setattr("ray.get_actor", missing)
     with pytest.raises(ApplicationStateError, match="'app' does not run"):
         ask(lambda queries: queries.status())
 
@@ -355,7 +355,7 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
@@ -383,7 +383,7 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
 def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes._MOST_WAITING", 10)
+    monkeypatch.setattr("penstock.cluster.actor_calls._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
         await queries.get("counts", WORDS[0])
@@ -462,6 +462,35 @@ def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
         ask(lambda queries: queries.get("counts", b"x"))
+
+
+class OfItsTopic(Serde[str]):
+    """Writes the name of its topic in front of a key."""
+
+    def bind(self, topic: str, part: str) -> Serde[str]:
+        start = f"{topic} {part} "
+        return Serde(start, lambda text: (start + text).encode(), lambda data: data.decode().removeprefix(start))
+
+
+def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topic_says(
+    coordinator: FakeCoordinator,
+) -> None:
+    """As Kafka Streams: producers of the source topic have placed the key by the bytes that it has there."""
+    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    for word in WORDS:
+        ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
+    asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
+    assert {(query.query, query.task_id.partition) for query in asked} == {
+        (KeyQuery(f"app-counts-changelog key {word}".encode()), partition_for(f"in key {word}".encode(), PARTITIONS))
+        for word in WORDS
+    }
+
+
+def test_the_keys_of_a_range_are_read_as_the_store_has_them(coordinator: FakeCoordinator) -> None:
+    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    for actor in coordinator.actors.values():
+        actor.keys = [f"app-counts-changelog key {word}".encode() for word in WORDS]
+    assert ask(lambda queries: all_pages(queries, 3)) == sorted(WORDS)
 
 
 def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:

@@ -77,13 +77,13 @@ def test_a_task_restores_it_from_its_changelog(directory: bool, tmp_path: Path) 
     whole = [builder.build(config).as_one]
     stores = open_task_stores(tmp_path if directory else None, whole[0].stores)
     second = Bench(builder, stores=stores, start=False)
-    assert second.task.changelogs == {"last-values": "app-last-values-changelog"}
-    second.task.restore("last-values", [record.key], [record.value], [record.timestamp], 1)
+    assert second.program.changelogs["last-values"].topic == "app-last-values-changelog"
+    second.state_manager.restore("last-values", [record.key], [record.value], [record.timestamp], 1)
     second.task.init(0)
-    assert second.task.store("last-values").view().last("ada") == ["/b", "/c", "/d"]
+    assert second.state_manager.store("last-values").view().last("ada") == ["/b", "/c", "/d"]
     assert second.look_up("last-values", b"ada", committed=True) == (b"ada", ["/b", "/c", "/d"], None)
     with pytest.raises(UnknownQueryError, match="'last-values' does not answer RangeQuery; it answers: KeyQuery"):
-        second.task.store("last-values").answer(RangeQuery(), None, 1, False)
+        second.state_manager.store("last-values").answer(RangeQuery(), None, 1, False)
     second.task.close()
 
 

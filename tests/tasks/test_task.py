@@ -9,6 +9,7 @@ import pytest
 
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serdes
+from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped, Joined, Produced
@@ -90,8 +91,8 @@ class TestProcessing:
         builder = StreamsBuilder()
         builder.stream("in", STRINGS).group_by(lambda k, v: v, Grouped.as_("words")).count(Materialized.as_("counts"))
         bench = Bench(builder, SERDES)
-        assert bench.task.source_topics == ("in", "app-words-repartition")
-        assert bench.task.changelogs == {"counts": changelog("counts")}
+        assert tuple(bench.program.sources) == ("in", "app-words-repartition")
+        assert bench.program.changelogs == {"counts": Changelog(changelog("counts"), is_source_topic=False)}
         assert bench.task.task_id == TaskId(0, 0)
         assert [each.topic for each in bench.feed("in", ("k", "v", 1))] == ["app-words-repartition"]
 
@@ -136,7 +137,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
         while bench.task.process(process, 0):
             pass
         sent = bench.collector.take() + bench.commit()
-        rows_of = {store: list(bench.stores.store(store).scan(None, None)) for store in bench.task.store_names}
+        rows_of = {store: list(bench.stores.store(store).scan(None, None)) for store in bench.state_manager.store_names}
         return sent, rows_of, bench.task.metrics(), bench.task.offsets()
 
     @pytest.mark.parametrize("seed", range(4))
@@ -161,7 +162,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
             into += bench.collector.take() + bench.commit()
         for topic in ("joined", "folded-out", changelog("folded")):
             assert [e for e in sent[0] if e.topic == topic] == [e for e in sent[1] if e.topic == topic]
-        for store in plain.task.store_names:
+        for store in plain.state_manager.store_names:
             one, two = (list(bench.stores.store(store).scan(None, None)) for bench in (plain, committing))
             assert one == two
         last = {each.key: number(each.value) for each in sent[1] if each.topic == "counted"}
