@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.actors.answers import QueryDesk
 from penstock.actors.clock import Clock, SystemClock
+from penstock.actors.commit_stops import StopWatch
 from penstock.actors.committing import commit
 from penstock.actors.failure import describe_error
 from penstock.actors.hosted_task import HostedTask, open_hosted_task
@@ -84,6 +85,7 @@ class StreamLoop:
         self._epoch = 0
         self._asked = 0
         self._commits = 0
+        self._stops = StopWatch(self._clock.monotonic_s)
         self._next_punctuation_ms = 0
         self._idle_wait_s = 0.0
         self._commit_interval_s = spec.config.commit_interval_ms / 1000
@@ -251,7 +253,9 @@ class StreamLoop:
         tasks = [hosted for hosted in tasks if hosted.needs_commit]
         if not tasks:
             return
+        self._stops.stop()
         taken = yield from commit(tasks, self._producer, self._admin, self._ask_to_commit, self._clock)
+        self._stops.committed()
         if taken.accepted:
             self._commits += 1
             return
@@ -325,7 +329,7 @@ class StreamLoop:
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits)
-        return ActorStatus(*known, error=error, stopping=self._stopped is not None)
+        return ActorStatus(*known, error, self._stopped is not None, self._stops.summary())
 
     # ---- end ----
 
