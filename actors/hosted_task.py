@@ -15,7 +15,7 @@ from penstock.state.contracts import TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
-from penstock.topology.graph import SourceNode
+from penstock.topology.physical.topology import SourceNode
 
 _MOVES = {
     TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},

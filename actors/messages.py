@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.topology.graph import Topology
+from penstock.topology.physical.topology import Topology
 
 
 @dataclass(frozen=True)

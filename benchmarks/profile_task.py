@@ -29,7 +29,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.stores import open_task_stores
 from penstock.tasks.task import Task
-from penstock.topology.graph import Topology
+from penstock.topology.physical.topology import Topology
 
 
 class NullCollector:

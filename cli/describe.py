@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, print_json
-from penstock.topology.graph import Node, ProcessorNode, SourceNode, Topology, changelog_topic
+from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, changelog_topic
 
 if TYPE_CHECKING:
     from penstock.state.builders import AnyStoreBuilder

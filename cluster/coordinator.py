@@ -53,7 +53,7 @@ from penstock.cluster.events import (
 from penstock.cluster.life import check_move
 from penstock.cluster.names import actor_id, actor_number
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.topology.task_plan import TaskPlan
+from penstock.topology.physical.task_plan import TaskPlan
 
 GATHER_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""

@@ -37,7 +37,7 @@ from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
-from penstock.topology.internal_topics import TopicPlan, ensure_topics
+from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics
 
 _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0

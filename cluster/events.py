@@ -7,7 +7,7 @@ from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.topology.task_plan import TaskPlan
+from penstock.topology.physical.task_plan import TaskPlan
 
 
 class Timer(Enum):

@@ -23,8 +23,8 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.compose import resolve
 from penstock.topology.arity import checked_function
-from penstock.topology.graph import Topology, checked_topology
-from penstock.topology.internal_topics import plan_topics
+from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topology import Topology, checked_topology
 
 _LOOK_EACH_S = 0.1
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
-from penstock.topology.graph import Topology
-from penstock.topology.internal_topics import TopicAdmin, plan_topics
-from penstock.topology.task_plan import TaskPlan
+from penstock.topology.physical.internal_topics import TopicAdmin, plan_topics
+from penstock.topology.physical.task_plan import TaskPlan
+from penstock.topology.physical.topology import Topology
 
 ONE_AFTER_ANOTHER_S = 30.0
 """Topics that are joined get their partitions one after another: so long may they differ."""

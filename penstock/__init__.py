@@ -44,15 +44,23 @@ from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder, Stores
 from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
-from penstock.topology.branched import Branched, BranchedKStream
-from penstock.topology.graph import RecordContext, StreamPartitioner, TopicNameExtractor, Topology
-from penstock.topology.kgrouped_stream import KGroupedStream
-from penstock.topology.kstream import KStream
-from penstock.topology.ktable import KTable
+from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kstream import KStream
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
-from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
-from penstock.topology.streams_builder import StreamsBuilder
+from penstock.topology.physical.topology import Topology
+from penstock.topology.processor import (
+    Cancellable,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    RecordContext,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
 
 if TYPE_CHECKING:
     from penstock.actors.messages import ApplicationState, ApplicationStatus

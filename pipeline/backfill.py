@@ -26,8 +26,8 @@ from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.task_host import TaskHost
-from penstock.topology.graph import Topology
-from penstock.topology.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import ensure_topics
+from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
 # How a traceback of Python ends.

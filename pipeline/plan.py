@@ -13,9 +13,9 @@ from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
-from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
-from penstock.topology.internal_topics import TopicPlan
-from penstock.topology.task_plan import SubtopologyTasks
+from penstock.topology.physical.internal_topics import TopicPlan
+from penstock.topology.physical.task_plan import SubtopologyTasks
+from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
 
 Offsets = Mapping[TopicPartition, int]
 

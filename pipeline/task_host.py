@@ -17,7 +17,7 @@ from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.stores import open_task_stores
 from penstock.tasks.task import Task
-from penstock.topology.graph import Subtopology
+from penstock.topology.physical.topology import Subtopology
 
 _RECORDS_PER_STEP = 1000
 _ROWS_PER_BATCH = 10_000

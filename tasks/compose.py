@@ -18,9 +18,9 @@ from penstock.tasks.operators import aggregate, join, process, sink, stateless, 
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
-from penstock.topology import operators as spec
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
+from penstock.topology.physical import operators as spec
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
 from penstock.topology.processor import PunctuationType
 
 _FACTORIES: dict[type[Any], Callable[[Any, Wiring], Edge]] = {

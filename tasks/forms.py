@@ -15,8 +15,7 @@ from typing import Any
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode
-from penstock.topology.operators import (
+from penstock.topology.physical.operators import (
     Branch,
     DropNullKeys,
     Filter,
@@ -32,6 +31,7 @@ from penstock.topology.operators import (
     TableSource,
     TableToStream,
 )
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 # Names in whose company a function may see its variables without loading them: it asks for them by name, looks at
 # frames, or hands its text to a library that does (pandas' `query`, numexpr's `evaluate`, a debugger).

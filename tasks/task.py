@@ -23,7 +23,7 @@ from penstock.tasks.punctuation import NEVER, PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.wiring import Store
-from penstock.topology.graph import Subtopology, changelog_topic
+from penstock.topology.physical.topology import Subtopology, changelog_topic
 from penstock.topology.processor import PunctuationType, Punctuator
 
 

@@ -26,7 +26,7 @@ from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_stores import watched_stores
-from penstock.topology.graph import SinkNode, Topology, changelog_topic, checked_topology
+from penstock.topology.physical.topology import SinkNode, Topology, changelog_topic, checked_topology
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -17,9 +17,9 @@ from penstock.common.extractors import (
 from penstock.common.shown import shown
 from penstock.testing.snapshots import form
 from penstock.testing.watched_processor import WatchedProcessor
-from penstock.topology import operators as spec
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, Subtopology
-from penstock.topology.operators import Operator, ValueGetter
+from penstock.topology.physical import operators as spec
+from penstock.topology.physical.operators import Operator, ValueGetter
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, Subtopology
 
 Function = Callable[..., Any]
 # They change nothing, and tasks know the first by its type.

@@ -12,7 +12,7 @@ from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.round_trip import difference, misfit
-from penstock.topology.graph import Subtopology
+from penstock.topology.physical.topology import Subtopology
 
 _OTHER_SERDE = (
     "give the store one that brings it back (Materialized.with_value_serde(Serdes.json(YourType)), a Serde of your "

@@ -17,8 +17,8 @@ from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
-from penstock.topology.graph import StreamPartitioner
 from penstock.topology.naming import checked_name
+from penstock.topology.processor import StreamPartitioner
 
 K = TypeVar("K")
 V = TypeVar("V")

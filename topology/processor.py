@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.common.ids import TaskId
-from penstock.common.records import Record, RecordMetadata
+from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.time import Duration
 
 KIn = TypeVar("KIn")
@@ -96,3 +97,24 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
 
 ProcessorSupplier = Callable[[], Processor[KIn, VIn, KOut, VOut]]
 """Makes a new processor at each call: an instance that is returned twice is an error."""
+
+
+TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
+"""``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
+
+StreamPartitioner = Callable[[str, Any, Any, int], int | None]
+"""``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes)."""
+
+
+@dataclass(frozen=True)
+class RecordContext:
+    """What a topic name extractor may know of the record besides its key and value.
+
+    The coordinates are None for what a punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
+    """
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    timestamp: int
+    headers: Headers

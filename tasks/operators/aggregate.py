@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
 
 
 def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:

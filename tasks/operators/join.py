@@ -6,8 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.operators import FilterGetter, MapValuesGetter, StoreGetter, StreamTableJoin, ValueGetter
-from penstock.topology.tables import store_of
+from penstock.topology.logical.tables import store_of
+from penstock.topology.physical.operators import (
+    FilterGetter,
+    MapValuesGetter,
+    StoreGetter,
+    StreamTableJoin,
+    ValueGetter,
+)
 
 
 def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:

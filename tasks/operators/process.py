@@ -14,7 +14,7 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
-from penstock.topology.operators import Process
+from penstock.topology.physical.operators import Process
 from penstock.topology.processor import Processor, PunctuationType, Punctuator
 
 

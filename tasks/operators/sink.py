@@ -8,7 +8,8 @@ from typing import Any
 from penstock.common.records import NO_HEADERS
 from penstock.common.serdes import why_refused
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.graph import RecordContext, SinkNode
+from penstock.topology.physical.topology import SinkNode
+from penstock.topology.processor import RecordContext
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.common.errors import TopologyError
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.operators import (
+from penstock.topology.physical.operators import (
     Branch,
     DropNullKeys,
     Filter,

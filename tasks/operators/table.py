@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
-from penstock.topology.operators import TableFilter, TableMapValues, TableSource, TableToStream
+from penstock.topology.physical.operators import TableFilter, TableMapValues, TableSource, TableToStream
 
 
 def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:

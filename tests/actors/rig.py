@@ -25,7 +25,7 @@ from penstock.kafka.contracts import NewTopic
 from penstock.tasks.compose import resolve
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from penstock.topology.graph import SourceNode
+from penstock.topology.physical.topology import SourceNode
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"

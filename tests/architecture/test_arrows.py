@@ -25,6 +25,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": set(PACKAGES),
 }
 
+ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
+    "dsl": {"dsl", "logical", "physical"},
+    "logical": {"logical", "physical"},
+    "physical": {"physical"},
+    "": set(),
+}
+"""Which rooms of ``topology/`` each may import. "" is what users hand in (options, Processor API), beside the rooms."""
+
 CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/"),
     "confluent_kafka": ("kafka/",),
@@ -58,6 +66,21 @@ def test_arrows_point_one_way(folder: str) -> None:
             elif parts == ["penstock"] and folder != "cli":
                 # The public names import everything, so that import would turn the arrows round.
                 wrong.append(str(found))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ROOMS_OF_TOPOLOGY)
+def test_arrows_between_the_rooms_of_topology_point_one_way(room: str) -> None:
+    wrong, seen = [], 0
+    for file in python_files("topology"):
+        if file.parts[0] != "topology" or (file.parts[1] if len(file.parts) > 2 else "") != room:
+            continue
+        seen += 1
+        for found in imports_of(file):
+            parts = found.module.split(".")
+            if parts[:2] == ["penstock", "topology"] and parts[2] in ROOMS_OF_TOPOLOGY.keys() - ROOMS_OF_TOPOLOGY[room]:
+                wrong.append(str(found))
+    assert seen
     assert wrong == []
 
 

@@ -17,9 +17,9 @@ from penstock.common.serdes import Serdes
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
-from penstock.topology.streams_builder import StreamsBuilder
 
 STRING, LONG = Serdes.string(), Serdes.long()
 

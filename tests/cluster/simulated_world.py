@@ -38,7 +38,7 @@ from penstock.cluster.dispatch import (
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 LONGEST_DELAY_S = 3.0
 CALL_AGAIN_S = 2.0

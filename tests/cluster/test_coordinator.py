@@ -39,7 +39,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 T = TypeVar("T")
 PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 4}), SubtopologyTasks(1, {"words": 2, "stops": 1}, stateful=True)))

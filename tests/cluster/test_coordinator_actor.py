@@ -33,7 +33,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.kafka.clients import ConfluentClients
-from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
 
 PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 1}),))

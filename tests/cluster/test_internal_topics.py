@@ -12,8 +12,8 @@ from penstock.common.errors import BrokerUnreachableError, InternalTopicError, M
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.state.builders import StoreBuilder, StoreKind
-from penstock.topology.graph import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
-from penstock.topology.internal_topics import ensure_topics, plan_topics
+from penstock.topology.physical.internal_topics import ensure_topics, plan_topics
+from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
 COUNTS: StoreBuilder[str, int] = StoreBuilder(
     "counts", StoreKind.TIMESTAMPED_KEY_VALUE, topic_config={"segment.ms": "7"}

@@ -16,9 +16,9 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.cluster.conftest import STRING, WordCount, eventually
 
 SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}

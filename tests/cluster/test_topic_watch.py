@@ -11,8 +11,8 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.topology.graph import Topology
-from penstock.topology.internal_topics import plan_topics
+from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topology import Topology
 from tests.cluster.test_internal_topics import WORD_COUNT, chain
 
 CONFIG = StreamsConfig.of({"application.id": "app"})

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import Stores
-from penstock.topology.branched import Branched
-from penstock.topology.graph import Topology
-from penstock.topology.kgrouped_stream import KGroupedStream
-from penstock.topology.kstream import KStream
-from penstock.topology.ktable import KTable
+from penstock.topology.dsl.branched import Branched
+from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kstream import KStream
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
+from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.parity import functions
 from tests.parity.processors import Dedupe, Tick
 

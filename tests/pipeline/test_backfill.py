@@ -16,7 +16,7 @@ from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.pipeline.backfill import BackfillReport, backfill
-from penstock.topology.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import ensure_topics
 from tests.cluster.conftest import LONG, WordCount, eventually
 from tests.pipeline.topologies import failing
 

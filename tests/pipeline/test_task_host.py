@@ -26,7 +26,7 @@ from penstock.pipeline.rows import (
 from penstock.pipeline.task_host import TaskHost
 from penstock.state.stores import open_task_stores
 from penstock.tasks.task import Task
-from penstock.topology.graph import Topology
+from penstock.topology.physical.topology import Topology
 from tests.pipeline.topologies import exploded, latest_words, priced_orders
 
 CONFIG = StreamsConfig.of({"application.id": "app"})

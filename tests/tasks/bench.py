@@ -15,8 +15,8 @@ from penstock.state.contracts import TaskStores
 from penstock.state.stores import open_task_stores
 from penstock.tasks.compose import resolve
 from penstock.tasks.task import Task
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options import Consumed
-from penstock.topology.streams_builder import StreamsBuilder
 
 APPLICATION = "app"
 STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())

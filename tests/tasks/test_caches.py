@@ -14,8 +14,8 @@ from penstock.state.memory import InMemoryStore
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
 from penstock.tasks.task import Task
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench, Collector
 
 COUNTS: Materialized[Any, Any] = Materialized.as_("counts").with_value_serde(Serdes.long())

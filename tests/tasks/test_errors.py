@@ -25,12 +25,12 @@ from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.builders import Stores
-from penstock.topology.kstream import KStream
-from penstock.topology.ktable import KTable
+from penstock.topology.dsl.kstream import KStream
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, values
 
 STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

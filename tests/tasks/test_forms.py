@@ -12,11 +12,11 @@ from penstock.common.errors import DeserializationError, ProcessingError
 from penstock.common.handlers import LogAndFail
 from penstock.common.serdes import Serde, Serdes
 from penstock.tasks.forms import ignores_key
-from penstock.topology.kstream import KStream
+from penstock.topology.dsl.kstream import KStream
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced
 from penstock.topology.processor import Processor
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench, Resume, counting_serde, number, values
 
 LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does not promise to be lossless

@@ -16,7 +16,7 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.java_heap import JavaPriorityQueue
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.record_queue import Part, RecordQueue, Source
-from penstock.topology.streams_builder import StreamsBuilder
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench
 
 A, B, C, D = (TopicPartition(topic, 0) for topic in "abcd")

@@ -12,10 +12,10 @@ from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder, Stores
 from penstock.state.contracts import ValueAndTimestamp
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Produced
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench, changelog, values
 
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

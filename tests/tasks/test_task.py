@@ -10,9 +10,9 @@ import pytest
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.tasks import queries
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped, Joined, Produced
-from penstock.topology.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench, Row, changelog, number, values
 
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

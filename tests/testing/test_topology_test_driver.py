@@ -14,10 +14,10 @@ from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import ValueAndTimestamp
 from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
-from penstock.topology.streams_builder import StreamsBuilder
 
 STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

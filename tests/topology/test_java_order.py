@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from penstock.topology.java_order import TreeSet, hash_order, string_hash
+from penstock.topology.physical.java_order import TreeSet, hash_order, string_hash
 
 
 def test_string_hashes_are_those_of_java() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as ps
-from penstock.topology.graph import ProcessorNode
+from penstock.topology.physical.topology import ProcessorNode
 
 
 def names(builder: ps.StreamsBuilder) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as ps
-from penstock.topology.graph import ProcessorNode, SourceNode
-from penstock.topology.operators import DropNullKeys
+from penstock.topology.physical.operators import DropNullKeys
+from penstock.topology.physical.topology import ProcessorNode, SourceNode
 
 ALL = {"topology.optimization": "all"}
 

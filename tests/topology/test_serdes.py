@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.topology.graph import SinkNode
+from penstock.topology.physical.topology import SinkNode
 
 STRING, LONG, DOUBLE = ps.Serdes.string(), ps.Serdes.long(), ps.Serdes.double()
 Stream = ps.KStream[Any, Any]

@@ -7,7 +7,7 @@ from typing import Any
 from ray import cloudpickle
 
 import penstock as ps
-from penstock.topology.graph import changelog_topic
+from penstock.topology.physical.topology import changelog_topic
 
 
 def word_count() -> ps.Topology:

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.graph import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
-from penstock.topology.subtopologies import NodeGroups
+from penstock.topology.physical.subtopologies import NodeGroups
+from penstock.topology.physical.topology import (
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+    Subtopology,
+    Topology,
+)
 
 
 class TopologyWriter:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.topology.graph import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, Topology
-from penstock.topology.java_order import TreeSet, hash_order
+from penstock.topology.physical.java_order import TreeSet, hash_order
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, Topology
 
 
 def describe(topology: Topology) -> str:

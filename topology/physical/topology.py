@@ -5,36 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
-from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.operators import Operator
-
-TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
-"""``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
-
-StreamPartitioner = Callable[[str, Any, Any, int], int | None]
-"""``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes)."""
-
-
-@dataclass(frozen=True)
-class RecordContext:
-    """What a topic name extractor may know of the record besides its key and value.
-
-    The coordinates are None for what a punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
-    """
-
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    timestamp: int
-    headers: Headers
+from penstock.topology.physical.operators import Operator
+from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 
 
 @dataclass(frozen=True)
@@ -130,7 +110,7 @@ class Topology:
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
-        from penstock.topology.description import describe
+        from penstock.topology.physical.description import describe
 
         return describe(self)
 

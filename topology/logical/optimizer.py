@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.common.errors import TopologyError
-from penstock.topology.logical import LogicalGraph, LogicalNode, Repartition, StreamSource, TableSource, first_ancestor
-from penstock.topology.stream_base import new_repartition
+from penstock.topology.logical.graph import (
+    LogicalGraph,
+    LogicalNode,
+    Repartition,
+    StreamSourceNode,
+    TableSourceNode,
+    first_ancestor,
+    new_repartition,
+)
 
 REUSE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
@@ -28,9 +35,9 @@ def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
 
 def _merge_equal_sources(graph: LogicalGraph) -> None:
     """Two streams of the same topics are one source with the children of both."""
-    reader_of: dict[str, StreamSource] = {}
+    reader_of: dict[str, StreamSourceNode] = {}
     for source in list(graph.root.children):
-        if not isinstance(source, StreamSource):
+        if not isinstance(source, StreamSourceNode):
             continue
         for topic in source.topics:
             first = reader_of.setdefault(topic, source)
@@ -39,7 +46,7 @@ def _merge_equal_sources(graph: LogicalGraph) -> None:
                 _merge_source(graph, first, source)
 
 
-def _check_mergeable(first: StreamSource, second: StreamSource, topic: str) -> None:
+def _check_mergeable(first: StreamSourceNode, second: StreamSourceNode, topic: str) -> None:
     if set(first.topics) != set(second.topics):
         raise TopologyError(
             f"topic {topic!r} is read by two streams of different sets of topics, {sorted(first.topics)} and "
@@ -52,7 +59,7 @@ def _check_mergeable(first: StreamSource, second: StreamSource, topic: str) -> N
         )
 
 
-def _merge_source(graph: LogicalGraph, kept: StreamSource, dropped: StreamSource) -> None:
+def _merge_source(graph: LogicalGraph, kept: StreamSourceNode, dropped: StreamSourceNode) -> None:
     for child in list(dropped.children):
         dropped.remove_child(child)
         kept.add_child(child)
@@ -67,7 +74,7 @@ def _rename_copartitioned(graph: LogicalGraph, old: str, new: str) -> None:
 def _reuse_source_topics(graph: LogicalGraph) -> None:
     """The topic a table is read from is its changelog."""
     for node in graph.nodes():
-        if isinstance(node, TableSource):
+        if isinstance(node, TableSourceNode):
             node.reuse_source_topic = True
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
-from penstock.topology.graph import RepartitionTopic, StreamPartitioner, WrittenBy
-from penstock.topology.logical import LogicalGraph, LogicalNode, Operation, Repartition
-from penstock.topology.naming import REPARTITION_SUFFIX, checked_name, is_generated
-from penstock.topology.operators import Operator
+from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
+from penstock.topology.naming import checked_name
 from penstock.topology.options import Named
+from penstock.topology.physical.operators import Operator
+from penstock.topology.physical.topology import WrittenBy
 
 NameLike = Named | str
 """An operator's name, plain or as :class:`Named`."""
@@ -81,36 +81,3 @@ def checked_option(given: object, kind: type[Any], call: str) -> None:
         return
     made = f"as_({given!r})" if isinstance(given, str) else "with_(...)"
     raise TopologyError(f"{call} needs a {kind.__name__}, not {shown_with_type(given)}: pass {kind.__name__}.{made}")
-
-
-def new_repartition(
-    graph: LogicalGraph,
-    prefix: str,
-    key_serde: Serde[Any] | None,
-    value_serde: Serde[Any] | None,
-    *,
-    partitioner: StreamPartitioner | None = None,
-    partitions: int | None = None,
-    optimizable: bool = True,
-) -> Repartition:
-    """A repartition topic named after ``prefix``, not yet in the graph.
-
-    Its nodes are numbered when ``prefix`` is a generated name, else named after the topic; the numbers are used up in
-    either case.
-    """
-    topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
-    checked_name(topic, "name of a repartition topic")
-    numbered = [graph.names.processor(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")]
-    sink, drop, source = (
-        numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
-    )
-    return Repartition(
-        source,
-        drop,
-        sink,
-        RepartitionTopic(topic, partitions),
-        key_serde,
-        value_serde,
-        partitioner,
-        optimizable=optimizable,
-    )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.arity import checked_function, takes_key
-from penstock.topology.logical import Operation
+from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
+from penstock.topology.logical.graph import Operation
+from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
 from penstock.topology.materialized import Materialized
-from penstock.topology.operators import TableToStream
-from penstock.topology.stream_base import NameLike, Place, checked_option
-from penstock.topology.tables import SourceTable, TableDefinition, filtered, mapped
+from penstock.topology.physical.operators import TableToStream
 
 if TYPE_CHECKING:
-    from penstock.topology.kstream import KStream
+    from penstock.topology.dsl.kstream import KStream
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,7 +51,7 @@ class KTable(Generic[K, V]):
 
         With ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old values are left out.
         """
-        from penstock.topology.kstream import KStream
+        from penstock.topology.dsl.kstream import KStream
 
         if key_mapper is not None:
             checked_function(key_mapper, "to_stream: key_mapper", "key", "value")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.operators import (
+from penstock.topology.physical.operators import (
     FilterGetter,
     MapValuesGetter,
     Operator,

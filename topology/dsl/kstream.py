@@ -7,14 +7,16 @@ from typing import Any, Generic, TypeVar, overload
 
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function, takes_key
-from penstock.topology.branched import BranchedKStream
-from penstock.topology.graph import TopicNameExtractor
-from penstock.topology.kgrouped_stream import KGroupedStream
-from penstock.topology.ktable import KTable, new_source_table
-from penstock.topology.logical import Operation, Repartition, Sink, require_same_graph
+from penstock.topology.dsl.branched import BranchedKStream
+from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.ktable import KTable, new_source_table
+from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, given_name
+from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
+from penstock.topology.logical.tables import store_of
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
-from penstock.topology.operators import (
+from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
+from penstock.topology.physical.operators import (
     Filter,
     FlatMap,
     FlatMapValues,
@@ -27,10 +29,7 @@ from penstock.topology.operators import (
     SelectKey,
     StreamTableJoin,
 )
-from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
-from penstock.topology.processor import Processor, ProcessorSupplier
-from penstock.topology.stream_base import NameLike, Place, checked_option, given_name, new_repartition
-from penstock.topology.tables import store_of
+from penstock.topology.processor import Processor, ProcessorSupplier, TopicNameExtractor
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -163,8 +162,8 @@ class KStream(Generic[K, V]):
     def split(self, *, named: NameLike | None = None) -> BranchedKStream[K, V]:
         """Begin to route each record to the first branch whose predicate holds. Mirrors ``split``.
 
-        >>> from penstock.topology.branched import Branched
-        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> from penstock.topology.dsl.branched import Branched
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
         >>> numbers = StreamsBuilder().stream("numbers")
         >>> branches = numbers.split(named="n-").branch(lambda k, v: v > 9, Branched.as_("big")).default_branch()
         >>> sorted(branches)

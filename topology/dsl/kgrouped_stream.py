@@ -7,13 +7,13 @@ from typing import Any, Generic, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.arity import checked_function
-from penstock.topology.ktable import KTable
-from penstock.topology.logical import Operation, Repartition
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
+from penstock.topology.logical.graph import Operation, Repartition, new_repartition
+from penstock.topology.logical.tables import AggregatedTable
 from penstock.topology.materialized import Materialized
-from penstock.topology.operators import StreamAggregate, StreamCount, StreamReduce
 from penstock.topology.options import Grouped
-from penstock.topology.stream_base import NameLike, Place, checked_option, new_repartition
-from penstock.topology.tables import AggregatedTable
+from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,7 +41,7 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, int]:
         """How many records each key has had; stored as a long by default. Mirrors ``count``.
 
-        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
         >>> words = StreamsBuilder().stream("words")
         >>> words.group_by(lambda key, word: word).count(Materialized.as_("counts")).queryable_store_name
         'counts'
@@ -89,7 +89,7 @@ class KGroupedStream(Generic[K, V]):
         object and not change the one it is given, and ``initializer`` must make a fresh (or an immutable) one at each
         call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
-        >>> from penstock.topology.streams_builder import StreamsBuilder
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
         >>> orders = StreamsBuilder().stream("orders").group_by_key()
         >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], Materialized.as_("baskets"))
         """

@@ -13,8 +13,8 @@ from typing import Protocol
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.topics import NewTopic
-from penstock.topology.graph import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
-from penstock.topology.task_plan import SubtopologyTasks, TaskPlan
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
 
 _EVERY = {"message.timestamp.type": "CreateTime"}
 _CHANGELOG = {**_EVERY, "cleanup.policy": "compact"}

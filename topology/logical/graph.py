@@ -14,19 +14,12 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.graph import (
-    ProcessorNode,
-    RepartitionTopic,
-    SinkNode,
-    SourceNode,
-    StreamPartitioner,
-    TopicNameExtractor,
-    WrittenBy,
-)
-from penstock.topology.naming import NameFactory
-from penstock.topology.operators import DropNullKeys, Operator
+from penstock.topology.naming import REPARTITION_SUFFIX, NameFactory, checked_name, is_generated
 from penstock.topology.options import Consumed, Produced
-from penstock.topology.physical import TopologyWriter
+from penstock.topology.physical.operators import DropNullKeys, Operator
+from penstock.topology.physical.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, WrittenBy
+from penstock.topology.physical.writer import TopologyWriter
+from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 
 
 class LogicalNode:
@@ -64,7 +57,7 @@ class LogicalNode:
         """Add the physical nodes; the root has none."""
 
 
-class StreamSource(LogicalNode):
+class StreamSourceNode(LogicalNode):
     """``stream``."""
 
     def __init__(self, name: str, topics: tuple[str, ...], consumed: Consumed[Any, Any]) -> None:
@@ -106,7 +99,7 @@ class Operation(LogicalNode):
         writer.connect(self.name, [*(store.name for store in stores), *self.connected])
 
 
-class TableSource(Operation):
+class TableSourceNode(Operation):
     """``table``: a source and the processor that keeps its content."""
 
     reuse_source_topic = False
@@ -315,3 +308,36 @@ def require_same_graph(graph: LogicalGraph, other: LogicalGraph, what: str) -> N
     """Raises TopologyError when two streams of different builders meet."""
     if graph is not other:
         raise TopologyError(f"{what}: both sides must come from the same StreamsBuilder")
+
+
+def new_repartition(
+    graph: LogicalGraph,
+    prefix: str,
+    key_serde: Serde[Any] | None,
+    value_serde: Serde[Any] | None,
+    *,
+    partitioner: StreamPartitioner | None = None,
+    partitions: int | None = None,
+    optimizable: bool = True,
+) -> Repartition:
+    """A repartition topic named after ``prefix``, not yet in the graph.
+
+    Its nodes are numbered when ``prefix`` is a generated name, else named after the topic; the numbers are used up in
+    either case.
+    """
+    topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+    checked_name(topic, "name of a repartition topic")
+    numbered = [graph.names.processor(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")]
+    sink, drop, source = (
+        numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
+    )
+    return Repartition(
+        source,
+        drop,
+        sink,
+        RepartitionTopic(topic, partitions),
+        key_serde,
+        value_serde,
+        partitioner,
+        optimizable=optimizable,
+    )

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.topology.arity import checked_function
-from penstock.topology.logical import Operation
+from penstock.topology.dsl.stream_base import NameLike, Place
+from penstock.topology.logical.graph import Operation
 from penstock.topology.naming import checked_name
-from penstock.topology.operators import Branch, PassThrough
-from penstock.topology.stream_base import NameLike, Place
+from penstock.topology.physical.operators import Branch, PassThrough
 
 if TYPE_CHECKING:
-    from penstock.topology.kstream import KStream
+    from penstock.topology.dsl.kstream import KStream
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -8,17 +8,17 @@ from typing import Any, TypeVar, overload
 from penstock.common.config import StreamsConfig, optimizations
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
-from penstock.topology.graph import Topology
-from penstock.topology.kstream import KStream
-from penstock.topology.ktable import KTable
-from penstock.topology.logical import LogicalGraph, StateStore, StreamSource, TableSource
+from penstock.topology.dsl.kstream import KStream
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.stream_base import Place, checked_option
+from penstock.topology.logical.graph import LogicalGraph, StateStore, StreamSourceNode, TableSourceNode
+from penstock.topology.logical.optimizer import optimize
+from penstock.topology.logical.tables import SourceTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_topics
-from penstock.topology.optimizer import optimize
 from penstock.topology.options import KT, VT, Consumed
-from penstock.topology.physical import TopologyWriter
-from penstock.topology.stream_base import Place, checked_option
-from penstock.topology.tables import SourceTable
+from penstock.topology.physical.topology import Topology
+from penstock.topology.physical.writer import TopologyWriter
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -54,7 +54,7 @@ class StreamsBuilder:
         how = consumed or Consumed()
         names = checked_topics(topics)
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
-        node = StreamSource(name, names, how)
+        node = StreamSourceNode(name, names, how)
         self._graph.add(node, self._graph.root)
         return KStream(Place(self._graph, node, how.key_serde, how.value_serde, frozenset((name,))))
 
@@ -93,7 +93,7 @@ class StreamsBuilder:
         source_name = names.processor_or(read.name, "KSTREAM-SOURCE-", suffix="-source")
         name = names.processor_or(read.name, "KTABLE-SOURCE-")
         definition = SourceTable(store, named=kept.name is not None)
-        node = TableSource(name, source_name, checked, how, definition.operator, definition.stores)
+        node = TableSourceNode(name, source_name, checked, how, definition.operator, definition.stores)
         self._graph.add(node, self._graph.root)
         place = Place(self._graph, node, key_serde, value_serde, frozenset((source_name,)))
         return KTable(place, definition, kept.name)

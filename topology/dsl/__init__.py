@@ -1,0 +1,1 @@
+"""The DSL: the objects on which a program's calls are made."""

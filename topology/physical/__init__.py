@@ -1,0 +1,1 @@
+"""The physical topology: nodes, sub-topologies, their description, and the plan of tasks and topics."""
