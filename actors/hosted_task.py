@@ -61,6 +61,7 @@ class HostedTask:
         self.more = False
         self.batch_size = _FIRST_BATCH
         self.lost_records = 0
+        self._logged: dict[TopicPartition, int] = {}
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
@@ -138,14 +139,16 @@ class HostedTask:
             return True
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
-    def has_committed(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int], wall_ms: int
-    ) -> None:
-        """Kafka took ``offsets``; ``ends`` are the ends of the changelogs after the last record of this commit."""
+    def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The broker has the records of the changelogs in front of ``ends``; what else stands there is not ours."""
+        self._logged.update((tp, ends[tp]) for tp in self.changelogs.values() if tp in ends)
+
+    def has_committed(self, offsets: Mapping[TopicPartition, CommittedOffset], wall_ms: int) -> None:
+        """Kafka took ``offsets``. A store whose changelog was not written keeps the offset that it has."""
         behind = {
-            store: offsets[tp].offset if store in self.source_changelogs else ends[tp]
+            store: offsets[tp].offset if store in self.source_changelogs else self._logged[tp]
             for store, tp in self.changelogs.items()
-            if store not in self.source_changelogs or tp in offsets
+            if tp in (offsets if store in self.source_changelogs else self._logged)
         }
         self.task.complete_commit(behind)
         self.committed.update(offsets)

@@ -254,7 +254,7 @@ class StreamLoop:
         if not tasks:
             return
         self._stops.stop()
-        taken = yield from commit(tasks, self._producer, self._admin, self._ask_to_commit, self._clock)
+        taken = yield from commit(tasks, self._running, self._producer, self._ask_to_commit, self._clock)
         self._stops.committed()
         if taken.accepted:
             self._commits += 1
