@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.actors.hosted_task import HostedTask, Serialize
-from penstock.actors.messages import QueryFailure, QueryKind, StoreAnswer, StoreQuery, TaskState
+from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
+from penstock.common.errors import UnknownQueryError
 from penstock.common.ids import TaskId
-from penstock.tasks.queries import Row, approximate_num_entries, look_up, scan
+from penstock.state.queries import QueryRow
 
 CHUNK_ROWS = 500
 """A range gives way to records and to other queries after so many rows, about 2 ms of work."""
@@ -49,10 +50,10 @@ class QueryDesk:
         if not done.set_running_or_notify_cancel():
             return
         call = _Call(done, len(queries))
-        ranges = sum(query.kind is QueryKind.RANGE for query in queries)
+        ranges = sum(not query.query.single for query in queries)
         waiting = len({id(ranging.call) for ranging in self._ranges}) if ranges else 0
         for index, query in enumerate(queries):
-            if query.kind is not QueryKind.RANGE:
+            if query.query.single:
                 call.answered(index, self._answer(query))
             elif waiting >= MOST_WAITING_CALLS:
                 detail = f"{waiting} calls with ranges wait for an answer"
@@ -70,7 +71,7 @@ class QueryDesk:
             try:
                 answer = ranging.go_on(self._tasks[ranging.query.task_id])
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
-                answer = _unreadable(error)
+                answer = _failed(error)
         if answer is None:
             self._ranges.append(ranging)
         else:
@@ -85,14 +86,11 @@ class QueryDesk:
         refusal = self._refusal(query)
         if refusal is not None:
             return refusal
-        task = self._tasks[query.task_id].task
+        store = self._tasks[query.task_id].task.store(query.store)
         try:
-            if query.kind is QueryKind.COUNT:
-                return StoreAnswer(count=approximate_num_entries(task, query.store, query.committed))
-            row = None if query.key is None else look_up(task, query.store, query.key, query.committed)
-            return StoreAnswer(rows=() if row is None else (_snapshot(row),))
+            return StoreAnswer(rows=tuple(map(_snapshot, store.answer(query.query, None, 1, query.committed))))
         except Exception as error:  # see above
-            return _unreadable(error)
+            return _failed(error)
 
     def _refusal(self, query: StoreQuery) -> StoreAnswer | None:
         hosted = self._tasks.get(query.task_id)
@@ -136,18 +134,18 @@ class _Range:
     index: int
     query: StoreQuery
     most_bytes: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[QueryRow] = field(default_factory=list)
     size: int = 0
 
     def go_on(self, hosted: HostedTask) -> StoreAnswer | None:
         """Read one chunk; the answer, once it is whole."""
         query, rows = self.query, self.rows
-        first = rows[-1][0] + b"\x00" if rows else query.from_key  # the smallest key behind the last one
+        after = rows[-1].key if rows else query.after
         most = min(CHUNK_ROWS, query.limit - len(rows))
         before, chunk_bytes, serialize = len(rows), 0, hosted.serializers[query.store]
-        for row in scan(hosted.task, query.store, first, query.to_key, most, query.committed):
+        for row in hosted.task.store(query.store).answer(query.query, after, most, query.committed):
             rows.append(_snapshot(row))
-            chunk_bytes += len(row[0]) + _size(row[1], serialize)
+            chunk_bytes += len(row.key) + _size(row.value, serialize)
             if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= self.most_bytes:
                 break
         else:
@@ -159,15 +157,16 @@ class _Range:
         return None
 
 
-def _unreadable(error: Exception) -> StoreAnswer:
+def _failed(error: Exception) -> StoreAnswer:
+    if isinstance(error, UnknownQueryError):
+        return StoreAnswer(failure=QueryFailure.UNKNOWN_QUERY_TYPE, detail=str(error))
     return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
 
 
-def _snapshot(row: Row) -> Row:
+def _snapshot(row: QueryRow) -> QueryRow:
     # The answer is pickled in another thread while this one goes on processing: an aggregate that a user function
     # changes in place must not change on its way.
-    key, value, timestamp = row
-    return row if type(value) in _UNCHANGEABLE else (key, copy.deepcopy(value), timestamp)
+    return row if type(row.value) in _UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))
 
 
 def _size(value: Any, store_serialize: Serialize) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.actors.messages import ApplicationSpec, TaskState, TaskStatus
+from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.positions import Start
 from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -13,9 +13,8 @@ from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.contracts import TaskStores
 from penstock.state.memory_budget import MemoryBudget
-from penstock.tasks.compose import resolve
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
-from penstock.topology.physical.topology import SourceNode
 
 _MOVES = {
     TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
@@ -30,30 +29,32 @@ _SLICE_S = 0.002
 
 
 class HostedTask:
-    """A task with what its actor knows of it. ``source_changelogs`` are the stores restored from a source topic."""
+    """A task with what its actor knows of it. ``sources`` is what it reads of the topics of its program."""
 
     def __init__(
         self,
         task: Task,
         directory: TaskDirectory,
         stores: TaskStores,
-        resets: Mapping[TopicPartition, str],
-        missing: frozenset[TopicPartition],
-        source_changelogs: frozenset[str],
-        serializers: Mapping[str, Serialize],
+        sources: frozenset[TopicPartition],
     ) -> None:
+        program, partition = task.program, task.task_id.partition
         self.task = task
         self.id = task.task_id
         self.directory = directory
         self.stores = stores
-        self.resets = resets
-        self.missing = missing
-        self.sources = tuple(resets)
-        self.source_changelogs = source_changelogs
-        self.serializers = serializers
-        logs = {store: TopicPartition(topic, self.id.partition) for store, topic in task.changelogs.items()}
+        resets = {TopicPartition(topic, partition): source.offset_reset for topic, source in program.sources.items()}
+        # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
+        self.missing = frozenset(resets.keys() - sources)
+        self.resets = {tp: reset for tp, reset in resets.items() if tp not in self.missing}
+        self.sources = tuple(self.resets)
+        self.serializers: Mapping[str, Serialize] = {
+            name: store.value_serde.serialize for name, store in program.stores.items() if store.value_serde is not None
+        }
+        logs = {store: TopicPartition(log.topic, partition) for store, log in program.changelogs.items()}
         # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
-        self.changelogs = {store: tp for store, tp in logs.items() if tp not in missing}
+        self.changelogs = {store: tp for store, tp in logs.items() if tp not in self.missing}
+        self.source_changelogs = {store for store, log in program.changelogs.items() if log.is_source_topic}
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
         self.committed: dict[TopicPartition, CommittedOffset] = {}
@@ -184,7 +185,7 @@ class HostedTask:
 
 
 def open_hosted_task(
-    spec: ApplicationSpec,
+    program: TaskProgram,
     task_id: TaskId,
     producer: RecordProducer,
     budget: MemoryBudget,
@@ -196,30 +197,12 @@ def open_hosted_task(
     StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
     their changelogs have all of them.
     """
-    config = spec.config
-    subtopologies = [sub for sub in spec.topology.subtopologies if sub.id == task_id.subtopology]
-    nodes, builders = resolve(subtopologies, config)
-    resets = {
-        TopicPartition(topic, task_id.partition): ("earliest" if node.internal else node.offset_reset) or "earliest"
-        for node in nodes
-        if isinstance(node, SourceNode)
-        for topic in node.topics
-    }
-    # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-    missing = frozenset(resets.keys() - sources)
-    directory = TaskDirectory(config.state_dir / spec.application_id / str(task_id))
-    stores = directory.open(builders)
+    config = program.config
+    directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
+    stores = directory.open(tuple(program.stores.values()))
     try:
-        task = Task(task_id, subtopologies, config, stores, producer, budget)
+        task = Task(task_id, program, stores, producer, budget)
     except BaseException:
         stores.close()
         raise
-    return HostedTask(
-        task,
-        directory,
-        stores,
-        {tp: reset for tp, reset in resets.items() if tp not in missing},
-        missing,
-        frozenset(builder.name for builder in builders if builder.source_topic is not None),
-        {builder.name: builder.value_serde.serialize for builder in builders if builder.value_serde is not None},
-    )
+    return HostedTask(task, directory, stores, sources)

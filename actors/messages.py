@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.state.queries import Query, QueryRow
 from penstock.topology.physical.topology import Topology
 
 
@@ -115,28 +116,18 @@ class CommitAnswer:
     reason: str = ""
 
 
-class QueryKind(Enum):
-    """What a query asks of a store."""
-
-    KEY = "key"
-    RANGE = "range"
-    COUNT = "approximate-count"
-
-
 @dataclass(frozen=True)
 class StoreQuery:
-    """One question to one task's store, keys as bytes. ``committed`` leaves out what is not yet committed.
+    """One question to one task's store: at most ``limit`` rows, those behind the one with the key ``after``.
 
-    RANGE: from ``from_key`` to ``to_key``, both included, None open, at most ``limit`` rows.
+    ``committed`` leaves out what is not yet committed.
     """
 
     task_id: TaskId
     store: str
-    kind: QueryKind
-    key: bytes | None = None
-    from_key: bytes | None = None
-    to_key: bytes | None = None
-    limit: int = 0
+    query: Query
+    after: bytes | None = None
+    limit: int = 1
     committed: bool = False
 
 
@@ -147,18 +138,18 @@ class QueryFailure(Enum):
     NOT_ACTIVE = "the task restores"
     DOES_NOT_EXIST = "the task has no such store"
     STORE_EXCEPTION = "the store cannot be read"
+    UNKNOWN_QUERY_TYPE = "this kind of store does not answer this kind of query"
     BUSY = "too many calls with ranges wait"
 
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """The answer to one :class:`StoreQuery`: rows of (key bytes, value, timestamp or None), or a count, or why not.
+    """The answer to one :class:`StoreQuery`: its rows, or why there is none.
 
     ``size`` is about what the rows of a range take, in bytes. ``more``: they were cut off, the rest is to be asked for.
     """
 
-    rows: tuple[tuple[bytes, Any, int | None], ...] = ()
-    count: int = 0
+    rows: tuple[QueryRow, ...] = ()
     failure: QueryFailure | None = None
     detail: str = ""
     size: int = 0
@@ -211,12 +202,17 @@ class ApplicationStatus:
 
 @dataclass(frozen=True)
 class StoreMetadata:
-    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``."""
+    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``, the key as ``source_topic`` has it.
+
+    ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are the same everywhere.
+    """
 
     name: str
     kind: str
     subtopology: int
     partitions: int
+    serde_topic: str
+    source_topic: str
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import Programs
 
 Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
@@ -68,6 +69,7 @@ class StreamLoop:
     ) -> None:
         self.finished: Future[str | None] = Future()
         self._spec = spec
+        self._programs = Programs(spec.topology, spec.config)
         self._actor_id = actor_id
         self._node_id = node_id
         self._committer = committer
@@ -294,7 +296,8 @@ class StreamLoop:
     def _open(self, sources: Sources) -> Steps[None]:
         opened = []
         for task_id, reads in sources.items():
-            opening = partial(open_hosted_task, self._spec, task_id, self._producer, self._budget, reads)
+            program = self._programs.of(task_id.subtopology)
+            opening = partial(open_hosted_task, program, task_id, self._producer, self._budget, reads)
             hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted
             opened.append(hosted)

@@ -28,6 +28,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Topology
 
@@ -87,10 +88,10 @@ def run_task(
     """One pass over the stream, after the table was read and committed, on stores below ``state`` (None: memory)."""
     config = StreamsConfig.of({"application.id": "profile"})
     collector = NullCollector()
-    stores = open_task_stores(state, [builder for sub in topology.subtopologies for builder in sub.stores])
-    task = Task(TaskId(0, 0), topology.subtopologies, config, stores, collector)
+    program = TaskProgram.of(topology.subtopologies, config)
+    task = Task(TaskId(0, 0), program, open_task_stores(state, program.stores.values()), collector)
     task.init(START_MS)
-    if TABLE in task.source_topics:
+    if TABLE in program.sources:
         task.set_caught_up(TopicPartition(INPUT, 0), True)
         _process(task, table)
         _commit(task)

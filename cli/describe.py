@@ -57,4 +57,4 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _store(application_id: str, store: AnyStoreBuilder) -> dict[str, Any]:
-    return {"name": store.name, "kind": store.kind.value, "changelog": changelog_topic(application_id, store)}
+    return {"name": store.name, "kind": store.kind, "changelog": changelog_topic(application_id, store)}

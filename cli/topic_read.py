@@ -17,7 +17,7 @@ from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, To
 from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, bound
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 _POLL_S = 0.1
@@ -211,7 +211,8 @@ def read(
     wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
     if absent := [each.partition for each in wanted if each not in there]:
         raise ConfigError(f"topic {topic!r} has no partition {absent[0]}: it has 0 to {len(there) - 1}")
-    form = Form(key.serde, value.serde, keys, headers, timestamps, offsets, as_json, separator)
+    serdes = bound(key.serde, topic, "key"), bound(value.serde, topic, "value")
+    form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator)
     began = positions(start, wanted, topics)
     ends = None if follow else topics.end_offsets(wanted)
     with closing(ConfluentClients(bootstrap_servers, group="penstock-topic-read").consumer()) as consumer:

@@ -38,6 +38,7 @@ from penstock.common.errors import BrokerUnreachableError, InternalTopicError, S
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics
+from penstock.topology.physical.topology import serde_topic
 
 _LOOK_AT_ACTORS_S = 0.5
 _LOOK_AT_CLUSTER_S = 5.0
@@ -82,8 +83,9 @@ class CoordinatorActor:
         return os.getpid()
 
     async def key_serde(self, store: str) -> bytes:
-        """The pickled serde of a store's keys (None: it has none). Alone: the whole program can only be unpickled where
-        all of its code is, and a reader need not have it."""
+        """The pickled serde of a store's keys (None: it has none), to be bound by who reads: a bound one may hold what
+        does not travel. Alone: the whole program can only be unpickled where all of its code is, and a reader need not
+        have it."""
         assert self._spec is not None  # the first step of _begin
         serde = self._spec.topology.store_builders[store].key_serde or self._spec.config.default_key_serde
         pickled: bytes = cloudpickle.dumps(serde)  # type: ignore[no-untyped-call]  # untyped in Ray
@@ -108,9 +110,16 @@ class CoordinatorActor:
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
         machine, handles = self._dispatcher.machine, self._dispatcher.handles
-        tasks = {sub.id: sub.tasks for sub in machine.plan.subtopologies}
+        plans = {plan.id: plan for plan in machine.plan.subtopologies}
         stores = {
-            store.name: StoreMetadata(store.name, store.kind.value, sub.id, tasks[sub.id])
+            store.name: StoreMetadata(
+                store.name,
+                store.kind,
+                sub.id,
+                plans[sub.id].tasks,
+                serde_topic(self._application_id, store),
+                plans[sub.id].widest_topic,
+            )
             for sub in self._spec.topology.subtopologies
             for store in sub.stores
         }

@@ -21,7 +21,7 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
-from penstock.tasks.compose import resolve
+from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
 from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import Topology, checked_topology
@@ -53,7 +53,7 @@ class KafkaStreams:
             )
         if checked.application_server:
             host_and_port(checked.application_server)
-        resolve(topology.subtopologies, checked)
+        TaskProgram.of(topology.subtopologies, checked)
         self._clients = ConfluentClients.of(checked)
         self._spec = ApplicationSpec(topology, checked)
         self._coordinator: Any = None

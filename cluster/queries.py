@@ -18,14 +18,13 @@ from penstock.actors.messages import (
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
-    QueryKind,
     StoreAnswer,
     StoreMetadata,
     StoreQuery,
 )
 from penstock.cluster.lanes import CALL_S, Lane, caller
 from penstock.cluster.names import NAMESPACE, coordinator_name
-from penstock.cluster.range_pages import PIECE_ROWS, Row, TaskRange, first_rows
+from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.read_side import StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
@@ -33,11 +32,13 @@ from penstock.common.errors import (
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
+    UnknownQueryError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
-from penstock.common.serdes import Serde, why_refused
+from penstock.common.serdes import Serde, bound, why_refused
+from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
@@ -49,7 +50,7 @@ class StateQueries:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._key_serdes: dict[str, Serde[Any] | None] = {}
+        self._key_serdes: dict[str, tuple[Serde[Any], Serde[Any]]] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
@@ -76,21 +77,27 @@ class StateQueries:
 
     async def key_serde(self, store: str) -> Serde[Any]:
         """See the contract."""
-        await self._store(store)
+        return (await self._key_forms(store))[0]
+
+    async def _key_forms(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
+        """How keys stand in ``store``, and in the source topic whose partitioning says which task has them."""
+        where = await self._store(store)
         if store not in self._key_serdes:
-            self._key_serdes[store] = _unpickled(store, await self._ask_coordinator("key_serde", store))
-        serde = self._key_serdes[store]
-        if serde is None:
-            raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
-        return serde
+            serde = _unpickled(store, await self._ask_coordinator("key_serde", store))
+            if serde is None:
+                raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
+            self._key_serdes[store] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
+        return self._key_serdes[store]
 
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         """See the contract."""
         data = await self._key_bytes(store, key)
         where = await self._store(store)
-        task = TaskId(where.subtopology, partition_for(data, where.partitions))
-        answer = await self._ask(StoreQuery(task, store, QueryKind.KEY, key=data, committed=committed))
-        return StoreEntry(key, answer.rows[0][1], answer.rows[0][2]) if answer.rows else None
+        stored, produced = await self._key_forms(store)
+        placed = data if produced == stored else _key_bytes(store, produced, key)
+        task = TaskId(where.subtopology, partition_for(placed, where.partitions))
+        answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
+        return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
 
     async def range(
         self,
@@ -105,21 +112,22 @@ class StateQueries:
         serde = await self.key_serde(store)
         lower = None if from_key is None else await self._key_bytes(store, from_key)
         upper = None if to_key is None else await self._key_bytes(store, to_key)
-        if cursor is not None:
-            # The smallest key behind the last one given.
-            lower = _decoded(cursor) + b"\x00"
         where = await self._store(store)
         query = StoreQuery(
-            TaskId(where.subtopology, 0), store, QueryKind.RANGE,
-            from_key=lower, to_key=upper, limit=min(limit + 1, PIECE_ROWS), committed=committed,
-        )  # fmt: skip
+            TaskId(where.subtopology, 0),
+            store,
+            RangeQuery(lower, upper),
+            after=None if cursor is None else _decoded(cursor),
+            limit=min(limit + 1, PIECE_ROWS),
+            committed=committed,
+        )
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
         parts = [TaskRange(self._ask, replace(query, task_id=task)) for task in tasks]
         page, more = await first_rows(parts, limit)
         entries = tuple(self._entry(store, serde, row) for row in page)
-        return StoreEntries(entries, _encoded(page[-1][0]) if more else None)
+        return StoreEntries(entries, _encoded(page[-1].key) if more else None)
 
-    def _entry(self, store: str, serde: Serde[Any], row: Row) -> StoreEntry:
+    def _entry(self, store: str, serde: Serde[Any], row: QueryRow) -> StoreEntry:
         key, value, timestamp = row
         try:
             return StoreEntry(serde.deserialize(key), value, timestamp)
@@ -130,8 +138,8 @@ class StateQueries:
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
         """See the contract."""
         where = await self._store(store)
-        query = StoreQuery(TaskId(where.subtopology, 0), store, QueryKind.COUNT, committed=committed)
-        return sum(answer.count for answer in await self._ask_all(query, where))
+        query = StoreQuery(TaskId(where.subtopology, 0), store, CountQuery(), committed=committed)
+        return sum(row.value for answer in await self._ask_all(query, where) for row in answer.rows)
 
     # ---- routing ----
 
@@ -153,6 +161,8 @@ class StateQueries:
             raise TaskNotReadyError(f"task {query.task_id} of {self._application_id!r} is busy: {answer.detail}")
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
             raise await self._unknown(query.store)
+        if answer.failure is QueryFailure.UNKNOWN_QUERY_TYPE:
+            raise UnknownQueryError(answer.detail)
         if answer.failure is not None:
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
@@ -168,7 +178,7 @@ class StateQueries:
         name = metadata.placement.get(query.task_id)
         if name is None or name not in metadata.actors:
             return None
-        which = name, query.kind is QueryKind.RANGE  # look-ups do not wait behind ranges
+        which = name, query.query.single  # look-ups do not wait behind ranges
         lane = self._lanes.get(which)
         if lane is None:
             lane = self._lanes[which] = Lane(name, caller(metadata.actors[name]))
@@ -198,11 +208,7 @@ class StateQueries:
         return unknown_store(self._application_id, name, (await self._refresh()).stores)
 
     async def _key_bytes(self, store: str, key: Any) -> bytes:
-        serde = await self.key_serde(store)
-        try:
-            return serde.serialize(key)
-        except Exception as error:  # a serde may raise anything: see Serde
-            raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
+        return _key_bytes(store, await self.key_serde(store), key)
 
     # ---- the coordinator ----
 
@@ -247,6 +253,13 @@ class StateQueries:
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
+
+
+def _key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
+    try:
+        return serde.serialize(key)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
 
 
 def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:

@@ -6,11 +6,10 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from penstock.actors.messages import StoreAnswer, StoreQuery
+from penstock.state.queries import QueryRow
 
-Row = tuple[bytes, Any, int | None]
 PIECE_ROWS = 1000
 _PAGE_BYTES = 16 << 20
 
@@ -21,34 +20,32 @@ class TaskRange:
     def __init__(self, ask: Callable[[StoreQuery], Awaitable[StoreAnswer]], query: StoreQuery) -> None:
         self._ask = ask
         self._query = query
-        self._rows: Iterator[Row] = iter(())
-        self._last: bytes | None = None
+        self._rows: Iterator[QueryRow] = iter(())
+        self._last: bytes | None = query.after
         self._more = True
         self.row_bytes = 0.0
 
-    async def next(self) -> Row | None:
+    async def next(self) -> QueryRow | None:
         """The next row by key; None behind the last one."""
         row = next(self._rows, None)
         while row is None and self._more:
-            query = self._query
-            if self._last is not None:
-                query = replace(query, from_key=self._last + b"\x00")  # the smallest key behind it
+            query = replace(self._query, after=self._last)
             answer = await self._ask(query)
             self._more = answer.more or len(answer.rows) >= query.limit
             self.row_bytes = answer.size / max(1, len(answer.rows))
             self._rows = iter(answer.rows)
             row = next(self._rows, None)
         if row is not None:
-            self._last = row[0]
+            self._last = row.key
         return row
 
 
-async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[Row], bool]:
+async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[QueryRow], bool]:
     """The first rows of all parts together, at most ``limit`` of them and about _PAGE_BYTES; whether there are more."""
     heads = await asyncio.gather(*(part.next() for part in parts))
-    heap = [(head[0], index, head) for index, head in enumerate(heads) if head is not None]
+    heap = [(head.key, index, head) for index, head in enumerate(heads) if head is not None]
     heapq.heapify(heap)
-    rows: list[Row] = []
+    rows: list[QueryRow] = []
     size = 0.0
     while heap and len(rows) < limit and size < _PAGE_BYTES:
         _, index, row = heap[0]
@@ -58,5 +55,5 @@ async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[Row],
         if following is None:
             heapq.heappop(heap)
         else:
-            heapq.heapreplace(heap, (following[0], index, following))
+            heapq.heapreplace(heap, (following.key, index, following))
     return rows, bool(heap)

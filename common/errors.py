@@ -132,6 +132,10 @@ class UnknownStateStoreError(StreamsError):
     """There is no store of that name. Mirrors ``UnknownStateStoreException``."""
 
 
+class UnknownQueryError(StreamsError):
+    """This kind of store does not answer this kind of query. Mirrors ``FailureReason.UNKNOWN_QUERY_TYPE``."""
+
+
 class BrokerUnreachableError(StreamsError):
     """No broker answers at ``bootstrap.servers``."""
 

@@ -11,14 +11,15 @@ import struct
 import uuid as _uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, Literal, SupportsIndex, TypeVar, overload
 
-from penstock.common.errors import SerializationError, TopologyError
+from penstock.common.errors import ConfigError, SerializationError, StreamsError, TopologyError
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
 from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
+SerdePart = Literal["key", "value"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Serde(Generic[T]):
     lossless: bool = False
     check: Callable[[Iterable[bytes]], object] | None = None
 
+    def bind(self, topic: str, part: SerdePart) -> Serde[T]:
+        """The serde of the keys, or of the values, of ``topic``: itself, unless a subclass says otherwise.
+
+        For one whose bytes depend on where they stand, as those of a schema registry do, whose subjects are
+        ``<topic>-key`` and ``<topic>-value``. A store is bound to its changelog topic, also where it keeps none. It is
+        called whenever a program is made or only checked, before the first record and without one: it should do no more
+        than take note. The same topic and part must give equal serdes: bytes that no function looks at travel undecoded
+        only between equal ones. What it raises is a ConfigError for the program (docs/SERDES.md).
+        """
+        return self
+
     def __repr__(self) -> str:
         return f"Serde({self.name})"
 
@@ -49,6 +61,20 @@ class Serde(Generic[T]):
         if (kind := _KINDS.get(id(self))) is not None:
             return _typed, (kind,)
         return super().__reduce_ex__(protocol)
+
+
+def bound(serde: Serde[T], topic: str, part: SerdePart) -> Serde[T]:
+    """``serde.bind(topic, part)``. Raises ConfigError, which names topic and part, for one that cannot be bound."""
+    where = f"serde {serde.name} cannot be bound to topic {topic!r} ({part})"
+    try:
+        made = serde.bind(topic, part)
+    except StreamsError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Serde):
+        raise ConfigError(f"{where}: its bind returned {shown_with_type(made)}, not a Serde")
+    return made
 
 
 def _same(data: bytes) -> bytes:

@@ -42,8 +42,9 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, Stores
-from penstock.state.contracts import KeyValueStore, ValueAndTimestamp
+from penstock.state.builders import StoreBuilder
+from penstock.state.factories import Stores
+from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream

@@ -13,9 +13,10 @@ from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
+from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.internal_topics import TopicPlan
 from penstock.topology.physical.task_plan import SubtopologyTasks
-from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
+from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, internal_topic
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -145,10 +146,8 @@ class _Reader:
         read = [partition for partition in mine if partition.topic not in self.counts.repartition]
         changelogs: dict[str, Ranges] = {}
         abandoned: dict[str, Ranges] = {}
-        for builder in sub.stores:
-            topic = changelog_topic(self._config.application_id, builder)
-            if topic is not None:
-                changelogs[builder.name], abandoned[builder.name] = self._history(topic, tasks)
+        for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
+            changelogs[store], abandoned[store] = self._history(changelog, tasks)
         return Stage(
             sub,
             tasks.tasks,
@@ -158,13 +157,14 @@ class _Reader:
             abandoned,
         )
 
-    def _history(self, topic: str, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
+    def _history(self, changelog: Changelog, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
         state: dict[TopicPartition, OffsetRange] = {}
         abandoned: dict[TopicPartition, OffsetRange] = {}
+        topic = changelog.topic
         for number in range(self.counts.partitions[topic]):
             partition = TopicPartition(topic, number)
             begin = self.begins[partition]
-            if topic not in self.counts.changelogs:
+            if changelog.is_source_topic:
                 # The input topic itself restores the table: what is not processed yet is no state.
                 state[partition] = OffsetRange(begin, self.position(partition))
                 continue

@@ -16,6 +16,7 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Subtopology
 
@@ -39,13 +40,15 @@ class TaskHost:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
+        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
+        program = TaskProgram.of([self.subtopology], self.config.model_copy(update={"max_task_idle_ms": -1}))
         task: _TaskRun | None = None
         for batch in batches:
             for number, phase, rows in _segments(batch):
                 if task is None or task.number != number:
                     if task is not None:
                         yield from task.finish()
-                    task = _TaskRun(self, number)
+                    task = _TaskRun(self, program, number)
                 if phase == RESTORE:
                     task.restore(rows)
                 else:
@@ -57,17 +60,15 @@ class TaskHost:
 class _TaskRun:
     """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka."""
 
-    def __init__(self, host: TaskHost, number: int) -> None:
+    def __init__(self, host: TaskHost, program: TaskProgram, number: int) -> None:
         self.number = number
         task_id = TaskId(host.subtopology.id, number)
-        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
-        config = host.config.model_copy(update={"max_task_idle_ms": -1})
         self._collector = SparkCollector(task_id, host.topics)
-        self._stores = open_task_stores(None, host.subtopology.stores)
-        self._task = Task(task_id, [host.subtopology], config, self._stores, self._collector)
+        self._stores = open_task_stores(None, program.stores.values())
+        self._task = Task(task_id, program, self._stores, self._collector)
         self._repartition = host.topics.repartition
         self._committed = host.committed
-        self._commit_bytes = max(config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
+        self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._wall_ms = int(time.time() * 1000)
         self._read: dict[str, int] = {}
         self._begun = False
@@ -90,14 +91,9 @@ class _TaskRun:
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
-        committed, timestamped = self._stores.store(store), self._task.buffer(store).timestamped
+        changelog_record, topic = self._task.store(store).changelog_record, self._task.program.changelogs[store].topic
         for key in keys:
-            row = committed.get(key)
-            if row is None or not timestamped:
-                value, timestamp = row, 0
-            else:
-                value, timestamp = row[8:], int.from_bytes(row[:8], "big", signed=True)
-            self._collector.send(self._task.changelogs[store], key, value, timestamp, None, self.number)
+            self._collector.send(topic, key, *changelog_record(key), None, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

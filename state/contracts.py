@@ -1,69 +1,19 @@
-"""What stores promise: to processors (typed), and to the engine (bytes)."""
+"""What the engine asks of stores, and what it gives them. What a processor sees: ``views.py``.
+
+A *row* is what stands in RocksDB or in memory: key bytes and row bytes. Its form is the store's own.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
-from typing_extensions import TypeVar
+from penstock.state.queries import Query, QueryRow, unknown_query
 
-K = TypeVar("K", contravariant=True)
-V = TypeVar("V")
-KI = TypeVar("KI")
-T = TypeVar("T", default=Any)
-
-
-class ValueAndTimestamp(NamedTuple, Generic[T]):
-    """A value of a timestamped store with its event time (ms). Mirrors ``ValueAndTimestamp``."""
-
-    value: T
-    timestamp: int
-
-
-class KeyValueStore(Protocol[KI, V]):
-    """What a processor sees of a key-value store. Mirrors ``KeyValueStore``.
-
-    Keys may not be None; a None value deletes. Ranges are ordered by the *serialised* key, both ends included, so
-    signed numbers sort wrongly across zero. Iterators see the store as it was when they were made.
-
-    Until the commit a store holds the objects themselves. So what it gives must not be changed, nor what was put into
-    it: put a new object instead (docs/PROGRAMS.md).
-    """
-
-    name: str
-
-    def get(self, key: KI) -> V | None:
-        """The value of ``key``, None when absent. Not a copy: do not change it, ``put`` a new one."""
-
-    def put(self, key: KI, value: V | None) -> None:
-        """Set, or with None delete."""
-
-    def put_if_absent(self, key: KI, value: V) -> V | None:
-        """Set unless there is a value; returns the one that was there."""
-
-    def put_all(self, entries: Sequence[tuple[KI, V | None]]) -> None:
-        """``put`` for each pair, in order."""
-
-    def delete(self, key: KI) -> V | None:
-        """Delete; returns what was there."""
-
-    def range(self, from_key: KI | None, to_key: KI | None) -> Iterator[tuple[KI, V]]:
-        """Entries from ``from_key`` to ``to_key``, both included; None is open."""
-
-    def reverse_range(self, from_key: KI | None, to_key: KI | None) -> Iterator[tuple[KI, V]]:
-        """The same, backwards."""
-
-    def all(self) -> Iterator[tuple[KI, V]]:
-        """Every entry."""
-
-    def reverse_all(self) -> Iterator[tuple[KI, V]]:
-        """Every entry, backwards."""
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[KI, V]]:
-        """Entries whose serialised key begins with ``prefix``."""
-
-    def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
+Log = Callable[[bytes, bytes | None, int], None]
+"""Writes (key, value or None, timestamp) to the store's changelog."""
 
 
 class CommittedStore(Protocol):
@@ -85,7 +35,7 @@ class CommittedStore(Protocol):
 
 
 class CommitBatch(Protocol):
-    """Everything one commit changes, store by store; :meth:`TaskStores.write` applies all of it or nothing."""
+    """Everything one commit changes, in the order of the calls; :meth:`TaskStores.write` applies all or nothing."""
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
@@ -95,6 +45,9 @@ class CommitBatch(Protocol):
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""
+
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        """Delete all rows from ``from_key`` on that stand before ``to_key``. What is put later in this batch stays."""
 
 
 class TaskStores(Protocol):
@@ -118,3 +71,98 @@ class TaskStores(Protocol):
 
     def close(self) -> None:
         """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""
+
+
+@dataclass(frozen=True)
+class StateStoreContext:
+    """All that a store is given by its task.
+
+    ``committed``: its rows, in RocksDB or in memory. ``log``: None without a changelog of its own. ``caching``: whether
+    downstream and changelog hear of each update at the commit (once per key) instead of at once. ``now``: the timestamp
+    (ms) of what a processor handles now, a record or a punctuation. ``drop_record``: counts a record that the store did
+    not take, for it came too late (``dropped-records``).
+    """
+
+    committed: CommittedStore
+    log: Log | None
+    caching: bool
+    now: Callable[[], int]
+    drop_record: Callable[[], None]
+
+
+class StateStore(ABC):
+    """One store of one task, as the engine sees it: opened by its :class:`StoreBuilder`, used by one thread.
+
+    What a processor changes stays in the store until the commit: :meth:`flush` moves it to the batch and the changelog,
+    :meth:`batch_written` follows when the batch is on disk. If the commit fails the store is thrown away.
+
+    What is not abstract fits a store whose rows are what its changelog holds, and that keeps little in memory.
+    """
+
+    name: str
+    queries: ClassVar[tuple[type[Query], ...]] = ()
+    """Which queries it answers."""
+
+    @abstractmethod
+    def view(self) -> Any:
+        """What a processor gets from ``get_state_store``: the typed store. A new one for each processor."""
+
+    @property
+    @abstractmethod
+    def has_changes(self) -> bool:
+        """Whether there is something to flush."""
+
+    @abstractmethod
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        """Move every change to ``batch``, and to the changelog and downstream what was not written there at once.
+
+        Yields now and then, about every 2 ms: queries are answered at these moments, and must find every change still.
+        """
+
+    @abstractmethod
+    def batch_written(self) -> None:
+        """The batch is on disk: committed rows have the changes now."""
+
+    @abstractmethod
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Put rows for these records of the changelog to ``batch``: oldest first, None is a tombstone.
+
+        Several batches follow each other, and a store may be restored again later. What it keeps in memory of committed
+        rows is forgotten.
+        """
+
+    @abstractmethod
+    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
+        """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and
+        timestamp."""
+
+    def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.
+
+        ``after``: only rows behind the one with this key, the last that was given before. ``committed`` leaves out what
+        no commit has taken yet. Raises UnknownQueryError for a query that this kind of store does not answer.
+        """
+        raise unknown_query(query, self.name, self.queries)
+
+    def forget_objects(self) -> None:  # noqa: B027  # there may be none
+        """Read committed rows from their bytes again, as after a restart. Called after a commit only."""
+
+    # ---- memory ----
+
+    def resident_bytes(self) -> float:
+        """About what all that it keeps takes in the process."""
+        return self.dirty_resident_bytes()
+
+    def dirty_resident_bytes(self) -> float:
+        """The part of it that changes take which wait for the commit."""
+        return 0
+
+    def dirty_cache_bytes(self) -> int:
+        """About what Kafka Streams' cache would count for these changes."""
+        return 0
+
+    def drop_unused(self) -> bool:
+        """Let go of committed entries that were not used since the last call; False when there is none."""
+        return False

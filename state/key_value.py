@@ -8,9 +8,10 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.contracts import ValueAndTimestamp
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.write_buffer import Entry, WriteBuffer
+from penstock.state.row_formats import Entry
+from penstock.state.views import ValueAndTimestamp
+from penstock.state.write_buffer import WriteBuffer
 
 
 class TypedKeyValueStore:
@@ -26,7 +27,7 @@ class TypedKeyValueStore:
         self._key_bytes = key_serde.serialize
         self._key_object = key_serde.deserialize
         self._now = now
-        self._timestamped = buffer.timestamped
+        self._timestamped = buffer.row_format.has_timestamp
         self._puts = 0
         self._round_trip = RoundTripCheck(buffer.name, "key", key_serde)
 
@@ -42,7 +43,7 @@ class TypedKeyValueStore:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]
 
     def get(self, key: Any) -> Any:
-        """See :class:`~penstock.state.contracts.KeyValueStore`; so for the methods below."""
+        """See :class:`~penstock.state.views.KeyValueStore`; so for the methods below."""
         entry = self._buffer.get(self._bytes(key))
         return None if entry is None else self._value(entry)
 

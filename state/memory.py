@@ -134,6 +134,9 @@ class _Batch:
     def delete(self, store: str, key: bytes) -> None:
         self.changes[store][key] = None
 
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        raise NotImplementedError
+
 
 class _ByName(dict[str, dict[bytes, bytes | None]]):
     def __missing__(self, name: str) -> dict[bytes, bytes | None]:

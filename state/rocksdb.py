@@ -248,6 +248,9 @@ class _Batch:
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])
 
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        self.raw.delete_range(from_key, to_key, self._handles[store])
+
 
 class RocksDBTaskStores:
     """All persistent stores of a task in one database in ``path``, which is made if it is not there.

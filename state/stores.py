@@ -48,6 +48,9 @@ class _ComposedBatch:
     def delete(self, store: str, key: bytes) -> None:
         self._batch(store).delete(store, key)
 
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        self._batch(store).delete_range(store, from_key, to_key)
+
     def _batch(self, store: str) -> CommitBatch:
         batch = self._of.get(store)
         if batch is None:

@@ -12,32 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
-from struct import Struct
 from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
-from penstock.common.serdes import why_refused
-from penstock.state.builders import AnyStoreBuilder, StoreKind
-from penstock.state.contracts import CommitBatch, CommittedStore
+from penstock.common.serdes import Serde, why_refused
+from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.round_trip import RoundTripCheck
+from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
 from penstock.state.sizes import KeptSizes, WaitingSizes, strides
 
-Entry = tuple[Any, int, Headers | None, int]
-"""(value, timestamp, headers of the update, its number). A value of None is a deletion, or a key known to be absent.
-
-A flush goes by the order of the last update of each key, as Kafka Streams' NamedCache does. Numbering them and sorting
-once per commit is cheaper by half a microsecond per update than moving each in the dictionary.
-"""
-
-ABSENT: Entry = (None, -1, None, 0)
-
-# The eight bytes before the value in a row of a timestamped store.
-pack_time, read_time = Struct(">q").pack, Struct(">q").unpack_from
-
-Log = Callable[[bytes, bytes | None, int], None]
-"""Writes (key, value or None, timestamp) to the store's changelog."""
+ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
 OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
 """Hears of each flushed update: (key bytes, new value, old value, timestamp, headers)."""
@@ -64,17 +50,19 @@ class WriteBuffer:
 
     def __init__(
         self,
-        builder: AnyStoreBuilder,
-        committed: CommittedStore,
-        log: Log | None,
-        caching: bool,
+        name: str,
+        value_serde: Serde[Any] | None,
+        row_format: RowFormat,
+        context: StateStoreContext,
     ) -> None:
-        if builder.value_serde is None:
-            raise ValueError(f"store {builder.name} was not given a value serde")
-        self.name = builder.name
-        self.caching = caching
-        self.timestamped = builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE
-        self.committed = committed
+        if value_serde is None:
+            raise ValueError(f"store {name} was not given a value serde")
+        self.name = name
+        self.caching = context.caching
+        self.row_format = row_format
+        self.committed = context.committed
+        self.decode = row_format.decoder(value_serde.deserialize)
+        """The entry of a committed row."""
         self.dirty: dict[bytes, Entry] = {}
         self.clean: dict[bytes, Entry] = {}
         self.tick = count(1).__next__
@@ -83,10 +71,9 @@ class WriteBuffer:
         self.on_flush: OnFlush | None = None
         self.send_old_values = False
         self._flushed: dict[bytes, Entry] = {}
-        self._log = log
-        self._value_serde = builder.value_serde
-        self._serialize = builder.value_serde.serialize
-        self._deserialize = builder.value_serde.deserialize
+        self._log = context.log
+        self._value_serde = value_serde
+        self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
         self._prefetched: dict[bytes, bytes | None] = {}
         self._prefetched_mean = 0.0
@@ -98,15 +85,7 @@ class WriteBuffer:
         self._sample_put_at = 0
         self._sample_read_at = 1
         self._updates = 0
-        self._round_trip = RoundTripCheck(builder.name, "value", builder.value_serde)
-
-    # ---- rows ----
-
-    def decode(self, row: bytes) -> Entry:
-        """The entry of a committed row."""
-        if self.timestamped:
-            return self._deserialize(row[8:]), read_time(row)[0], None, 0
-        return self._deserialize(row), -1, None, 0
+        self._round_trip = RoundTripCheck(name, "value", value_serde)
 
     # ---- what operators do ----
 
@@ -211,7 +190,7 @@ class WriteBuffer:
         dirty.clear()
         self._sample_put_at = 0
         yield  # sorting takes about a microsecond per key
-        serialize, timestamped, name = self._serialize, self.timestamped, self.name
+        serialize, header, name = self._serialize, self.row_format.header, self.name
         put, delete = batch.putter(name), batch.delete
         log, on_flush = (self._log, self.on_flush) if caching else (None, None)
         with_old = self.send_old_values
@@ -228,7 +207,7 @@ class WriteBuffer:
                     data = serialize(value)
                 except Exception as error:
                     raise self._refused(key, value, error) from error
-                put(key, pack_time(timestamp) + data if timestamped else data)
+                put(key, data if header is None else header(timestamp) + data)
                 total += len(data)
             if log is not None:
                 log(key, data, timestamp)

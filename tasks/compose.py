@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError, TopologyError
-from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
-from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.forms import Forms, find_forms, key_passes
+from penstock.tasks.forms import Forms, key_passes
 from penstock.tasks.operators import aggregate, join, process, sink, stateless, table
+from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
-from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.physical import operators as spec
-from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, internal_topic
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.processor import PunctuationType
 
 _FACTORIES: dict[type[Any], Callable[[Any, Wiring], Edge]] = {
@@ -55,97 +51,15 @@ class Composed:
     prefetched: Mapping[str, tuple[Store, ...]]
 
 
-def resolve(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> tuple[list[Node], list[AnyStoreBuilder]]:
-    """Nodes and stores with real topic names, and with the configuration's serdes and extractors where they have none.
-
-    Raises ConfigError where a serde is missing in both, and for a function of the configuration that cannot be called
-    as it will be.
-    """
-    _check_functions(config)
-    nodes = [_resolve_node(node, config) for sub in subtopologies for node in sub.nodes]
-    builders = [
-        replace(
-            store,
-            key_serde=store.key_serde or _default(config, "key", *_store_words(store, sub)),
-            value_serde=store.value_serde or _default(config, "value", *_store_words(store, sub)),
-        )
-        for sub in subtopologies
-        for store in sub.stores
-    ]
-    return nodes, builders
-
-
-def _check_functions(config: StreamsConfig) -> None:
-    handlers = {
-        "deserialization.exception.handler": config.deserialization_exception_handler,
-        "processing.exception.handler": config.processing_exception_handler,
-    }
-    try:
-        for key, handler in handlers.items():
-            checked_function(handler, key, "error")
-        checked_function(config.default_timestamp_extractor, "default.timestamp.extractor", *EXTRACTOR_PARAMETERS)
-    except TopologyError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _resolve_node(node: Node, config: StreamsConfig) -> Node:
-    if isinstance(node, ProcessorNode):
-        return node
-    what = _node_words(node, config)
-    key = node.key_serde or _default(config, "key", *what)
-    value = node.value_serde or _default(config, "value", *what)
-    if isinstance(node, SinkNode):
-        topic = node.topic
-        if node.internal and isinstance(topic, str):
-            topic = internal_topic(config.application_id, topic)
-        return replace(node, key_serde=key, value_serde=value, topic=topic)
-    topics = node.topics
-    extractor = node.timestamp_extractor or config.default_timestamp_extractor
-    if node.internal:
-        topics = tuple(internal_topic(config.application_id, topic) for topic in topics)
-        extractor = FailOnInvalidTimestamp()
-    return replace(node, key_serde=key, value_serde=value, topics=topics, timestamp_extractor=extractor)
-
-
-def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str, str]:
-    """The user's call that ``node`` stands for, and the option that takes its serdes."""
-    if node.written_by is None:
-        return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
-    call, option = node.written_by.call, node.written_by.option
-    if node.internal:
-        topic = internal_topic(
-            config.application_id, str(node.topics[0] if isinstance(node, SourceNode) else node.topic)
-        )
-        return f"{call}, whose input goes by way of topic {topic},", f"{option}.with_(...)"
-    return f"{call} ({node.name})", f"{option}.with_(...)"
-
-
-def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:
-    users = [node.name for node in subtopology.nodes if isinstance(node, ProcessorNode) and store.name in node.stores]
-    user = f" of {users[0]}" if users else ""
-    return f"store {store.name}{user}", f"Materialized.as_({store.name!r}).with_key_serde(...).with_value_serde(...)"
-
-
-def _default(config: StreamsConfig, part: str, what: str, option: str) -> Serde[Any]:
-    serde = config.default_key_serde if part == "key" else config.default_value_serde
-    if serde is None:
-        raise ConfigError(
-            f"{what} has no {part} serde, and none is known from the operators above: pass {option}, or set "
-            f"default.{part}.serde"
-        )
-    return serde
-
-
 def compose(
-    nodes: Sequence[Node],
+    program: TaskProgram,
     stores: Mapping[str, Store],
     context: TaskContext,
     collector: RecordCollector,
     queues: Mapping[PunctuationType, PunctuationQueue],
 ) -> Composed:
-    """Make the closures of resolved ``nodes``, which stand in an order in which parents come first."""
-    children = _children(nodes)
-    forms = find_forms(nodes, children, {name: store.builder for name, store in stores.items()})
+    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are."""
+    nodes, children, forms = program.nodes, program.children, program.forms
     edges: dict[str, Edge] = {}
     processors: list[process.HostedProcessor] = []
     for node in reversed(nodes):
@@ -159,10 +73,8 @@ def compose(
         elif isinstance(node, ProcessorNode):
             edges[node.name] = _FACTORIES[type(node.operator)](node.operator, wiring)
     sources = {
-        topic: _source(node, topic, [edges[child.name] for child in children[node.name]], forms)
-        for node in nodes
-        if isinstance(node, SourceNode)
-        for topic in node.topics
+        topic: _source(source, [edges[child.name] for child in children[source.node]], forms)
+        for topic, source in program.sources.items()
     }
     prefetched = {
         topic: _reached_stores(node, children, stores, forms)
@@ -171,14 +83,6 @@ def compose(
         for topic in node.topics
     }
     return Composed(sources, tuple(reversed(processors)), prefetched)
-
-
-def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    children: dict[str, list[Node]] = {node.name: [] for node in nodes}
-    for node in nodes:
-        for parent in () if isinstance(node, SourceNode) else node.parents:
-            children[parent].append(node)
-    return children
 
 
 def _wiring(
@@ -201,15 +105,12 @@ def _wiring(
     )
 
 
-def _source(node: SourceNode, topic: str, edges: list[Edge], forms: Forms) -> Source:
-    assert node.key_serde is not None
-    assert node.value_serde is not None
-    assert node.timestamp_extractor is not None
+def _source(source: SourceTopic, edges: list[Edge], forms: Forms) -> Source:
     return Source(
-        topic=topic,
-        key=_part(node.key_serde, node.name in forms.raw_keys),
-        value=_part(node.value_serde, node.name in forms.raw_values),
-        extractor=node.timestamp_extractor,
+        topic=source.topic,
+        key=_part(source.key_serde, source.node in forms.raw_keys),
+        value=_part(source.value_serde, source.node in forms.raw_values),
+        extractor=source.extractor,
         head=fan_out(edges),
     )
 

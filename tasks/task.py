@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import cast
 
-from penstock.common.config import StreamsConfig
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, TaskStores
+from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
-from penstock.state.write_buffer import Log, WriteBuffer
-from penstock.tasks.compose import compose, resolve
+from penstock.tasks.compose import compose
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.topology import Subtopology, changelog_topic
 from penstock.topology.processor import PunctuationType, Punctuator
 
 
@@ -49,28 +48,24 @@ class Task:
     def __init__(
         self,
         task_id: TaskId,
-        subtopologies: Sequence[Subtopology],
-        config: StreamsConfig,
+        program: TaskProgram,
         stores: TaskStores,
         collector: RecordCollector,
         budget: MemoryBudget | None = None,
     ) -> None:
+        config = program.config
         self.task_id = task_id
+        self.program = program
         self._stores = stores
         self._collector = collector
         self._cache_bytes = config.statestore_cache_max_bytes
         self._budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
         self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
-        nodes, builders = resolve(subtopologies, config)
-        self.changelogs = {
-            builder.name: topic for builder in builders if (topic := changelog_topic(config.application_id, builder))
-        }
-        self._buffers = {builder.name: self._buffer(builder) for builder in builders}
-        wired = {builder.name: Store(builder, self._buffers[builder.name]) for builder in builders}
-        composed = compose(nodes, wired, self._context, collector, self._punctuations)
+        self._opened = {name: self._open(builder) for name, builder in program.stores.items()}
+        wired = {name: Store(builder, self._opened[name]) for name, builder in program.stores.items()}
+        composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
-        self.source_topics = tuple(composed.sources)
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -85,12 +80,21 @@ class Task:
         self._reads_time = bool(self._processors)
         self._processed = 0
         self._batch: CommitBatch | None = None
-        self._budget.add(self._buffers.values())
+        self._budget.add(self._opened.values())
 
-    def _buffer(self, builder: AnyStoreBuilder) -> WriteBuffer:
+    def _open(self, builder: AnyStoreBuilder) -> StateStore:
+        context = self._context
+
+        def now() -> int:
+            return context.timestamp
+
+        def drop_record() -> None:
+            context.dropped_records += 1
+
         caching = builder.caching and self._cache_bytes > 0
-        log = self._log(self.changelogs[builder.name]) if builder.logging and not builder.source_topic else None
-        return WriteBuffer(builder, self._stores.store(builder.name), log, caching)
+        changelog = self.program.changelogs.get(builder.name)
+        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
+        return builder.open(StateStoreContext(self._stores.store(builder.name), log, caching, now, drop_record))
 
     def _log(self, topic: str) -> Log:
         send, partition = self._collector.send, self.task_id.partition
@@ -105,11 +109,11 @@ class Task:
     @property
     def store_names(self) -> tuple[str, ...]:
         """The stores, in the order in which a commit flushes them."""
-        return tuple(self._buffers)
+        return tuple(self._opened)
 
-    def buffer(self, store: str) -> WriteBuffer:
+    def store(self, name: str) -> StateStore:
         """The store itself, for queries. Raises KeyError when the task has none of that name."""
-        return self._buffers[store]
+        return self._opened[name]
 
     def restore(
         self,
@@ -121,15 +125,11 @@ class Task:
     ) -> None:
         """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
         batch = self._stores.new_batch()
-        self._buffers[store].forget_objects()  # rows that were read before are read anew
-        timestamped = self._buffers[store].timestamped
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            if key is None:
-                continue  # a source topic may hold such records; a table drops them
-            if value is None:
-                batch.delete(store, key)
-            else:
-                batch.put(store, key, timestamp.to_bytes(8, "big", signed=True) + value if timestamped else value)
+        if None in keys:
+            # A source topic may hold such records; a table drops them.
+            there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
+            keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
+        self._opened[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
         self._stores.write(batch, {store: next_offset})
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -264,7 +264,7 @@ class Task:
 
     def cache_bytes(self) -> int:
         """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
-        return sum(buffer.dirty_cache_bytes() for buffer in self._buffers.values())
+        return sum(store.dirty_cache_bytes() for store in self._opened.values())
 
     def prepare_commit(self) -> Iterator[None]:
         """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
@@ -274,9 +274,9 @@ class Task:
         batch = self._batch = self._stores.new_batch()
         self._context.leave()
         # What one store's flush forwards may be written to a store that was flushed before it.
-        while any(buffer.dirty for buffer in self._buffers.values()):
-            for buffer in self._buffers.values():
-                yield from buffer.flush(batch)
+        while any(store.has_changes for store in self._opened.values()):
+            for store in self._opened.values():
+                yield from store.flush(batch)
         self._context.headers = None
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
@@ -293,13 +293,13 @@ class Task:
         self._stores.write(self._batch, changelog_offsets)
         self._batch = None
         self._context.commit_requested = False
-        for buffer in self._buffers.values():
-            buffer.batch_written()
+        for store in self._opened.values():
+            store.batch_written()
 
     def forget_objects(self) -> None:
         """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
-        for buffer in self._buffers.values():
-            buffer.forget_objects()
+        for store in self._opened.values():
+            store.forget_objects()
 
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
@@ -307,7 +307,7 @@ class Task:
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
-        self._budget.remove(self._buffers.values())
+        self._budget.remove(self._opened.values())
         with ExitStack() as closing:
             closing.callback(self._stores.close)
             for hosted in reversed(self._processors):

@@ -9,6 +9,8 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import StateStore
+from penstock.state.key_value_kinds import KeyValueStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -25,7 +27,13 @@ class Store:
     """A store as operators use it."""
 
     builder: AnyStoreBuilder
-    buffer: WriteBuffer
+    opened: StateStore
+
+    @property
+    def buffer(self) -> WriteBuffer:
+        """Where the changes of a key-value store are, which is what the operators of tables and aggregates write."""
+        assert isinstance(self.opened, KeyValueStateStore)
+        return self.opened.buffer
 
     @property
     def key_serde(self) -> Serde[Any]:

@@ -18,15 +18,15 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
-from penstock.common.serdes import Serde, why_refused
+from penstock.common.serdes import Serde, bound, why_refused
 from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
-from penstock.tasks.compose import resolve
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_stores import watched_stores
-from penstock.topology.physical.topology import SinkNode, Topology, changelog_topic, checked_topology
+from penstock.topology.physical.topology import SinkNode, Topology, checked_topology
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -105,15 +105,15 @@ class TopologyTestDriver:
         self._error: RecordError | RuleBrokenError | None = None
         self._lost: list[RuleBrokenError] = []
         self._closed = False
-        whole = [watched_stores(watched_functions(topology.as_one), checked, self._lost.append)]
-        nodes, self._builders = resolve(whole, checked)
-        sinks = [node.topic for node in nodes if isinstance(node, SinkNode)]
-        changelogs = [changelog_topic(checked.application_id, store) for store in self._builders]
+        program = TaskProgram.of([watched_functions(topology.as_one)], checked)
+        self._program = watched_stores(program, self._lost.append)
+        sinks = [node.topic for node in program.nodes if isinstance(node, SinkNode)]
+        changelogs = [changelog.topic for changelog in program.changelogs.values()]
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
         self._writes_any = any(callable(topic) for topic in sinks)
-        stores = open_task_stores(None, self._builders)
-        self._task = Task(TaskId(0, 0), whole, checked, stores, self._collector)
-        self._offsets = dict.fromkeys(self._task.source_topics, 0)
+        stores = open_task_stores(None, program.stores.values())
+        self._task = Task(TaskId(0, 0), self._program, stores, self._collector)
+        self._offsets = dict.fromkeys(program.sources, 0)
         for topic in self._offsets:
             self._task.set_caught_up(TopicPartition(topic, 0), True)
         self._task.init(self._now_ms)
@@ -138,6 +138,7 @@ class TopologyTestDriver:
         if topic not in self._offsets:
             raise self._unread(topic)
         start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
+        key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
         return TestInputTopic(self, topic, key_serde, value_serde, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
@@ -147,6 +148,7 @@ class TopologyTestDriver:
         if topic not in self._written and not self._writes_any:
             written = ", ".join(sorted(self._written)) or "none"
             raise StreamsError(f"the topology writes no topic {topic!r}; it writes: {written}")
+        key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
         return TestOutputTopic(self._collector.topics[topic], topic, key_serde, value_serde)
 
     def produced_topic_names(self) -> set[str]:
@@ -172,10 +174,9 @@ class TopologyTestDriver:
 
     def get_key_value_store(self, name: str) -> TypedKeyValueStore:
         """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
-        for builder in self._builders:
-            if builder.name == name and builder.key_serde is not None:
-                return TypedKeyValueStore(self._task.buffer(name), builder.key_serde, lambda: self._now_ms)
-        known = ", ".join(builder.name for builder in self._builders) or "none"
+        if name in self._program.stores and isinstance(store := self._task.store(name).view(), TypedKeyValueStore):
+            return store
+        known = ", ".join(self._program.stores) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
     def metrics(self) -> TaskMetrics:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from penstock.common.config import StreamsConfig
 from penstock.common.errors import RuleBrokenError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.round_trip import difference, misfit
-from penstock.topology.physical.topology import Subtopology
+from penstock.tasks.program import TaskProgram
 
 _OTHER_SERDE = (
     "give the store one that brings it back (Materialized.with_value_serde(Serdes.json(YourType)), a Serde of your "
@@ -22,13 +21,13 @@ _OTHER_SERDE = (
 Lost = Callable[[RuleBrokenError], object]
 
 
-def watched_stores(subtopology: Subtopology, config: StreamsConfig, lost: Lost) -> Subtopology:
+def watched_stores(program: TaskProgram, lost: Lost) -> TaskProgram:
     """The same program; ``lost`` is told of each value that does not come back from its store's serde as it was."""
-    return replace(subtopology, stores=tuple(_watched(store, config, lost) for store in subtopology.stores))
+    return replace(program, stores={name: _watched(store, lost) for name, store in program.stores.items()})
 
 
-def _watched(store: AnyStoreBuilder, config: StreamsConfig, lost: Lost) -> AnyStoreBuilder:
-    serde = store.value_serde or config.default_value_serde
+def _watched(store: AnyStoreBuilder, lost: Lost) -> AnyStoreBuilder:
+    serde = store.value_serde
     return store if serde is None else replace(store, value_serde=_watched_serde(store.name, serde, lost))
 
 

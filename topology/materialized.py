@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
-from penstock.state.builders import KeyValueBytesStoreSupplier, StoreBuilder, StoreKind
+from penstock.state.builders import StoreBuilder
+from penstock.state.factories import KeyValueBytesStoreSupplier
+from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -106,9 +108,8 @@ class Materialized(Generic[K, V]):
 
     def builder(self, name: str, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> StoreBuilder[K, V]:
         """The table's store under ``name``; a serde that is not set here is the one given."""
-        return StoreBuilder(
+        return TimestampedKeyValueStoreBuilder(
             name,
-            StoreKind.TIMESTAMPED_KEY_VALUE,
             self.key_serde or key_serde,
             self.value_serde or value_serde,
             persistent=self.store_type is StoreType.ROCKS_DB,

@@ -9,7 +9,6 @@ from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
-from penstock.state.key_value import TypedKeyValueStore
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
@@ -26,10 +25,7 @@ class HostedProcessor:
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        stores = {
-            name: TypedKeyValueStore(store.buffer, store.key_serde, lambda: wiring.context.timestamp)
-            for name, store in wiring.stores.items()
-        }
+        stores = {name: store.opened.view() for name, store in wiring.stores.items()}
         self.context = HostedContext(self.name, wiring.context, wiring.forward, wiring.children, stores, queues)
 
     def edge(self, context: TaskContext) -> StreamEdge:
@@ -55,7 +51,7 @@ class HostedContext:
         context: TaskContext,
         forward: Edge,
         children: Mapping[str, Edge],
-        stores: Mapping[str, TypedKeyValueStore],
+        stores: Mapping[str, Any],
         queues: Mapping[PunctuationType, PunctuationQueue],
     ) -> None:
         self._name = name

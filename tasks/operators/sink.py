@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.common.records import NO_HEADERS
-from penstock.common.serdes import why_refused
+from penstock.common.serdes import bound, why_refused
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor import RecordContext
@@ -43,9 +44,7 @@ def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes]
 def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
     """A sink whose topic or partition a user function chooses for each record."""
     collector, context, name = wiring.collector, wiring.context, wiring.name
-    key_bytes, value_bytes = _serializers(node, wiring)
-    assert key_bytes is not None
-    assert value_bytes is not None
+    serializers = _SerializersByTopic(node)
 
     def choose(key: Any, value: Any, timestamp: int) -> tuple[str, int]:
         chosen = topic
@@ -63,6 +62,7 @@ def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamE
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
             chosen, partition = choose(key, value, timestamp)
+            key_bytes, value_bytes = serializers[chosen]
         except Exception as error:
             context.failed(error, name, key)
             return
@@ -70,11 +70,37 @@ def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamE
             raw_key = None if key is None else key_bytes(key)
             raw_value = None if value is None else value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, _why(node, wiring, key, value, error), name, chosen, key)
+            own = serializers.serdes(chosen)
+            context.not_serialized(error, _why(own, wiring, key, value, error), name, chosen, key)
             return
         collector.send(chosen, raw_key, raw_value, timestamp, context.headers, partition)
 
     return run
+
+
+class _SerializersByTopic(dict[str, tuple[Callable[[Any], bytes], Callable[[Any], bytes]]]):
+    """How a sink whose topics a function may choose writes keys and values, bound when a topic is chosen first."""
+
+    def __init__(self, node: SinkNode) -> None:
+        super().__init__()
+        self._node = node
+
+    def __missing__(self, topic: str) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
+        own = self.serdes(topic)
+        assert own.key_serde is not None
+        assert own.value_serde is not None
+        made = self[topic] = own.key_serde.serialize, own.value_serde.serialize
+        return made
+
+    def serdes(self, topic: str) -> SinkNode:
+        """The sink, with serdes that are bound to ``topic``."""
+        node = self._node
+        assert node.key_serde is not None
+        assert node.value_serde is not None
+        if isinstance(node.topic, str):
+            return node
+        key, value = bound(node.key_serde, topic, "key"), bound(node.value_serde, topic, "value")
+        return replace(node, key_serde=key, value_serde=value)
 
 
 def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:

@@ -22,10 +22,9 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
-from penstock.tasks.compose import resolve
+from penstock.tasks.program import Programs
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from penstock.topology.physical.topology import SourceNode
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
@@ -132,13 +131,12 @@ class Rig:
 
     def assign(self, loop: StreamLoop, epoch: int, *tasks: TaskId) -> Future[None]:
         """Give the loop these tasks, each with its partition of every topic of its sub-topology that has one."""
-        topology, config = self.spec.topology, self.spec.config
+        programs = Programs(self.spec.topology, self.spec.config)
         # A topic that is not there now, or a broker, was when the coordinator planned.
         counts = self.broker.topics() if self.broker.answers else {}
         sources = {}
         for task in tasks:
-            nodes, _ = resolve([sub for sub in topology.subtopologies if sub.id == task.subtopology], config)
-            topics = [topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics]
+            topics = programs.of(task.subtopology).sources
             here = [topic for topic in topics if task.partition < counts.get(topic, self.partitions)]
             sources[task] = frozenset(TopicPartition(topic, task.partition) for topic in here)
         return loop.assign(epoch, sources)

@@ -113,7 +113,10 @@ class FakeReadSide:
         return self.current
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
-        return {name: StoreMetadata(name, "timestamped key-value", 1, 4) for name in self.fakes}
+        return {
+            name: StoreMetadata(name, "timestamped key-value", 1, 4, f"app-{name}-changelog", "in")
+            for name in self.fakes
+        }
 
     async def key_serde(self, store: str) -> Serde[Any]:
         return self._store(store).key_serde

@@ -140,7 +140,7 @@ class FakeCoordinator:
         self.asked += 1
         if self.state is ApplicationState.CREATED:
             return ApplicationMetadata("app", 0, {}, {}, {})
-        stores = {"counts": StoreMetadata("counts", STORE.kind.value, 1, PARTITIONS)}
+        stores = {"counts": StoreMetadata("counts", STORE.kind.value, 1, PARTITIONS, "app-counts-changelog", "in")}
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
 
     @property
@@ -452,6 +452,35 @@ def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
         ask(lambda queries: queries.get("counts", b"x"))
+
+
+class OfItsTopic(Serde[str]):
+    """Writes the name of its topic in front of a key."""
+
+    def bind(self, topic: str, part: str) -> Serde[str]:
+        start = f"{topic} {part} "
+        return Serde(start, lambda text: (start + text).encode(), lambda data: data.decode().removeprefix(start))
+
+
+def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topic_says(
+    coordinator: FakeCoordinator,
+) -> None:
+    """As Kafka Streams: producers of the source topic have placed the key by the bytes that it has there."""
+    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    for word in WORDS:
+        ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
+    asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
+    assert {(query.key, query.task_id.partition) for query in asked} == {
+        (f"app-counts-changelog key {word}".encode(), partition_for(f"in key {word}".encode(), PARTITIONS))
+        for word in WORDS
+    }
+
+
+def test_the_keys_of_a_range_are_read_as_the_store_has_them(coordinator: FakeCoordinator) -> None:
+    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    for actor in coordinator.actors.values():
+        actor.keys = [f"app-counts-changelog key {word}".encode() for word in WORDS]
+    assert ask(lambda queries: all_pages(queries, 3)) == sorted(WORDS)
 
 
 def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:

@@ -1,4 +1,4 @@
-"""The programs of docs/PROGRAMS.md run, and what they assert of themselves holds."""
+"""The programs of docs/PROGRAMS.md and docs/SERDES.md run, and what they assert of themselves holds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "PROGRAMS.md"
-PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[2] / "docs"
+PROGRAMS = [
+    pytest.param(program, id=f"{page}-{number}")
+    for page in ("PROGRAMS", "SERDES")
+    for number, program in enumerate(
+        re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE), 1
+    )
+]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=range(1, len(PROGRAMS) + 1))
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_it_runs(program: str) -> None:
     assert "assert " in program
     exec(compile(program, "programs", "exec", dont_inherit=True), {"__name__": "__main__"})

@@ -25,6 +25,7 @@ from penstock.pipeline.rows import (
 )
 from penstock.pipeline.task_host import TaskHost
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Topology
 from tests.pipeline.topologies import exploded, latest_words, priced_orders
@@ -86,14 +87,14 @@ def in_task_order(rows: list[Row]) -> list[Row]:
 def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[bytes, bytes, int]]:
     """What the task itself makes of the same records, all of them there from the start."""
     collector = SparkCollector(TaskId(0, task), host(topology).topics)
-    sub = topology.subtopologies[0]
-    driver = Task(TaskId(0, task), [sub], CONFIG, open_task_stores(None, sub.stores), collector)
+    program = TaskProgram.of(topology.subtopologies[:1], CONFIG)
+    driver = Task(TaskId(0, task), program, open_task_stores(None, program.stores.values()), collector)
     for topic in sorted({row[2] for row in rows}):
         own = [row for row in rows if row[2] == topic]
         _, _, _, _, offsets, keys, values, timestamps, _ = map(list, zip(*own, strict=True))
         driver.add(RecordBatch(TopicPartition(topic, task), keys, values, timestamps, offsets))
     config_waits_for_nothing = 1 << 40
-    for topic in driver.source_topics:
+    for topic in program.sources:
         driver.set_caught_up(TopicPartition(topic, task), True)
     driver.init(0)
     while driver.process(100, config_waits_for_nothing):

@@ -13,7 +13,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.contracts import TaskStores
 from penstock.state.stores import open_task_stores
-from penstock.tasks.compose import resolve
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options import Consumed
@@ -105,11 +105,11 @@ class Bench:
         start: bool = True,
     ) -> None:
         checked = StreamsConfig.of({"application.id": APPLICATION, **(config or {})})
-        whole = [builder.build(checked).as_one]
+        self.program = TaskProgram.of([builder.build(checked).as_one], checked)
         self.collector = Collector(partitions)
-        self.stores = stores or open_task_stores(None, resolve(whole, checked)[1])
-        self.task = Task(TaskId(0, 0), whole, checked, self.stores, self.collector)
-        self._next = dict.fromkeys(self.task.source_topics, 0)
+        self.stores = stores or open_task_stores(None, self.program.stores.values())
+        self.task = Task(TaskId(0, 0), self.program, self.stores, self.collector)
+        self._next = dict.fromkeys(self.program.sources, 0)
         for topic in self._next:
             self.task.set_caught_up(TopicPartition(topic, 0), True)
         if start:

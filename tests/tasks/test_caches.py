@@ -13,6 +13,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.memory import InMemoryStore
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -62,13 +63,13 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
 
 def test_tasks_of_one_thread_share_its_memory() -> None:
     config = StreamsConfig.of({"application.id": "app"})
-    topology = [counting().build(config).as_one]
+    program = TaskProgram.of([counting().build(config).as_one], config)
     budget = MemoryBudget(1 << 30, 200_000)
     slack = TRIM_EVERY_RECORDS * 300
     tasks = []
     for partition in range(3):
-        stores = open_task_stores(None, topology[0].stores)
-        task = Task(TaskId(0, partition), topology, config, stores, Collector(), budget)
+        stores = open_task_stores(None, program.stores.values())
+        task = Task(TaskId(0, partition), program, stores, Collector(), budget)
         task.init(0)
         tasks.append(task)
     for round_number in range(30):

@@ -15,6 +15,7 @@ from penstock.state.builders import Stores
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.tasks import queries
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
+from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Produced
@@ -350,7 +351,7 @@ class TestRestore:
 class TestChangelogs:
     def test_the_source_topic_restores_a_table_where_it_is_reused(self) -> None:
         bench = Bench(table(), {"topology.optimization": "all"})
-        assert bench.task.changelogs == {"rows": "in"}
+        assert bench.program.changelogs == {"rows": Changelog("in", is_source_topic=True)}
         bench.feed("in", ("a", "v", 1))
         assert [each.topic for each in bench.commit()] == ["out"]
 
@@ -358,7 +359,7 @@ class TestChangelogs:
         builder = StreamsBuilder()
         builder.stream("in", STRINGS).group_by_key().count(COUNTS.with_logging_disabled())
         bench = Bench(builder)
-        assert bench.task.changelogs == {}
+        assert bench.program.changelogs == {}
         bench.feed("in", ("a", "v", 1))
         assert bench.commit() == []
         assert bench.stores.store("counts").get(b"a") is not None

@@ -126,7 +126,7 @@ def wired(wire: Wire, config: dict[str, Any] | None = None) -> Bench:
     stream = wire(builder, builder.stream("in", STRINGS))
     stream.to("out", STRING_OUT)
     bench = Bench(builder, config)
-    if "table" in bench.task.source_topics:
+    if "table" in bench.program.sources:
         bench.feed("table", *((key, "t", 0) for key, _, _ in ROWS))
     return bench
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.tasks import queries
+from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped, Joined, Produced
@@ -91,8 +92,8 @@ class TestProcessing:
         builder = StreamsBuilder()
         builder.stream("in", STRINGS).group_by(lambda k, v: v, Grouped.as_("words")).count(Materialized.as_("counts"))
         bench = Bench(builder, SERDES)
-        assert bench.task.source_topics == ("in", "app-words-repartition")
-        assert bench.task.changelogs == {"counts": changelog("counts")}
+        assert tuple(bench.program.sources) == ("in", "app-words-repartition")
+        assert bench.program.changelogs == {"counts": Changelog(changelog("counts"), is_source_topic=False)}
         assert bench.task.task_id == TaskId(0, 0)
         assert [each.topic for each in bench.feed("in", ("k", "v", 1))] == ["app-words-repartition"]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ray import cloudpickle
 
 import penstock as ps
-from penstock.topology.physical.topology import changelog_topic
+from penstock.topology.physical.task_plan import SubtopologyTasks
+from penstock.topology.physical.topology import changelog_topic, serde_topic
 
 
 def word_count() -> ps.Topology:
@@ -28,6 +30,17 @@ def test_a_repartition_topic_cuts_the_topology_in_two() -> None:
     ]
     assert [[store.name for store in sub.stores] for sub in topology.subtopologies] == [[], ["counts"]]
     assert changelog_topic("app", topology.store_builders["counts"]) == "app-counts-changelog"
+
+
+def test_the_serdes_of_a_store_are_bound_to_its_changelog_topic_or_to_the_source_that_restores_it() -> None:
+    store = word_count().store_builders["counts"]
+    assert serde_topic("app", store) == "app-counts-changelog"
+    assert serde_topic("app", store.with_logging_disabled()) == "app-counts-changelog"
+    assert serde_topic("app", replace(store, source_topic="in", logging=False)) == "in"
+
+
+def test_the_first_topic_with_most_partitions_is_the_widest() -> None:
+    assert SubtopologyTasks(0, {"narrow": 1, "wide": 3, "wide too": 3}).widest_topic == "wide"
 
 
 def test_streams_that_share_a_store_share_a_subtopology() -> None:

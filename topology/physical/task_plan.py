@@ -22,6 +22,11 @@ class SubtopologyTasks:
         """One task for each partition of the topic that has most."""
         return max(self.topics.values())
 
+    @property
+    def widest_topic(self) -> str:
+        """The first topic that has most partitions: its producer's partitioning says which task has a key."""
+        return max(self.topics, key=self.topics.__getitem__)
+
 
 @dataclass(frozen=True)
 class TaskPlan:

@@ -140,8 +140,11 @@ def internal_topic(application_id: str, name: str) -> str:
     return f"{application_id}-{name}"
 
 
+def serde_topic(application_id: str, store: AnyStoreBuilder) -> str:
+    """The topic that the serdes of ``store`` are bound to: the one that can restore it, or would with logging."""
+    return store.source_topic or internal_topic(application_id, f"{store.name}-changelog")
+
+
 def changelog_topic(application_id: str, store: AnyStoreBuilder) -> str | None:
     """The topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
-    if store.source_topic is not None:
-        return store.source_topic
-    return internal_topic(application_id, f"{store.name}-changelog") if store.logging else None
+    return serde_topic(application_id, store) if store.logging or store.source_topic else None

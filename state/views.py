@@ -1,0 +1,65 @@
+"""What a processor sees of its stores: typed keys and values. How the engine sees them: ``contracts.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol
+
+from typing_extensions import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T", default=Any)
+
+
+class ValueAndTimestamp(NamedTuple, Generic[T]):
+    """A value of a timestamped store with its event time (ms). Mirrors ``ValueAndTimestamp``."""
+
+    value: T
+    timestamp: int
+
+
+class KeyValueStore(Protocol[K, V]):
+    """What a processor sees of a key-value store. Mirrors ``KeyValueStore``.
+
+    Keys may not be None; a None value deletes. Ranges are ordered by the *serialised* key, both ends included, so
+    signed numbers sort wrongly across zero. Iterators see the store as it was when they were made.
+
+    Until the commit a store holds the objects themselves. So what it gives must not be changed, nor what was put into
+    it: put a new object instead (docs/PROGRAMS.md).
+    """
+
+    name: str
+
+    def get(self, key: K) -> V | None:
+        """The value of ``key``, None when absent. Not a copy: do not change it, ``put`` a new one."""
+
+    def put(self, key: K, value: V | None) -> None:
+        """Set, or with None delete."""
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """Set unless there is a value; returns the one that was there."""
+
+    def put_all(self, entries: Sequence[tuple[K, V | None]]) -> None:
+        """``put`` for each pair, in order."""
+
+    def delete(self, key: K) -> V | None:
+        """Delete; returns what was there."""
+
+    def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
+        """Entries from ``from_key`` to ``to_key``, both included; None is open."""
+
+    def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
+        """The same, backwards."""
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """Every entry."""
+
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
+        """Every entry, backwards."""
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
+        """Entries whose serialised key begins with ``prefix``."""
+
+    def approximate_num_entries(self) -> int:
+        """About how many entries there are."""

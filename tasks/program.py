@@ -1,0 +1,218 @@
+"""The program of a sub-topology: what its tasks have in common, worked out once by each host.
+
+The topology is what the user wrote: it lacks the names that topics have in Kafka, and what the configuration fills in.
+Nothing below this file asks the configuration for a serde, an extractor or the name of a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError, TopologyError
+from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
+from penstock.common.serdes import Serde, SerdePart, bound
+from penstock.state.builders import AnyStoreBuilder
+from penstock.tasks.forms import Forms, find_forms
+from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
+from penstock.topology.physical.topology import (
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    Subtopology,
+    Topology,
+    changelog_topic,
+    internal_topic,
+    serde_topic,
+)
+
+
+@dataclass(frozen=True)
+class SourceTopic:
+    """One topic that the tasks read, under its name in Kafka, for source node ``node``.
+
+    ``offset_reset`` is ``earliest`` or ``latest``.
+    """
+
+    topic: str
+    node: str
+    key_serde: Serde[Any]
+    value_serde: Serde[Any]
+    extractor: TimestampExtractor
+    offset_reset: str
+
+
+@dataclass(frozen=True)
+class Changelog:
+    """The topic that restores a store. ``is_source_topic``: an input of the tasks (``reuse.ktable.source.topics``).
+
+    Of such a topic a store holds what the group has committed, and nothing is written to it.
+    """
+
+    topic: str
+    is_source_topic: bool
+
+
+@dataclass(frozen=True)
+class TaskProgram:
+    """All that the tasks of a sub-topology share; a task is made of it by adding its number, stores and collector.
+
+    ``nodes`` have real topic names, serdes and extractors, parents before their children. ``sources`` are by topic,
+    ``stores`` and ``changelogs`` by store, in the order in which a commit flushes them; a store without logging has no
+    changelog. Serdes are bound to their topics: a source node has those that all of its topics share, None where these
+    differ, and a sink whose topics a function chooses has unbound ones. ``forms``: which keys and values stay bytes.
+    """
+
+    config: StreamsConfig
+    nodes: tuple[Node, ...]
+    children: Mapping[str, Sequence[Node]]
+    sources: Mapping[str, SourceTopic]
+    stores: Mapping[str, AnyStoreBuilder]
+    changelogs: Mapping[str, Changelog]
+    forms: Forms
+
+    @staticmethod
+    def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
+        """The program of one sub-topology, or of several that run as one.
+
+        Raises ConfigError where a serde is missing in both program and configuration or cannot be bound, and for a
+        function of the configuration that cannot be called as it will be.
+        """
+        _check_functions(config)
+        nodes: list[Node] = []
+        sources: dict[str, SourceTopic] = {}
+        for node in (node for sub in subtopologies for node in sub.nodes):
+            if isinstance(node, SourceNode):
+                topics = _source_topics(node, config)
+                sources.update(topics)
+                node = _resolve_source(node, topics)
+            elif isinstance(node, SinkNode):
+                node = _resolve_sink(node, config)
+            nodes.append(node)
+        stores = {store.name: _resolve_store(store, sub, config) for sub in subtopologies for store in sub.stores}
+        changelogs = {
+            name: Changelog(topic, store.source_topic is not None)
+            for name, store in stores.items()
+            if (topic := changelog_topic(config.application_id, store)) is not None
+        }
+        children = _children(nodes)
+        forms = find_forms(nodes, children, stores)
+        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, forms)
+
+
+class Programs:
+    """The programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+        self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
+        self._config = config
+        self._made: dict[int, TaskProgram] = {}
+
+    def of(self, subtopology: int) -> TaskProgram:
+        """The program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
+        if subtopology not in self._made:
+            self._made[subtopology] = TaskProgram.of([self._subtopologies[subtopology]], self._config)
+        return self._made[subtopology]
+
+
+def _check_functions(config: StreamsConfig) -> None:
+    handlers = {
+        "deserialization.exception.handler": config.deserialization_exception_handler,
+        "processing.exception.handler": config.processing_exception_handler,
+    }
+    try:
+        for key, handler in handlers.items():
+            checked_function(handler, key, "error")
+        checked_function(config.default_timestamp_extractor, "default.timestamp.extractor", *EXTRACTOR_PARAMETERS)
+    except TopologyError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    children: dict[str, list[Node]] = {node.name: [] for node in nodes}
+    for node in nodes:
+        for parent in () if isinstance(node, SourceNode) else node.parents:
+            children[parent].append(node)
+    return children
+
+
+def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceTopic]:
+    key, value = _node_serdes(node, config)
+    extractor = node.timestamp_extractor or config.default_timestamp_extractor
+    reset = node.offset_reset or "earliest"
+    topics = node.topics
+    if node.internal:
+        topics = tuple(internal_topic(config.application_id, topic) for topic in topics)
+        extractor, reset = FailOnInvalidTimestamp(), "earliest"
+    return {
+        topic: SourceTopic(topic, node.name, bound(key, topic, "key"), bound(value, topic, "value"), extractor, reset)
+        for topic in topics
+    }
+
+
+def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> SourceNode:
+    first = next(iter(topics.values()))
+    return replace(
+        node,
+        topics=tuple(topics),
+        key_serde=_common([each.key_serde for each in topics.values()]),
+        value_serde=_common([each.value_serde for each in topics.values()]),
+        timestamp_extractor=first.extractor,
+        offset_reset=first.offset_reset,
+    )
+
+
+def _common(serdes: Sequence[Serde[Any]]) -> Serde[Any] | None:
+    return serdes[0] if all(serde == serdes[0] for serde in serdes) else None
+
+
+def _resolve_sink(node: SinkNode, config: StreamsConfig) -> SinkNode:
+    key, value = _node_serdes(node, config)
+    if not isinstance(node.topic, str):
+        return replace(node, key_serde=key, value_serde=value)
+    topic = internal_topic(config.application_id, node.topic) if node.internal else node.topic
+    return replace(node, topic=topic, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
+
+
+def _node_serdes(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[Serde[Any], Serde[Any]]:
+    what = _node_words(node, config)
+    return node.key_serde or _default(config, "key", *what), node.value_serde or _default(config, "value", *what)
+
+
+def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str, str]:
+    """The user's call that ``node`` stands for, and the option that takes its serdes."""
+    if node.written_by is None:
+        return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
+    call, option = node.written_by.call, node.written_by.option
+    if node.internal:
+        topic = internal_topic(
+            config.application_id, str(node.topics[0] if isinstance(node, SourceNode) else node.topic)
+        )
+        return f"{call}, whose input goes by way of topic {topic},", f"{option}.with_(...)"
+    return f"{call} ({node.name})", f"{option}.with_(...)"
+
+
+def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
+    what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
+    key = store.key_serde or _default(config, "key", *what)
+    value = store.value_serde or _default(config, "value", *what)
+    return replace(store, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
+
+
+def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:
+    users = [node.name for node in subtopology.nodes if isinstance(node, ProcessorNode) and store.name in node.stores]
+    user = f" of {users[0]}" if users else ""
+    return f"store {store.name}{user}", f"Materialized.as_({store.name!r}).with_key_serde(...).with_value_serde(...)"
+
+
+def _default(config: StreamsConfig, part: SerdePart, what: str, option: str) -> Serde[Any]:
+    serde = config.default_key_serde if part == "key" else config.default_value_serde
+    if serde is None:
+        raise ConfigError(
+            f"{what} has no {part} serde, and none is known from the operators above: pass {option}, or set "
+            f"default.{part}.serde"
+        )
+    return serde
