@@ -21,6 +21,7 @@ from penstock.common.errors import (
     StateStoreError,
     StreamsError,
     TaskNotReadyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 
@@ -76,6 +77,8 @@ def of_error(error: StreamsError) -> ProblemError | None:
             )
         case UnknownStateStoreError():
             return ProblemError(404, "unknown-store", "There is no such store", str(error))
+        case UnknownQueryError():
+            return ProblemError(400, "unknown-query-type", "This kind of store does not answer that", str(error))
         case SerializationError():
             return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
         case StateStoreError():

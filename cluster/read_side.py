@@ -80,6 +80,7 @@ class ReadSide(Protocol):
     """Questions to one application. Every call may raise
 
     - UnknownStateStoreError: there is no store of that name;
+    - UnknownQueryError: this kind of store does not answer that;
     - TaskNotReadyError: the task that holds the answer restores or moves; ask again in ``retry_after_ms``;
     - ApplicationStateError: the application does not run.
     """

@@ -94,6 +94,9 @@ class StreamsConfig(BaseModel):
     buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
     replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
     repartition_purge_interval_ms: int = Field(default=30_000, alias="repartition.purge.interval.ms", ge=1)
+    windowstore_changelog_additional_retention_ms: int = Field(
+        default=86_400_000, alias="windowstore.changelog.additional.retention.ms", ge=0
+    )
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
     application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
     """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""

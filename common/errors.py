@@ -16,6 +16,7 @@
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
+    ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
     ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or mend what it names
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it

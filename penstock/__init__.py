@@ -30,6 +30,7 @@ from penstock.common.errors import (
     StreamsError,
     TaskNotReadyError,
     TopologyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 from penstock.common.extractors import (
@@ -142,6 +143,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownQueryError",
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",

@@ -146,6 +146,14 @@ class StateStore(ABC):
         """
         raise unknown_query(query, self.name, self.queries)
 
+    @property
+    def misses(self) -> int:
+        """How often a committed row was needed that was not in memory, be it prefetched or not."""
+        return 0
+
+    def prefetch(self, keys: Sequence[bytes | None]) -> None:  # noqa: B027  # its rows may have other keys
+        """Records with these keys come soon: bring in the rows that they will need, many at once."""
+
     def forget_objects(self) -> None:  # noqa: B027  # there may be none
         """Read committed rows from their bytes again, as after a restart. Called after a commit only."""
 

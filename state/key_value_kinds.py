@@ -124,6 +124,15 @@ class KeyValueStateStore(StateStore):
     def _row(self, key: bytes, entry: Entry) -> QueryRow:
         return QueryRow(key, entry[0], entry[1] if self._row_format.has_timestamp else None)
 
+    @property
+    @override
+    def misses(self) -> int:
+        return self.buffer.misses
+
+    @override
+    def prefetch(self, keys: Sequence[bytes | None]) -> None:
+        self.buffer.prefetch(keys)
+
     @override
     def forget_objects(self) -> None:
         self.buffer.forget_objects()

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
@@ -26,7 +26,7 @@ from penstock.state.sizes import KeptSizes, WaitingSizes, strides
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
 OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
-"""Hears of each flushed update: (key bytes, new value, old value, timestamp, headers)."""
+"""Hears of each flushed update: (row key, new value, old value or None, timestamp, headers)."""
 
 # A flush gives way to queries after this many entries: about 2 ms of work.
 FLUSH_STEP_ENTRIES = 512
@@ -42,7 +42,13 @@ _FIRST_PREFETCH = 32
 
 
 class WriteBuffer:
-    """One store of one task. ``dirty`` and ``clean`` never change identity, so operators may hold on to them.
+    """What one store of one task has changed since the last commit, and what it keeps of its committed rows.
+
+    It knows no kind of store: keys here are those of the rows, ``row_format`` says what a row is made of, and
+    ``changelog_key`` makes a changelog's key of a row's where the two differ.
+
+    Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they ask
+    :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
     goes back to the younger, and :meth:`drop_unused` drops the older.
@@ -54,6 +60,7 @@ class WriteBuffer:
         value_serde: Serde[Any] | None,
         row_format: RowFormat,
         context: StateStoreContext,
+        changelog_key: Callable[[bytes], bytes] | None = None,
     ) -> None:
         if value_serde is None:
             raise ValueError(f"store {name} was not given a value serde")
@@ -65,13 +72,15 @@ class WriteBuffer:
         """The entry of a committed row."""
         self.dirty: dict[bytes, Entry] = {}
         self.clean: dict[bytes, Entry] = {}
-        self.tick = count(1).__next__
+        self.next_update_number = count(1).__next__
+        """A flush goes by the order of the last update of each key, as Kafka Streams' NamedCache does. Numbering
+        updates and sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
+        """
         self.misses = 0
         """How often a committed row was needed, be it prefetched or not."""
-        self.on_flush: OnFlush | None = None
-        self.send_old_values = False
+        self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
-        self._log = context.log
+        self._log = _log_under(changelog_key, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
@@ -131,7 +140,7 @@ class WriteBuffer:
 
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Set ``key``, or delete it with None. An uncached store writes its changelog here, at once."""
-        number = self.tick()
+        number = self.next_update_number()
         data = None
         if not self.caching and self._log is not None:
             try:
@@ -169,6 +178,13 @@ class WriteBuffer:
 
     # ---- commit ----
 
+    def listen(self, on_flush: OnFlush, old_values: bool) -> None:
+        """Have ``on_flush`` hear of each update that a store with caching flushes, after all that listened before.
+
+        Without ``old_values`` it is told None in place of each old one.
+        """
+        self._listeners.append((on_flush, old_values))
+
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
 
@@ -192,8 +208,8 @@ class WriteBuffer:
         yield  # sorting takes about a microsecond per key
         serialize, header, name = self._serialize, self.row_format.header, self.name
         put, delete = batch.putter(name), batch.delete
-        log, on_flush = (self._log, self.on_flush) if caching else (None, None)
-        with_old = self.send_old_values
+        log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
+        with_old = any(old_values for _, old_values in self._listeners)
         total = 0
         for number, (key, (value, timestamp, headers, _)) in enumerate(updates, 1):
             old = self._old_value(key, before) if caching and (with_old or value is None) else None
@@ -217,6 +233,17 @@ class WriteBuffer:
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
         self._waiting.flushed(len(updates), total)
+
+    def _all_listeners(self) -> OnFlush | None:
+        listeners = self._listeners
+        if len(listeners) <= 1:
+            return listeners[0][0] if listeners else None
+
+        def tell(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            for on_flush, old_values in listeners:
+                on_flush(key, new, old if old_values else None, timestamp, headers)
+
+        return tell
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
         why = why_refused(self._value_serde, value, error)
@@ -324,6 +351,12 @@ class WriteBuffer:
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""
         return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
+
+
+def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) -> Log | None:
+    if changelog_key is None or log is None:
+        return log
+    return lambda key, value, timestamp: log(changelog_key(key), value, timestamp)
 
 
 def _update_number(update: tuple[bytes, Entry]) -> int:

@@ -73,7 +73,7 @@ class Task:
             for topic, source in composed.sources.items()
         }
         self._read_ahead = {
-            TopicPartition(topic, task_id.partition): ReadAhead(store.buffer for store in reached)
+            TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
             for topic, reached in composed.prefetched.items()
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
@@ -254,6 +254,10 @@ class Task:
             punctuator(now_ms)
         except Exception as error:
             self._context.failed(error, node, None)
+
+    def between_records(self, now_ms: int) -> None:
+        """What is put into a store from now on, until the next record, is put by the host, at ``now_ms``."""
+        self._context.timestamp = now_ms
 
     # ---- commit ----
 

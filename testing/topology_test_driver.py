@@ -173,9 +173,19 @@ class TopologyTestDriver:
             self._work()
 
     def get_key_value_store(self, name: str) -> TypedKeyValueStore:
-        """The store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
-        if name in self._program.stores and isinstance(store := self._task.store(name).view(), TypedKeyValueStore):
+        """The key-value store ``name``; writing to it is allowed. Raises UnknownStateStoreError."""
+        store = self.get_state_store(name)
+        if isinstance(store, TypedKeyValueStore):
             return store
+        raise UnknownStateStoreError(f"store {name!r} is no key-value store: get it with get_state_store")
+
+    def get_state_store(self, name: str) -> Any:
+        """The store ``name``, of whatever kind, as a processor sees it; writing to it is allowed.
+
+        Raises UnknownStateStoreError.
+        """
+        if name in self._program.stores:
+            return self._task.store(name).view()
         known = ", ".join(self._program.stores) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
@@ -215,6 +225,7 @@ class TopologyTestDriver:
         while self._task.process(1, self._now_ms):
             self._commit()
             self._read_back()
+        self._task.between_records(self._now_ms)
 
     def _commit(self) -> None:
         deque(self._task.prepare_commit(), maxlen=0)

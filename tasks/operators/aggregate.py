@@ -20,8 +20,8 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
-    dirty, load, put, tick, at_once = buffer.dirty, buffer.load_to_update, buffer.put, buffer.tick, not buffer.caching
-    dirty_get = dirty.get
+    dirty, load, put, at_once = buffer.dirty, buffer.load_to_update, buffer.put, not buffer.caching
+    dirty_get, next_update_number = dirty.get, buffer.next_update_number
     failed, name = wiring.failed_at(store), wiring.name
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -38,7 +38,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
             if not at_once:
-                dirty[row] = (new, timestamp, context.headers, tick())
+                dirty[row] = (new, timestamp, context.headers, next_update_number())
                 return
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit

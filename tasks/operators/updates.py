@@ -15,7 +15,6 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
     Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
     """
     forward, context, buffer = wiring.forward_change, wiring.context, store.buffer
-    buffer.send_old_values = send_old_values
 
     def now(key: Any, new: Any, old: Any, timestamp: int) -> None:
         forward(key, new, old if send_old_values else None, timestamp)
@@ -27,5 +26,5 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             context.headers = headers
             forward(to_key(row), new, old, timestamp)
 
-        buffer.on_flush = flushed
+        buffer.listen(flushed, send_old_values)
     return now

@@ -13,7 +13,6 @@ from penstock.actors.messages import (
     ApplicationSpec,
     CommitAnswer,
     CommitRequest,
-    QueryKind,
     StoreAnswer,
     StoreQuery,
     TaskState,
@@ -22,6 +21,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
+from penstock.state.queries import KeyQuery
 from penstock.tasks.program import Programs
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
@@ -183,7 +183,7 @@ def query(loop: StreamLoop, *queries: StoreQuery) -> list[StoreAnswer]:
 
 
 def key_query(key: str, committed: bool = False, store: str = "counts", partition: int = 0) -> StoreQuery:
-    return StoreQuery(TaskId(0, partition), store, QueryKind.KEY, key=key.encode(), committed=committed)
+    return StoreQuery(TaskId(0, partition), store, KeyQuery(key.encode()), committed=committed)
 
 
 def count_of(loop: StreamLoop, key: str, committed: bool = False) -> int | None:

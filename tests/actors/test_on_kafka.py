@@ -19,7 +19,6 @@ from penstock.actors.messages import (
     ApplicationSpec,
     CommitAnswer,
     CommitRequest,
-    QueryKind,
     StoreAnswer,
     StoreQuery,
 )
@@ -31,6 +30,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, NewTopic
 from penstock.kafka.local_broker import LocalBroker
+from penstock.state.queries import KeyQuery
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 TASK = TaskId(0, 0)
@@ -146,7 +146,7 @@ class Seat:
 
 
 def key_query(key: str) -> StoreQuery:
-    return StoreQuery(TASK, "counts", QueryKind.KEY, key=key.encode())
+    return StoreQuery(TASK, "counts", KeyQuery(key.encode()))
 
 
 def test_counts_survive_a_restart_and_a_lost_disk(

@@ -8,14 +8,15 @@ import pytest
 
 import penstock as ps
 from penstock.actors.answers import CHUNK_ROWS
-from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery
+from penstock.actors.messages import QueryFailure, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
+from penstock.state.queries import CountQuery, RangeQuery
 from tests.actors.rig import STRING, Rig, count_of, key_query, query, settle
 
 
 def ranging(limit: int) -> StoreQuery:
-    return StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, limit=limit)
+    return StoreQuery(TaskId(0, 0), "counts", RangeQuery(), limit=limit)
 
 
 def test_a_large_range_is_read_in_chunks_and_records_are_processed_in_between(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
     (answer,) = asked.result()
     assert (len(answer.rows), answer.more) == (10, True)
     assert 10_000 <= answer.size < 11_100
-    asked = loop.query([StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, from_key=b"k25", limit=100)])
+    asked = loop.query([StoreQuery(TaskId(0, 0), "counts", RangeQuery(b"k25"), limit=100)])
     while not asked.done():
         loop.step()
     assert (len(asked.result()[0].rows), asked.result()[0].more) == (5, False)
@@ -84,10 +85,10 @@ def test_a_count_of_what_is_committed_leaves_out_what_no_commit_has_taken(tmp_pa
     """Found wrong: it was the count of all."""
     rig = Rig(tmp_path, commit_interval_ms=1000)
 
-    def counted(committed: bool) -> int | None:
-        (answer,) = query(loop, StoreQuery(TaskId(0, 0), "counts", QueryKind.COUNT, committed=committed))
+    def counted(committed: bool) -> int:
+        (answer,) = query(loop, StoreQuery(TaskId(0, 0), "counts", CountQuery(), committed=committed))
         assert answer.failure is None
-        return answer.count
+        return int(answer.rows[0].value)
 
     rig.write("in", *((key, "x", 1) for key in "abc"))
     loop = rig.running()
@@ -108,7 +109,7 @@ def test_a_call_may_range_over_any_number_of_tasks_however_few_calls_may_wait(
     for partition in range(70):
         rig.write("in", (f"k{partition}", "x", 1), partition=partition)
     loop = rig.running()
-    asked = loop.query([StoreQuery(TaskId(0, p), "counts", QueryKind.RANGE, limit=10) for p in range(70)])
+    asked = loop.query([StoreQuery(TaskId(0, p), "counts", RangeQuery(), limit=10) for p in range(70)])
     while not asked.done():
         loop.step()
     answers = asked.result()

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import QueryFailure, QueryKind, StoreQuery, TaskState
+from penstock.actors.messages import QueryFailure, StoreQuery, TaskState
 from penstock.actors.stream_loop import IDLE_WAIT_S
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
+from penstock.state.queries import CountQuery, Query, RangeQuery
 from tests.actors.rig import (
     APPLICATION,
     CHANGELOG,
@@ -385,7 +386,7 @@ def test_queries_are_answered_while_a_commit_is_under_way(tmp_path: Path) -> Non
     answered = 0
     while not rig.coordinator.held:
         assert count_of(loop, "k0000") == 1
-        assert len(query(loop, StoreQuery(TaskId(0, 0), "counts", QueryKind.RANGE, limit=400))[0].rows) == 400
+        assert len(query(loop, StoreQuery(TaskId(0, 0), "counts", RangeQuery(), limit=400))[0].rows) == 400
         answered += 1
     assert answered > 3, "a large commit gives way"
     assert count_of(loop, "k2999") == 1
@@ -404,16 +405,16 @@ def test_ranges_are_ordered_bounded_and_see_uncommitted_updates(tmp_path: Path) 
     settle(loop)
     task = TaskId(0, 0)
 
-    def of(**arguments: object) -> list[bytes]:
-        limit = {"limit": 10, **arguments}
-        return keys(query(loop, StoreQuery(task, "counts", QueryKind.RANGE, **limit)))  # type: ignore[arg-type]  # fields
+    def of(asked: RangeQuery, after: bytes | None = None, limit: int = 10, committed: bool = False) -> list[bytes]:
+        return keys(query(loop, StoreQuery(task, "counts", asked, after, limit, committed)))
 
-    assert of() == [b"a", b"b", b"c", b"d"]
-    assert of(from_key=b"b", to_key=b"c") == [b"b", b"c"]
-    assert of(limit=2) == [b"a", b"b"]
-    assert of(committed=True) == [b"b", b"d"]
-    (counted,) = query(loop, StoreQuery(task, "counts", QueryKind.COUNT))
-    assert counted.count >= 4
+    assert of(RangeQuery()) == [b"a", b"b", b"c", b"d"]
+    assert of(RangeQuery(b"b", b"c")) == [b"b", b"c"]
+    assert of(RangeQuery(), limit=2) == [b"a", b"b"]
+    assert of(RangeQuery(), after=b"b") == [b"c", b"d"]
+    assert of(RangeQuery(), committed=True) == [b"b", b"d"]
+    (counted,) = query(loop, StoreQuery(task, "counts", CountQuery()))
+    assert counted.rows[0].value >= 4
     (found,) = query(loop, key_query("a"))
     assert found.rows == ((b"a", 1, 2),)
 
@@ -425,6 +426,24 @@ def test_a_question_that_cannot_be_answered_says_why(tmp_path: Path) -> None:
     assert elsewhere.failure is QueryFailure.NOT_PRESENT
     assert unknown.failure is QueryFailure.DOES_NOT_EXIST
     assert "counts" in unknown.detail
+
+
+def test_a_kind_of_question_that_the_store_does_not_answer_fails_with_those_it_does(tmp_path: Path) -> None:
+    class LargestQuery(Query):
+        pass
+
+    class LargestRowsQuery(Query):
+        single = False
+
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    answers = query(
+        loop, *(StoreQuery(TaskId(0, 0), "counts", asked) for asked in (LargestQuery(), LargestRowsQuery()))
+    )
+    assert [answer.failure for answer in answers] == [QueryFailure.UNKNOWN_QUERY_TYPE] * 2
+    assert answers[0].detail == (
+        "store 'counts' does not answer LargestQuery; it answers: KeyQuery, RangeQuery, CountQuery"
+    )
 
 
 def test_a_task_that_restores_is_not_asked(tmp_path: Path) -> None:

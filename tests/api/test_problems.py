@@ -17,6 +17,7 @@ from penstock.common.errors import (
     StateStoreError,
     TaskNotReadyError,
     TopologyError,
+    UnknownQueryError,
 )
 from penstock.common.serdes import Serde
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
@@ -99,6 +100,13 @@ def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, rea
 def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = StateStoreError("store counts: block checksum mismatch")
     assert problem(client, f"{STORE}/keys/a", 500, "store-failed")["detail"] == "store counts: block checksum mismatch"
+
+
+def test_a_question_that_this_kind_of_store_does_not_answer_lists_those_it_does(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.failure = UnknownQueryError("store 'counts' does not answer RangeQuery; it answers: KeyQuery")
+    assert "it answers: KeyQuery" in problem(client, f"{STORE}/range", 400, "unknown-query-type")["detail"]
 
 
 def test_an_unexpected_error_leaks_nothing(client: httpx.Client, read_side: FakeReadSide) -> None:

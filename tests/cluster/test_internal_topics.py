@@ -11,13 +11,12 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import CommittedOffset, NewTopic
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.builders import StoreBuilder
+from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
 from penstock.topology.physical.internal_topics import ensure_topics, plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
-COUNTS: StoreBuilder[str, int] = StoreBuilder(
-    "counts", StoreKind.TIMESTAMPED_KEY_VALUE, topic_config={"segment.ms": "7"}
-)
+COUNTS: StoreBuilder[str, int] = TimestampedKeyValueStoreBuilder("counts", topic_config={"segment.ms": "7"})
 
 
 def config(**entries: object) -> StreamsConfig:

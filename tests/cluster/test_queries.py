@@ -19,7 +19,6 @@ from penstock.actors.messages import (
     ApplicationState,
     ApplicationStatus,
     QueryFailure,
-    QueryKind,
     StoreAnswer,
     StoreMetadata,
     StoreQuery,
@@ -31,15 +30,17 @@ from penstock.common.errors import (
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
+    UnknownQueryError,
     UnknownStateStoreError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
+from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 
 PARTITIONS = 3
-STORE = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE, Serdes.string(), Serdes.long())
+STORE = TimestampedKeyValueStoreBuilder("counts", Serdes.string(), Serdes.long())
 WORDS = [f"word-{number:02}" for number in range(25)]
 
 
@@ -107,14 +108,17 @@ class FakeActor:
         if self.failure is not None:
             return StoreAnswer(failure=self.failure, detail="no good")
         mine = sorted(key for key in self.keys if partition_for(key, PARTITIONS) == query.task_id.partition)
-        if query.kind is QueryKind.COUNT:
-            return StoreAnswer(count=len(mine))
-        if query.kind is QueryKind.KEY:
-            return StoreAnswer(rows=tuple((key, len(key), 7) for key in mine if key == query.key))
-        low, high = query.from_key or b"", query.to_key or b"\xff"
-        found = tuple((key, len(key), 7) for key in mine if low <= key <= high)[: query.limit]
+        asked = query.query
+        if isinstance(asked, CountQuery):
+            return StoreAnswer(rows=(QueryRow(b"", len(mine), None),))
+        if isinstance(asked, KeyQuery):
+            return StoreAnswer(rows=tuple(QueryRow(key, len(key), 7) for key in mine if key == asked.key))
+        assert isinstance(asked, RangeQuery)
+        low, high = asked.from_key or b"", asked.to_key or b"\xff"
+        behind = [key for key in mine if low <= key <= high and (query.after is None or key > query.after)]
+        found = tuple(QueryRow(key, len(key), 7) for key in behind)[: query.limit]
         rows = found[: self.cut_at]
-        return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(key) for key, _, _ in rows))
+        return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(row.key) for row in rows))
 
 
 def pickled(serde: Serde[Any] | None) -> bytes:
@@ -140,7 +144,7 @@ class FakeCoordinator:
         self.asked += 1
         if self.state is ApplicationState.CREATED:
             return ApplicationMetadata("app", 0, {}, {}, {})
-        stores = {"counts": StoreMetadata("counts", STORE.kind.value, 1, PARTITIONS, "app-counts-changelog", "in")}
+        stores = {"counts": StoreMetadata("counts", STORE.kind, 1, PARTITIONS, "app-counts-changelog", "in")}
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
 
     @property
@@ -253,6 +257,12 @@ def test_an_actor_whose_work_has_ended_means_asking_again_later_or_elsewhere(coo
 def test_a_store_that_cannot_be_read_says_why(coordinator: FakeCoordinator) -> None:
     coordinator.actors["b"].failure = QueryFailure.STORE_EXCEPTION
     with pytest.raises(StateStoreError, match="no good"):
+        ask(lambda queries: queries.approximate_num_entries("counts"))
+
+
+def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_own(coordinator: FakeCoordinator) -> None:
+    coordinator.actors["b"].failure = QueryFailure.UNKNOWN_QUERY_TYPE
+    with pytest.raises(UnknownQueryError, match="no good"):
         ask(lambda queries: queries.approximate_num_entries("counts"))
 
 
@@ -470,8 +480,8 @@ def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topi
     for word in WORDS:
         ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
-    assert {(query.key, query.task_id.partition) for query in asked} == {
-        (f"app-counts-changelog key {word}".encode(), partition_for(f"in key {word}".encode(), PARTITIONS))
+    assert {(query.query, query.task_id.partition) for query in asked} == {
+        (KeyQuery(f"app-counts-changelog key {word}".encode()), partition_for(f"in key {word}".encode(), PARTITIONS))
         for word in WORDS
     }
 

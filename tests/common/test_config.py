@@ -51,6 +51,7 @@ def refusal(key: str, value: object) -> str:
         ("buffered.records.per.partition", 1000),
         ("replication.factor", -1),
         ("repartition.purge.interval.ms", 30_000),
+        ("windowstore.changelog.additional.retention.ms", 86_400_000),
         ("topology.optimization", frozenset()),
     ],
 )
@@ -126,7 +127,7 @@ def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advi
 def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any) -> None:
     said = refusal(key, {})
     assert said.startswith(f"unknown configuration key {key!r}; known keys: application.id, ")
-    assert said.endswith("topology.optimization")
+    assert said.endswith("windowstore.changelog.additional.retention.ms")
 
 
 @pytest.mark.parametrize("kind", ["main.consumer.", "restore.consumer.", "global.consumer."])
@@ -146,6 +147,7 @@ def test_the_prefixes_of_kafka_streams_three_consumers_are_refused_with_the_one_
         ("buffered.records.per.partition", 1),
         ("replication.factor", 3),
         ("repartition.purge.interval.ms", 1),
+        ("windowstore.changelog.additional.retention.ms", 0),
         ("tasks.per.actor", 1),
         ("processing.guarantee", "exactly_once_v2"),
         ("application.server", ""),

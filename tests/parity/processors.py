@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.common.records import Record
-from penstock.state.contracts import KeyValueStore
+from penstock.state.views import KeyValueStore
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
 from tests.parity.functions import text
 

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, SAMPLE_EVERY, object_bytes
 from penstock.state.write_buffer import MOST_PREFETCHED_BYTES, WriteBuffer
+from tests.state.contexts import a_buffer
 
 
 def buffer_of(serde: Serde[Any], caching: bool = True) -> tuple[WriteBuffer, InMemoryTaskStores]:
-    builder = StoreBuilder("store", StoreKind.KEY_VALUE, Serdes.bytes(), serde)
+    builder = KeyValueStoreBuilder("store", Serdes.bytes(), serde)
     stores = InMemoryTaskStores([builder])
-    return WriteBuffer(builder, stores.store("store"), lambda *_: None, caching), stores
+    return a_buffer(stores.store("store"), serde, lambda *_: None, caching), stores
 
 
 def commit(buffer: WriteBuffer, stores: InMemoryTaskStores) -> None:

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
 from penstock.state import ordered_keys
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
 from penstock.state.ordered_keys import OrderedKeys
-from penstock.state.write_buffer import WriteBuffer
+from tests.state.contexts import a_buffer
 
 ENDS = st.none() | st.binary(max_size=3)
 
@@ -48,8 +48,8 @@ class Counted(bytes):
 
 
 def test_a_page_of_many_uncommitted_keys_looks_at_few_of_them() -> None:
-    builder = StoreBuilder("store", StoreKind.KEY_VALUE, Serdes.bytes(), Serdes.string())
-    buffer = WriteBuffer(builder, InMemoryTaskStores([builder]).store("store"), None, caching=True)
+    builder = KeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
+    buffer = a_buffer(InMemoryTaskStores([builder]).store("store"), Serdes.string(), caching=True)
     keys = [Counted(b"%06d" % (number * 7919 % 100_000)) for number in range(100_000)]
     for key in keys:
         buffer.put(key, "v", 0, None)
@@ -62,9 +62,9 @@ def test_a_page_of_many_uncommitted_keys_looks_at_few_of_them() -> None:
 
 
 def test_nothing_is_ordered_where_nobody_scans() -> None:
-    builder = StoreBuilder("store", StoreKind.KEY_VALUE, Serdes.bytes(), Serdes.string())
+    builder = KeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
     stores = InMemoryTaskStores([builder])
-    buffer = WriteBuffer(builder, stores.store("store"), None, caching=False)
+    buffer = a_buffer(stores.store("store"), Serdes.string())
     Counted.comparisons = 0
     for number in range(100):
         buffer.put(Counted(b"%d" % number), "v", 0, None)

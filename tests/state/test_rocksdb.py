@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.rocksdb import RocksDBTaskStores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMIT_FOR_EVER = """
 import sys
 from pathlib import Path
-from penstock.state.builders import StoreBuilder, StoreKind
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.rocksdb import RocksDBTaskStores
-stores = RocksDBTaskStores(Path(sys.argv[1]), [StoreBuilder(name, StoreKind.KEY_VALUE) for name in "ab"])
+stores = RocksDBTaskStores(Path(sys.argv[1]), [KeyValueStoreBuilder(name) for name in "ab"])
 number = (stores.changelog_offset("a") or 0) + 1
 while True:
     batch = stores.new_batch()
@@ -36,7 +36,7 @@ while True:
 
 
 def opened(path: Path, *names: str) -> RocksDBTaskStores:
-    return RocksDBTaskStores(path, [StoreBuilder(name, StoreKind.KEY_VALUE) for name in names])
+    return RocksDBTaskStores(path, [KeyValueStoreBuilder(name) for name in names])
 
 
 def filled(path: Path, *names: str, rows: int = 5000) -> None:

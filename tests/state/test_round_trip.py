@@ -16,11 +16,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.key_value import TypedKeyValueStore
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.write_buffer import WriteBuffer
+from tests.state.contexts import a_buffer
 
 PICKLE: Serde[Any] = Serde("pickle", pickle.dumps, pickle.loads)
 Said = list[MutableMapping[str, Any]]
@@ -68,9 +68,9 @@ CIRCLE.append(CIRCLE)
 
 def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
     """What a store says while ``values`` are put and flushed, each in a commit of its own."""
-    builder = StoreBuilder("totals", StoreKind.KEY_VALUE, Serdes.bytes(), serde)
+    builder = KeyValueStoreBuilder("totals", Serdes.bytes(), serde)
     stores = InMemoryTaskStores([builder])
-    buffer = WriteBuffer(builder, stores.store("totals"), lambda *_: None, caching)
+    buffer = a_buffer(stores.store("totals"), serde, lambda *_: None, caching, name="totals")
     with capture_logs() as said:
         for number, value in enumerate(values):
             buffer.put(b"%d" % number, value, 0, None)
@@ -205,8 +205,8 @@ def test_what_comes_back_as_it_was_is_not_told(serde: Serde[Any], value: object)
 
 def test_a_key_that_comes_back_as_another_is_told() -> None:
     keys: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
-    builder = StoreBuilder("visits", StoreKind.KEY_VALUE, keys, Serdes.long())
-    buffer = WriteBuffer(builder, InMemoryTaskStores([builder]).store("visits"), None, False)
+    builder = KeyValueStoreBuilder("visits", keys, Serdes.long())
+    buffer = a_buffer(InMemoryTaskStores([builder]).store("visits"), Serdes.long(), name="visits")
     with capture_logs() as logs:
         store = TypedKeyValueStore(buffer, keys, lambda: 0)
         for number in range(20):

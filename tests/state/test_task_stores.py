@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
-from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.contracts import TaskStores
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryStore
 from penstock.state.stores import open_task_stores
 
@@ -20,9 +20,9 @@ STORES = ("a", "b")
 Model = dict[str, dict[bytes, bytes]]
 
 
-def builders(kind: str, names: tuple[str, ...] = STORES) -> list[StoreBuilder[bytes, bytes]]:
+def builders(kind: str, names: tuple[str, ...] = STORES) -> list[KeyValueStoreBuilder[bytes, bytes]]:
     persistent = {"memory": (), "rocksdb": names, "both": names[:1]}[kind]
-    return [StoreBuilder(name, StoreKind.KEY_VALUE, persistent=name in persistent) for name in names]
+    return [KeyValueStoreBuilder(name, persistent=name in persistent) for name in names]
 
 
 @pytest.fixture(params=["memory", "rocksdb", "both"])

@@ -14,11 +14,13 @@ from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serdes
 from penstock.state import write_buffer
-from penstock.state.builders import StoreBuilder, StoreKind
 from penstock.state.contracts import CommitBatch
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
 from penstock.state.write_buffer import WriteBuffer
+from tests.state.contexts import a_buffer, a_context
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"abc", b"b", b"\x00", b"\xff", b"\xff\xff"])
 ENDS = st.none() | KEYS
@@ -31,10 +33,10 @@ Rows = dict[bytes, tuple[str, int]]
 class WriteBufferMachine(RuleBasedStateMachine):
     """``latest`` and ``committed`` are what the buffer must show; ``logged`` and ``heard`` what it must have told."""
 
-    @initialize(kind=st.sampled_from(StoreKind), caching=st.booleans(), old_values=st.booleans())
-    def begin(self, kind: StoreKind, caching: bool, old_values: bool) -> None:
-        self.builder = StoreBuilder("store", kind, Serdes.bytes(), Serdes.string())
-        self.stores = InMemoryTaskStores([self.builder])
+    @initialize(row_format=st.sampled_from([VALUE, TIMESTAMPED_VALUE]), caching=st.booleans(), old_values=st.booleans())
+    def begin(self, row_format: RowFormat, caching: bool, old_values: bool) -> None:
+        self.row_format = row_format
+        self.stores = InMemoryTaskStores([KeyValueStoreBuilder("store")])
         self.caching, self.old_values = caching, old_values
         self.latest: Rows = {}
         self.committed: Rows = {}
@@ -43,9 +45,8 @@ class WriteBufferMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.buffer = WriteBuffer(self.builder, self.stores.store("store"), self.log, self.caching)
-        self.buffer.send_old_values = self.old_values
-        self.buffer.on_flush = self.on_flush if self.caching else None
+        self.buffer = a_buffer(self.stores.store("store"), Serdes.string(), self.log, self.caching, self.row_format)
+        self.buffer.listen(self.on_flush, self.old_values)
         self.batch: CommitBatch | None = None
         self.steps: Iterator[None] | None = None
         self.heard: list[bytes] = []
@@ -61,7 +62,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
         assert new is not None or expected is not None, "a tombstone for what never was"
 
     def shown(self, timestamp: int) -> int:
-        return timestamp if self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE else -1
+        return timestamp if self.row_format.has_timestamp else -1
 
     @precondition(lambda self: self.steps is None)
     @rule(updates=st.lists(st.tuples(KEYS, VALUES, TIMES), min_size=1, max_size=10))
@@ -85,7 +86,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
         entry = self.buffer.get(key)
         expected = self.latest.get(key)
         assert (None if entry is None else entry[0]) == (None if expected is None else expected[0])
-        if entry is not None and expected is not None and self.builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE:
+        if entry is not None and expected is not None and self.row_format.has_timestamp:
             assert entry[1] == expected[1]
 
     @rule(key=KEYS)
@@ -187,17 +188,15 @@ TestAgainstADict.settings = settings(max_examples=150, stateful_step_count=40, d
 
 
 def buffer_of(caching: bool, log: list[tuple[bytes, bytes | None, int]]) -> tuple[WriteBuffer, InMemoryTaskStores]:
-    builder = StoreBuilder("store", StoreKind.TIMESTAMPED_KEY_VALUE, Serdes.bytes(), Serdes.string())
-    stores = InMemoryTaskStores([builder])
+    stores = InMemoryTaskStores([KeyValueStoreBuilder("store")])
     record = lambda key, value, timestamp: log.append((key, value, timestamp))  # noqa: E731
-    return WriteBuffer(builder, stores.store("store"), record, caching), stores
+    return a_buffer(stores.store("store"), Serdes.string(), record, caching, TIMESTAMPED_VALUE), stores
 
 
 def test_a_second_flush_in_one_commit_goes_on_from_the_first() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     heard: list[tuple[str | None, str | None]] = []
-    buffer.send_old_values = True
-    buffer.on_flush = lambda key, new, old, timestamp, headers: heard.append((new, old))
+    buffer.listen(lambda key, new, old, timestamp, headers: heard.append((new, old)), old_values=True)
     batch = stores.new_batch()
     for value in ("one", "two", None):
         buffer.put(b"k", value, 1, None)
@@ -300,3 +299,26 @@ def test_a_range_while_a_commit_is_under_way_shows_the_keys_that_came_after_the_
     steps = buffer.flush(stores.new_batch())
     next(steps)
     assert [key for key, _ in buffer.scan(None, None)] == [b"a", b"b"]
+
+
+def test_everybody_who_listens_hears_of_each_flushed_update_in_turn_and_of_old_values_if_he_asked() -> None:
+    buffer, stores = buffer_of(caching=True, log=[])
+    heard: list[tuple[str, str | None, str | None]] = []
+    buffer.listen(lambda key, new, old, timestamp, headers: heard.append(("first", new, old)), old_values=False)
+    buffer.listen(lambda key, new, old, timestamp, headers: heard.append(("second", new, old)), old_values=True)
+    for value in ("old", "new"):
+        buffer.put(b"a", value, 1, None)
+        commit(buffer, stores)
+    assert heard[2:] == [("first", "new", None), ("second", "new", "old")]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_row_may_have_another_key_in_the_changelog(caching: bool) -> None:
+    log: list[tuple[bytes, bytes | None, int]] = []
+    stores = InMemoryTaskStores([KeyValueStoreBuilder("store")])
+    context = a_context(stores.store("store"), lambda *record: log.append(record), caching)
+    buffer = WriteBuffer("store", Serdes.string(), VALUE, context, changelog_key=lambda key: key[2:])
+    buffer.put(b"7:a", "v", 1, None)
+    commit(buffer, stores)
+    assert log == [(b"a", b"v", 1)]
+    assert stores.store("store").get(b"7:a") == b"v"

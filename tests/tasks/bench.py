@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.config import StreamsConfig
@@ -12,7 +12,10 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.contracts import TaskStores
+from penstock.state.key_value_kinds import KeyValueStateStore
+from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 from penstock.state.stores import open_task_stores
+from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -114,6 +117,27 @@ class Bench:
             self.task.set_caught_up(TopicPartition(topic, 0), True)
         if start:
             self.task.init(0)
+
+    def buffer(self, store: str) -> WriteBuffer:
+        """Where the changes of a key-value store are."""
+        opened = self.task.store(store)
+        assert isinstance(opened, KeyValueStateStore)
+        return opened.buffer
+
+    def look_up(self, store: str, key: bytes, committed: bool) -> QueryRow | None:
+        """The row of ``key``, as a query finds it."""
+        return next(self.task.store(store).answer(KeyQuery(key), None, 1, committed), None)
+
+    def scan(
+        self, store: str, from_key: bytes | None, to_key: bytes | None, limit: int, committed: bool
+    ) -> Iterator[QueryRow]:
+        """Rows between the keys, as a query finds them."""
+        return self.task.store(store).answer(RangeQuery(from_key, to_key), None, limit, committed)
+
+    def count(self, store: str, committed: bool) -> int:
+        """About how many rows there are, as a query finds it."""
+        (row,) = self.task.store(store).answer(CountQuery(), None, 1, committed)
+        return int(row.value)
 
     def add(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> None:
         """One batch; offsets go on from the last one."""

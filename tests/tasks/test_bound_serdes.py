@@ -12,8 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, RuleBrokenError
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import Stores
-from penstock.tasks import queries
+from penstock.state.factories import Stores
 from penstock.tasks.program import TaskProgram
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -88,8 +87,8 @@ def test_sources_repartition_topics_stores_changelogs_and_sinks_get_their_own() 
     bench.feed(moved, (*at(moved, "v", "1"), 1), (*at(moved, "v", "2"), 2))
     bench.commit()
     key, value = at(log, "v", "12")
-    assert queries.look_up(bench.task, "joined", key, committed=True) == (key, "12", 2)
-    assert bench.task.buffer("joined").committed.get(key) == (2).to_bytes(8, "big") + value
+    assert bench.look_up("joined", key, committed=True) == (key, "12", 2)
+    assert bench.buffer("joined").committed.get(key) == (2).to_bytes(8, "big") + value
 
 
 def test_what_is_sent_bears_the_mark_of_the_topic_it_is_sent_to() -> None:
@@ -138,14 +137,14 @@ def test_a_table_that_is_restored_from_its_source_keeps_the_keys_of_that_topic_u
     reusing.feed("in", (key, value, 1))
     reusing.commit()
     assert key not in DECODED
-    assert reusing.task.buffer("rows").committed.get(key) == (1).to_bytes(8, "big") + value
+    assert reusing.buffer("rows").committed.get(key) == (1).to_bytes(8, "big") + value
 
     logging = table("none")
     logging.feed("in", (key, value, 1))
     logging.commit()
     assert key in DECODED
     own_key, own_value = at(changelog("rows"), "k", "v")
-    assert logging.task.buffer("rows").committed.get(own_key) == (1).to_bytes(8, "big") + own_value
+    assert logging.buffer("rows").committed.get(own_key) == (1).to_bytes(8, "big") + own_value
 
 
 def test_each_topic_of_a_source_has_its_own_and_then_nothing_passes_undecoded() -> None:
@@ -207,7 +206,7 @@ def test_a_store_without_a_changelog_is_bound_as_if_it_had_one() -> None:
     bench.feed("in", (*at("in", "k", "v"), 1))
     bench.commit()
     key, value = at(changelog("unlogged"), "k", "v")
-    assert bench.task.buffer("unlogged").committed.get(key) == value
+    assert bench.buffer("unlogged").committed.get(key) == value
 
 
 def test_the_test_driver_binds_what_its_topics_are_given() -> None:

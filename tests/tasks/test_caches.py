@@ -54,9 +54,9 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
     assert bench.task.process(8, 0) == 8  # the second batch waits, its key read ahead as absent
     bench.commit()
     for _ in range(2):
-        bench.task.buffer("counts").drop_unused()
+        bench.task.store("counts").drop_unused()
     bench.run()
-    entry = bench.task.buffer("counts").get(b"key")
+    entry = bench.buffer("counts").get(b"key")
     assert entry is not None
     assert entry[0] == 16
 
@@ -78,7 +78,7 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
             offsets = range(round_number * 100, round_number * 100 + 100)
             task.add(RecordBatch(TopicPartition("in", partition), keys, [b""] * 100, [1] * 100, offsets))
             assert task.process(1000, 0) == 100
-            assert sum(each.buffer("counts").resident_bytes() for each in tasks) <= 200_000 + slack
+            assert sum(each.store("counts").resident_bytes() for each in tasks) <= 200_000 + slack
             for _ in task.prepare_commit():
                 pass
             task.complete_commit({})

@@ -11,9 +11,8 @@ import pytest
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.builders import Stores
+from penstock.state.factories import Stores
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
-from penstock.tasks import queries
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -180,7 +179,7 @@ class TestStoresThatFeedEachOther:
         bench = Bench(self.builder())
         bench.feed("in", ("a", "", 1))
         bench.commit()
-        assert bench.task.buffer("memory").dirty == {}
+        assert bench.buffer("memory").dirty == {}
         assert bench.commit() == []
 
 
@@ -209,24 +208,24 @@ class TestQueriesDuringACommit:
         bench = Bench(counting())
         bench.feed("in", *((key, "", 1) for key in self.keys()))
         for step in self.steps(bench):
-            assert queries.approximate_num_entries(bench.task, "counts", committed=False) == len(self.keys()), step
+            assert bench.count("counts", committed=False) == len(self.keys()), step
 
     def test_the_latest_is_seen_at_every_step(self, bench: Bench) -> None:
         steps = []
         for step in self.steps(bench):
             steps.append(step)
-            rows = list(queries.scan(bench.task, "counts", None, None, 10**6, committed=False))
+            rows = list(bench.scan("counts", None, None, 10**6, committed=False))
             assert [key.decode() for key, _, _ in rows] == self.keys()
             assert {value for _, value, _ in rows} == {2}
-            assert queries.look_up(bench.task, "counts", b"00000", committed=False) == (b"00000", 2, 2)
+            assert bench.look_up("counts", b"00000", committed=False) == (b"00000", 2, 2)
         assert steps == ["before", "while", "while", "while", "flushed", "after"]
 
     def test_the_committed_is_seen_until_the_write(self, bench: Bench) -> None:
         for step in self.steps(bench):
             expected = 2 if step == "after" else 1
-            rows = list(queries.scan(bench.task, "counts", None, None, 10**6, committed=True))
+            rows = list(bench.scan("counts", None, None, 10**6, committed=True))
             assert {value for _, value, _ in rows} == {expected}
-            assert queries.look_up(bench.task, "counts", b"00000", committed=True) == (b"00000", expected, expected)
+            assert bench.look_up("counts", b"00000", committed=True) == (b"00000", expected, expected)
 
 
 class TestOffsets:
@@ -313,14 +312,14 @@ class TestRestore:
 
     def test_what_was_read_before_a_restore_is_read_anew(self) -> None:
         bench = Bench(counting(), start=False)
-        assert bench.task.buffer("counts").get(b"a") is None
+        assert bench.buffer("counts").get(b"a") is None
         bench.task.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)
-        assert queries.look_up(bench.task, "counts", b"a", committed=False) == (b"a", 3, 5)
+        assert bench.look_up("counts", b"a", committed=False) == (b"a", 3, 5)
 
     def test_a_source_topic_may_hold_null_keys(self) -> None:
         bench = Bench(table(), start=False)
         bench.task.restore("rows", [None, b"a"], [b"v", b"w"], [1, 2], 2)
-        assert [key for key, _ in bench.task.buffer("rows").scan(None, None)] == [b"a"]
+        assert [key for key, _ in bench.buffer("rows").scan(None, None)] == [b"a"]
 
     def test_a_task_on_the_same_stores_sees_what_was_committed_and_only_that(self) -> None:
         first = Bench(counting())
@@ -330,7 +329,7 @@ class TestRestore:
         first.flush()  # and here the process dies: changelog flushed, nothing committed
         second = Bench(counting(), stores=first.stores)
         assert second.stores.changelog_offset("counts") == 1
-        rows = [(key, entry[0]) for key, entry in second.task.buffer("counts").scan(None, None)]
+        rows = [(key, entry[0]) for key, entry in second.buffer("counts").scan(None, None)]
         assert rows == [(b"a", 1)]
 
     def test_a_crash_between_changelog_and_commit_is_mended_by_the_changelogs_tail(self) -> None:
@@ -343,7 +342,7 @@ class TestRestore:
         second = Bench(counting(), stores=first.stores, start=False)
         second.task.restore("counts", [e.key for e in tail], [e.value for e in tail], [e.timestamp for e in tail], 3)
         second.task.init(0)
-        rows = [(key, *entry[:2]) for key, entry in second.task.buffer("counts").scan(None, None)]
+        rows = [(key, *entry[:2]) for key, entry in second.buffer("counts").scan(None, None)]
         assert rows == [(b"a", 2, 2), (b"b", 1, 3)]
         assert second.stores.changelog_offset("counts") == 3
 
@@ -381,6 +380,6 @@ class TestForgettingObjects:
         bench.feed("in", ("a", "x", 1))
         bench.commit()
         bench.task.forget_objects()
-        entry = bench.task.buffer("pairs").get(b"a")
+        entry = bench.buffer("pairs").get(b"a")
         assert entry is not None
         assert entry[0] == [1, 2]

@@ -24,7 +24,7 @@ from penstock.common.extractors import LogAndSkipOnInvalidTimestamp, UsePartitio
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
-from penstock.state.builders import Stores
+from penstock.state.factories import Stores
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -275,7 +275,7 @@ class TestProcessors:
     def test_a_value_the_store_refused_is_not_in_it_after_resume(self) -> None:
         bench = self.bench(lambda c, r: c.get_state_store("store").put("k", 7), Resume())
         bench.feed("in", ("k", "v", 1))
-        assert bench.task.buffer("store").get(b"k") is None
+        assert bench.buffer("store").get(b"k") is None
         bench.commit()
         assert bench.stores.store("store").get(b"k") is None
 

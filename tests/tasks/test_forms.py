@@ -229,7 +229,7 @@ def test_text_that_nobody_looks_at_is_checked_when_it_enters_and_dropped_as_if_i
     assert f"the {part} cannot be decoded: UnicodeDecodeError" in str(handler.errors[0])
     assert (handler.errors[0].topic, handler.errors[0].offset) == ("in", 8)
     assert bench.dropped == 3, "it, and what a count drops: the null key and the null value"
-    assert [key for key, _ in bench.task.buffer("counts").scan(None, None)] == ["ä".encode()]
+    assert [key for key, _ in bench.buffer("counts").scan(None, None)] == ["ä".encode()]
 
 
 @pytest.mark.parametrize("part", ["key", "value"])

@@ -10,8 +10,9 @@ import pytest
 from penstock.common.ids import TaskId
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
-from penstock.state.builders import AnyStoreBuilder, StoreBuilder, Stores
-from penstock.state.contracts import ValueAndTimestamp
+from penstock.state.builders import AnyStoreBuilder, StoreBuilder
+from penstock.state.factories import Stores
+from penstock.state.views import ValueAndTimestamp
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Produced

@@ -9,7 +9,6 @@ import pytest
 
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serdes
-from penstock.tasks import queries
 from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -103,7 +102,7 @@ class TestProcessing:
         bench = Bench(builder)
         bench.feed("in", (None, "v", 1), ("k", None, 2), ("k", "v", 3))
         assert bench.dropped == 2
-        assert queries.look_up(bench.task, "counts", b"k", committed=False) == (b"k", 1, 3)
+        assert bench.look_up("counts", b"k", committed=False) == (b"k", 1, 3)
 
     def test_a_null_key_in_front_of_a_repartition_is_dropped_silently(self) -> None:
         builder = StreamsBuilder()
@@ -138,7 +137,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
         while bench.task.process(process, 0):
             pass
         sent = bench.collector.take() + bench.commit()
-        rows_of = {store: list(bench.task.buffer(store).committed.scan(None, None)) for store in bench.task.store_names}
+        rows_of = {store: list(bench.stores.store(store).scan(None, None)) for store in bench.task.store_names}
         return sent, rows_of, bench.task.metrics(), bench.task.offsets()
 
     @pytest.mark.parametrize("seed", range(4))
@@ -164,7 +163,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
         for topic in ("joined", "folded-out", changelog("folded")):
             assert [e for e in sent[0] if e.topic == topic] == [e for e in sent[1] if e.topic == topic]
         for store in plain.task.store_names:
-            one, two = (list(bench.task.buffer(store).committed.scan(None, None)) for bench in (plain, committing))
+            one, two = (list(bench.stores.store(store).scan(None, None)) for bench in (plain, committing))
             assert one == two
         last = {each.key: number(each.value) for each in sent[1] if each.topic == "counted"}
         assert last == {each.key: number(each.value) for each in sent[0] if each.topic == "counted"}
@@ -182,14 +181,14 @@ class TestQueries:
         return bench
 
     def test_the_latest_and_the_committed_are_told_apart(self, bench: Bench) -> None:
-        assert queries.look_up(bench.task, "counts", b"b", committed=False) == (b"b", 2, 5)
-        assert queries.look_up(bench.task, "counts", b"b", committed=True) == (b"b", 1, 2)
-        assert queries.look_up(bench.task, "counts", b"d", committed=True) is None
-        assert queries.look_up(bench.task, "counts", b"zz", committed=False) is None
+        assert bench.look_up("counts", b"b", committed=False) == (b"b", 2, 5)
+        assert bench.look_up("counts", b"b", committed=True) == (b"b", 1, 2)
+        assert bench.look_up("counts", b"d", committed=True) is None
+        assert bench.look_up("counts", b"zz", committed=False) is None
 
     def test_scans_have_ends_and_a_limit(self, bench: Bench) -> None:
         def keys(from_key: bytes | None, to_key: bytes | None, limit: int, committed: bool) -> str:
-            rows = queries.scan(bench.task, "counts", from_key, to_key, limit, committed)
+            rows = bench.scan("counts", from_key, to_key, limit, committed)
             return "".join(key.decode() for key, _, _ in rows)
 
         assert keys(None, None, 10, False) == "abcd"
@@ -200,4 +199,4 @@ class TestQueries:
 
     def test_an_unknown_store_is_a_key_error(self, bench: Bench) -> None:
         with pytest.raises(KeyError):
-            queries.look_up(bench.task, "nothing", b"k", committed=False)
+            bench.look_up("nothing", b"k", committed=False)

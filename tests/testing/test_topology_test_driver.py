@@ -12,7 +12,8 @@ from penstock.common.errors import ConfigError, ProcessingError, StreamsError, T
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
-from penstock.state.contracts import ValueAndTimestamp
+from penstock.state.factories import Stores
+from penstock.state.views import ValueAndTimestamp
 from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -188,6 +189,26 @@ class TestRunning:
             with pytest.raises(UnknownStateStoreError, match=r"'count'; stores of the topology: counts"):
                 driver.get_key_value_store("count")
 
+    def test_what_is_put_into_a_store_from_outside_is_put_at_the_drivers_time(self) -> None:
+        builder = StreamsBuilder()
+        plain = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), Serdes.string(), Serdes.long())
+        builder.add_state_store(plain)
+        builder.stream("in", STRINGS).process(Keeping, "kept")
+        with TopologyTestDriver(builder.build(), self.CONFIG, initial_wall_clock_ms=70) as driver:
+            store = driver.get_key_value_store("kept")
+            store.put("before", 1)
+            words = driver.create_input_topic("in", Serdes.string(), Serdes.string())
+            words.pipe_input("k", "a", 9)
+            store.put("after", 2)
+            driver.advance_wall_clock_time(timedelta(milliseconds=5))
+            log = driver.create_output_topic("wc-kept-changelog", Serdes.string(), Serdes.long())
+            assert [(r.key, r.timestamp) for r in log.read_records_to_list()] == [
+                ("before", 70),
+                ("a", 9),
+                ("after", 70),
+            ]
+            assert driver.get_state_store("kept").get("a") == 1
+
     def test_a_record_written_to_a_topic_the_topology_reads_goes_in_again(self) -> None:
         builder = StreamsBuilder()
         stream = builder.stream("loop", STRINGS)
@@ -215,6 +236,14 @@ class TestRunning:
         with TopologyTestDriver(builder.build(), config) as driver:
             driver.pipe("in", b"k", b"short", 0)
             assert driver.metrics().dropped_records_total == 1
+
+
+class Keeping(Processor[Any, Any, Any, Any]):
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._kept = context.get_state_store("kept")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self._kept.put(record.value, 1)
 
 
 class Ticking(Processor[Any, Any, Any, Any]):

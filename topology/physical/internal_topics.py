@@ -17,7 +17,6 @@ from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
 
 _EVERY = {"message.timestamp.type": "CreateTime"}
-_CHANGELOG = {**_EVERY, "cleanup.policy": "compact"}
 _REPARTITION = {**_EVERY, "cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(50 * 1024 * 1024)}
 
 
@@ -186,7 +185,8 @@ def _changelogs(topology: Topology, tasks: TaskPlan, config: StreamsConfig) -> I
         for store in sub.stores:
             topic = changelog_topic(config.application_id, store)
             if topic is not None and store.source_topic is None:
-                yield _new_topic(topic, count[sub.id], config, _CHANGELOG, store.topic_config)
+                own = store.changelog_config(config.windowstore_changelog_additional_retention_ms)
+                yield _new_topic(topic, count[sub.id], config, {**_EVERY, **own}, store.topic_config)
 
 
 def _new_topic(

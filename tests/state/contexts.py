@@ -1,0 +1,30 @@
+"""What a task would give a store, for tests that are the task themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.serdes import Serde
+from penstock.state.contracts import CommittedStore, Log, StateStoreContext
+from penstock.state.row_formats import VALUE, RowFormat
+from penstock.state.write_buffer import WriteBuffer
+
+
+def a_context(
+    committed: CommittedStore, log: Log | None = None, caching: bool = False, now: Callable[[], int] = lambda: 0
+) -> StateStoreContext:
+    """The context of a store with these rows; records that it drops are not counted."""
+    return StateStoreContext(committed, log, caching, now, lambda: None)
+
+
+def a_buffer(
+    committed: CommittedStore,
+    value_serde: Serde[Any],
+    log: Log | None = None,
+    caching: bool = False,
+    row_format: RowFormat = VALUE,
+    name: str = "store",
+) -> WriteBuffer:
+    """A write buffer over these rows."""
+    return WriteBuffer(name, value_serde, row_format, a_context(committed, log, caching))
