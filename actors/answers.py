@@ -86,7 +86,7 @@ class QueryDesk:
         refusal = self._refusal(query)
         if refusal is not None:
             return refusal
-        store = self._tasks[query.task_id].task.store(query.store)
+        store = self._tasks[query.task_id].state_manager.store(query.store)
         try:
             return StoreAnswer(rows=tuple(map(_snapshot, store.answer(query.query, None, 1, query.committed))))
         except Exception as error:  # see above
@@ -96,8 +96,8 @@ class QueryDesk:
         hosted = self._tasks.get(query.task_id)
         if hosted is None:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT, detail=f"task {query.task_id} is not on this actor")
-        if query.store not in hosted.task.store_names:
-            known = ", ".join(hosted.task.store_names) or "none"
+        if query.store not in hosted.state_manager.store_names:
+            known = ", ".join(hosted.state_manager.store_names) or "none"
             detail = f"task {query.task_id} has no store {query.store!r}; it has: {known}"
             return StoreAnswer(failure=QueryFailure.DOES_NOT_EXIST, detail=detail)
         if hosted.state is not TaskState.RUNNING:
@@ -143,7 +143,7 @@ class _Range:
         after = rows[-1].key if rows else query.after
         most = min(CHUNK_ROWS, query.limit - len(rows))
         before, chunk_bytes, serialize = len(rows), 0, hosted.serializers[query.store]
-        for row in hosted.task.store(query.store).answer(query.query, after, most, query.committed):
+        for row in hosted.state_manager.store(query.store).answer(query.query, after, most, query.committed):
             rows.append(_snapshot(row))
             chunk_bytes += len(row.key) + _size(row.value, serialize)
             if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= self.most_bytes:

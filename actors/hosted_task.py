@@ -11,9 +11,9 @@ from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
-from penstock.state.contracts import TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 
 _MOVES = {
@@ -35,14 +35,13 @@ class HostedTask:
         self,
         task: Task,
         directory: TaskDirectory,
-        stores: TaskStores,
         sources: frozenset[TopicPartition],
     ) -> None:
-        program, partition = task.program, task.task_id.partition
+        program, partition = task.state_manager.program, task.task_id.partition
         self.task = task
+        self.state_manager = task.state_manager
         self.id = task.task_id
         self.directory = directory
-        self.stores = stores
         resets = {TopicPartition(topic, partition): source.offset_reset for topic, source in program.sources.items()}
         # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
         self.missing = frozenset(resets.keys() - sources)
@@ -191,7 +190,7 @@ def open_hosted_task(
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
 ) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and compose the task over them in the thread's budget.
+    """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
 
     ``sources`` is what the task reads. Raises StateStoreLockedError when another process holds them,
     StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
@@ -200,9 +199,12 @@ def open_hosted_task(
     config = program.config
     directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
     stores = directory.open(tuple(program.stores.values()))
+    close = stores.close
     try:
-        task = Task(task_id, program, stores, producer, budget)
+        state_manager = StateManager(task_id, program, stores, producer, budget)
+        close = state_manager.close
+        task = Task(state_manager, producer)
     except BaseException:
-        stores.close()
+        close()
         raise
-    return HostedTask(task, directory, stores, sources)
+    return HostedTask(task, directory, sources)

@@ -67,7 +67,7 @@ class Restoration:
         # What follows the committed offset of a source topic is still to be processed as input.
         ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
                      if store in hosted.source_changelogs})  # fmt: skip
-        starts = {store: hosted.stores.changelog_offset(store) for store in hosted.changelogs}
+        starts = {store: hosted.state_manager.changelog_offset(store) for store in hosted.changelogs}
         behind = {tp.topic for store, tp in hosted.changelogs.items() if (starts[store] or ends[tp]) < ends[tp]}
         retentions = self._admin.delete_retention_ms(behind)
         age_ms = hosted.directory.age_ms(self._clock.wall_ms())
@@ -86,7 +86,7 @@ class Restoration:
                     why=wrong, task=str(hosted.id), store=store, topic=tp.topic, offset=start, beginning=begin, end=end,
                     age_ms=age_ms, delete_retention_ms=retentions.get(tp.topic),
                 )  # fmt: skip
-                hosted.stores.wipe(store)
+                hosted.state_manager.wipe(store)
                 start = None
             position = begin if start is None else max(start, begin)
             if position < end:
@@ -106,7 +106,7 @@ class Restoration:
                 task=str(replay.hosted.id), store=replay.store, topic=tp.topic, offset=replay.position,
                 beginning=beginning,
             )  # fmt: skip
-            replay.hosted.stores.wipe(replay.store)
+            replay.hosted.state_manager.wipe(replay.store)
             replay.position = beginning
             consumer.seek(tp, beginning)
         self._overtaken.clear()
@@ -130,7 +130,7 @@ class Restoration:
             if count:
                 replay.position = batch.offsets[count - 1] + 1
                 rows = (batch.keys[:count], batch.values[:count], batch.timestamps[:count])
-                replay.hosted.task.restore(replay.store, *rows, replay.position)
+                replay.hosted.state_manager.restore(replay.store, *rows, replay.position)
         self._overtaken.update(consumer.lost_positions())
         finished = [tp for tp, replay in self._replays.items() if consumer.position(tp) >= replay.end]
         if not finished:

@@ -29,6 +29,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Topology
 
@@ -89,7 +90,8 @@ def run_task(
     config = StreamsConfig.of({"application.id": "profile"})
     collector = NullCollector()
     program = TaskProgram.of(topology.subtopologies, config)
-    task = Task(TaskId(0, 0), program, open_task_stores(state, program.stores.values()), collector)
+    stores = open_task_stores(state, program.stores.values())
+    task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
     task.init(START_MS)
     if TABLE in program.sources:
         task.set_caught_up(TopicPartition(INPUT, 0), True)
@@ -119,7 +121,7 @@ def _process(task: Task, rows: Sequence[RecordBatch]) -> None:
 def _commit(task: Task) -> None:
     for _ in task.prepare_commit():
         pass
-    task.complete_commit(dict.fromkeys(task.changelogs, 1))
+    task.complete_commit(dict.fromkeys(task.state_manager.program.changelogs, 1))
 
 
 def main(

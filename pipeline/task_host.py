@@ -17,6 +17,7 @@ from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Subtopology
 
@@ -64,8 +65,10 @@ class _TaskRun:
         self.number = number
         task_id = TaskId(host.subtopology.id, number)
         self._collector = SparkCollector(task_id, host.topics)
-        self._stores = open_task_stores(None, program.stores.values())
-        self._task = Task(task_id, program, self._stores, self._collector)
+        stores = open_task_stores(None, program.stores.values())
+        self._state_manager = StateManager(task_id, program, stores, self._collector)
+        self._task = Task(self._state_manager, self._collector)
+        self._changelogs = program.changelogs
         self._repartition = host.topics.repartition
         self._committed = host.committed
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
@@ -81,7 +84,7 @@ class _TaskRun:
 
     def _restore_rows(self, store: str, rows: pa.RecordBatch) -> None:
         if len(rows):
-            self._task.restore(
+            self._state_manager.restore(
                 store,
                 rows.column("key").to_pylist(),
                 rows.column("value").to_pylist(),
@@ -91,7 +94,7 @@ class _TaskRun:
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
-        changelog_record, topic = self._task.store(store).changelog_record, self._task.program.changelogs[store].topic
+        changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
         for key in keys:
             self._collector.send(topic, key, *changelog_record(key), None, self.number)
 
@@ -101,7 +104,7 @@ class _TaskRun:
             self._task.add(self._record_batch(topic, own))
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
-        if self._task.cache_bytes() > self._commit_bytes:
+        if self._state_manager.cache_bytes() > self._commit_bytes:
             yield from self._commit()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

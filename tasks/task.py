@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import cast
 
 from penstock.common.errors import ProcessingError
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
-from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.compose import compose
-from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
-from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.wiring import Store
 from penstock.topology.processor import PunctuationType, Punctuator
 
@@ -36,34 +31,24 @@ class TaskMetrics:
 
 
 class Task:
-    """One sub-topology × one partition, on whatever host.
+    """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
-    The host calls, in this order: ``restore`` for each changelog, ``resume`` with what the group has committed,
-    ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit ``prepare_commit``
-    (to its end), ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a time. An error that
-    leaves any of these calls ends the task: it must be closed without a commit, and nothing of what it did since the
-    last one counts.
+    The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
+    committed, ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit
+    ``prepare_commit`` (to its end), ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a
+    time. An error that leaves any of these calls ends the task: it must be closed without a commit, and nothing of what
+    it did since the last one counts.
     """
 
-    def __init__(
-        self,
-        task_id: TaskId,
-        program: TaskProgram,
-        stores: TaskStores,
-        collector: RecordCollector,
-        budget: MemoryBudget | None = None,
-    ) -> None:
+    def __init__(self, state_manager: StateManager, collector: RecordCollector) -> None:
+        program, task_id = state_manager.program, state_manager.task_id
         config = program.config
         self.task_id = task_id
-        self.program = program
-        self._stores = stores
-        self._collector = collector
-        self._cache_bytes = config.statestore_cache_max_bytes
-        self._budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
-        self._context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
+        self.state_manager = state_manager
+        self._context = state_manager.context
+        self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
-        self._opened = {name: self._open(builder) for name, builder in program.stores.items()}
-        wired = {name: Store(builder, self._opened[name]) for name, builder in program.stores.items()}
+        wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
         queues = {
@@ -79,58 +64,8 @@ class Task:
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
         self._processed = 0
-        self._batch: CommitBatch | None = None
-        self._budget.add(self._opened.values())
-
-    def _open(self, builder: AnyStoreBuilder) -> StateStore:
-        context = self._context
-
-        def now() -> int:
-            return context.timestamp
-
-        def drop_record() -> None:
-            context.dropped_records += 1
-
-        caching = builder.caching and self._cache_bytes > 0
-        changelog = self.program.changelogs.get(builder.name)
-        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
-        return builder.open(StateStoreContext(self._stores.store(builder.name), log, caching, now, drop_record))
-
-    def _log(self, topic: str) -> Log:
-        send, partition = self._collector.send, self.task_id.partition
-
-        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
-            send(topic, key, value, timestamp, None, partition)
-
-        return log
 
     # ---- start ----
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The stores, in the order in which a commit flushes them."""
-        return tuple(self._opened)
-
-    def store(self, name: str) -> StateStore:
-        """The store itself, for queries. Raises KeyError when the task has none of that name."""
-        return self._opened[name]
-
-    def restore(
-        self,
-        store: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps: Sequence[int],
-        next_offset: int,
-    ) -> None:
-        """Rows of the changelog of ``store``, oldest first, as they stand there; ``next_offset`` follows the last."""
-        batch = self._stores.new_batch()
-        if None in keys:
-            # A source topic may hold such records; a table drops them.
-            there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
-            keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
-        self._opened[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
-        self._stores.write(batch, {store: next_offset})
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """What the group has committed for the source partitions: partition times and stream time go on from there."""
@@ -266,21 +201,13 @@ class Task:
         """Whether a processor asked for a commit since the last one."""
         return self._context.commit_requested
 
-    def cache_bytes(self) -> int:
-        """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
-        return sum(store.dirty_cache_bytes() for store in self._opened.values())
-
     def prepare_commit(self) -> Iterator[None]:
         """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
 
         No record may be processed from here until ``complete_commit``.
         """
-        batch = self._batch = self._stores.new_batch()
         self._context.leave()
-        # What one store's flush forwards may be written to a store that was flushed before it.
-        while any(store.has_changes for store in self._opened.values()):
-            for store in self._opened.values():
-                yield from store.flush(batch)
+        yield from self.state_manager.flush()
         self._context.headers = None
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
@@ -293,17 +220,8 @@ class Task:
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""
-        assert self._batch is not None
-        self._stores.write(self._batch, changelog_offsets)
-        self._batch = None
+        self.state_manager.commit(changelog_offsets)
         self._context.commit_requested = False
-        for store in self._opened.values():
-            store.batch_written()
-
-    def forget_objects(self) -> None:
-        """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
-        for store in self._opened.values():
-            store.forget_objects()
 
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
@@ -311,8 +229,7 @@ class Task:
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
-        self._budget.remove(self._opened.values())
         with ExitStack() as closing:
-            closing.callback(self._stores.close)
+            closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)

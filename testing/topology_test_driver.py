@@ -23,6 +23,7 @@ from penstock.common.time import Duration, to_ms
 from penstock.state.key_value import TypedKeyValueStore
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_stores import watched_stores
@@ -112,7 +113,8 @@ class TopologyTestDriver:
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
         self._writes_any = any(callable(topic) for topic in sinks)
         stores = open_task_stores(None, program.stores.values())
-        self._task = Task(TaskId(0, 0), self._program, stores, self._collector)
+        self._state_manager = StateManager(TaskId(0, 0), self._program, stores, self._collector)
+        self._task = Task(self._state_manager, self._collector)
         self._offsets = dict.fromkeys(program.sources, 0)
         for topic in self._offsets:
             self._task.set_caught_up(TopicPartition(topic, 0), True)
@@ -185,7 +187,7 @@ class TopologyTestDriver:
         Raises UnknownStateStoreError.
         """
         if name in self._program.stores:
-            return self._task.store(name).view()
+            return self._state_manager.store(name).view()
         known = ", ".join(self._program.stores) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
@@ -232,7 +234,7 @@ class TopologyTestDriver:
         self._task.complete_commit({})
         if self._lost:
             raise self._lost[0]
-        self._task.forget_objects()
+        self._state_manager.forget_objects()
 
     def _read_back(self) -> None:
         """Records that were written to a topic the topology itself reads go in again."""

@@ -85,7 +85,7 @@ def test_killed_between_changelog_and_store_the_rest_is_restored(tmp_path: Path)
             {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
         )
     for hosted in loop._tasks.values():
-        hosted.stores.close()
+        hosted.state_manager.close()
     rig.coordinator.held = None
     again = rig.running(epoch=2)
     assert count_of(again, "a") == 3

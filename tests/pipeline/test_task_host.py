@@ -26,6 +26,7 @@ from penstock.pipeline.rows import (
 from penstock.pipeline.task_host import TaskHost
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.physical.topology import Topology
 from tests.pipeline.topologies import exploded, latest_words, priced_orders
@@ -88,7 +89,8 @@ def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[
     """What the task itself makes of the same records, all of them there from the start."""
     collector = SparkCollector(TaskId(0, task), host(topology).topics)
     program = TaskProgram.of(topology.subtopologies[:1], CONFIG)
-    driver = Task(TaskId(0, task), program, open_task_stores(None, program.stores.values()), collector)
+    stores = open_task_stores(None, program.stores.values())
+    driver = Task(StateManager(TaskId(0, task), program, stores, collector), collector)
     for topic in sorted({row[2] for row in rows}):
         own = [row for row in rows if row[2] == topic]
         _, _, _, _, offsets, keys, values, timestamps, _ = map(list, zip(*own, strict=True))

@@ -17,6 +17,7 @@ from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 from penstock.state.stores import open_task_stores
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options import Consumed
@@ -111,7 +112,8 @@ class Bench:
         self.program = TaskProgram.of([builder.build(checked).as_one], checked)
         self.collector = Collector(partitions)
         self.stores = stores or open_task_stores(None, self.program.stores.values())
-        self.task = Task(TaskId(0, 0), self.program, self.stores, self.collector)
+        self.state_manager = StateManager(TaskId(0, 0), self.program, self.stores, self.collector)
+        self.task = Task(self.state_manager, self.collector)
         self._next = dict.fromkeys(self.program.sources, 0)
         for topic in self._next:
             self.task.set_caught_up(TopicPartition(topic, 0), True)
@@ -120,23 +122,23 @@ class Bench:
 
     def buffer(self, store: str) -> WriteBuffer:
         """Where the changes of a key-value store are."""
-        opened = self.task.store(store)
+        opened = self.state_manager.store(store)
         assert isinstance(opened, KeyValueStateStore)
         return opened.buffer
 
     def look_up(self, store: str, key: bytes, committed: bool) -> QueryRow | None:
         """The row of ``key``, as a query finds it."""
-        return next(self.task.store(store).answer(KeyQuery(key), None, 1, committed), None)
+        return next(self.state_manager.store(store).answer(KeyQuery(key), None, 1, committed), None)
 
     def scan(
         self, store: str, from_key: bytes | None, to_key: bytes | None, limit: int, committed: bool
     ) -> Iterator[QueryRow]:
         """Rows between the keys, as a query finds them."""
-        return self.task.store(store).answer(RangeQuery(from_key, to_key), None, limit, committed)
+        return self.state_manager.store(store).answer(RangeQuery(from_key, to_key), None, limit, committed)
 
     def count(self, store: str, committed: bool) -> int:
         """About how many rows there are, as a query finds it."""
-        (row,) = self.task.store(store).answer(CountQuery(), None, 1, committed)
+        (row,) = self.state_manager.store(store).answer(CountQuery(), None, 1, committed)
         return int(row.value)
 
     def add(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> None:

@@ -14,6 +14,7 @@ from penstock.state.memory import InMemoryStore
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -54,7 +55,7 @@ def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() 
     assert bench.task.process(8, 0) == 8  # the second batch waits, its key read ahead as absent
     bench.commit()
     for _ in range(2):
-        bench.task.store("counts").drop_unused()
+        bench.state_manager.store("counts").drop_unused()
     bench.run()
     entry = bench.buffer("counts").get(b"key")
     assert entry is not None
@@ -69,7 +70,7 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
     tasks = []
     for partition in range(3):
         stores = open_task_stores(None, program.stores.values())
-        task = Task(TaskId(0, partition), program, stores, Collector(), budget)
+        task = Task(StateManager(TaskId(0, partition), program, stores, collector := Collector(), budget), collector)
         task.init(0)
         tasks.append(task)
     for round_number in range(30):
@@ -78,7 +79,7 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
             offsets = range(round_number * 100, round_number * 100 + 100)
             task.add(RecordBatch(TopicPartition("in", partition), keys, [b""] * 100, [1] * 100, offsets))
             assert task.process(1000, 0) == 100
-            assert sum(each.store("counts").resident_bytes() for each in tasks) <= 200_000 + slack
+            assert sum(each.state_manager.store("counts").resident_bytes() for each in tasks) <= 200_000 + slack
             for _ in task.prepare_commit():
                 pass
             task.complete_commit({})

@@ -110,13 +110,13 @@ class TestCaching:
 
     def test_cache_bytes_grow_with_updates_and_fall_to_nothing_at_the_commit(self) -> None:
         bench = Bench(counting())
-        assert bench.task.cache_bytes() == 0
+        assert bench.state_manager.cache_bytes() == 0
         bench.feed("in", *((f"k{n}", "", n) for n in range(10)))
-        ten = bench.task.cache_bytes()
+        ten = bench.state_manager.cache_bytes()
         bench.feed("in", *((f"k{n}", "", n) for n in range(10)))
-        assert bench.task.cache_bytes() == ten > 10 * len("k0")
+        assert bench.state_manager.cache_bytes() == ten > 10 * len("k0")
         bench.commit()
-        assert bench.task.cache_bytes() == 0
+        assert bench.state_manager.cache_bytes() == 0
 
     def test_cache_size_zero_is_no_caching(self) -> None:
         builder = counting()
@@ -169,7 +169,7 @@ class TestStoresThatFeedEachOther:
 
     def test_what_a_flush_writes_elsewhere_is_in_the_same_commit(self) -> None:
         bench = Bench(self.builder())
-        assert bench.task.store_names == ("memory", "counts")
+        assert bench.state_manager.store_names == ("memory", "counts")
         bench.feed("in", ("a", "", 1), ("a", "", 2))
         sent = bench.commit()
         assert [(each.topic, each.key) for each in sent] == [(changelog("counts"), b"a"), (changelog("memory"), b"a")]
@@ -294,7 +294,7 @@ class TestRestore:
     def test_changelog_rows_are_what_the_task_goes_on_from(self) -> None:
         bench = Bench(counting(), start=False)
         one, three = (n.to_bytes(8, "big") for n in (1, 3))
-        bench.task.restore(
+        bench.state_manager.restore(
             "counts", [b"a", b"b", b"a", b"gone", b"gone"], [one, one, three, one, None], [5, 6, 9, 1, 2], 5
         )
         bench.task.init(0)
@@ -306,19 +306,19 @@ class TestRestore:
 
     def test_nothing_is_sent_by_a_restore(self) -> None:
         bench = Bench(counting(), start=False)
-        bench.task.restore("counts", [b"a"], [bytes(8)], [5], 1)
+        bench.state_manager.restore("counts", [b"a"], [bytes(8)], [5], 1)
         assert bench.collector.take() == []
         assert bench.commit() == []
 
     def test_what_was_read_before_a_restore_is_read_anew(self) -> None:
         bench = Bench(counting(), start=False)
         assert bench.buffer("counts").get(b"a") is None
-        bench.task.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)
+        bench.state_manager.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)
         assert bench.look_up("counts", b"a", committed=False) == (b"a", 3, 5)
 
     def test_a_source_topic_may_hold_null_keys(self) -> None:
         bench = Bench(table(), start=False)
-        bench.task.restore("rows", [None, b"a"], [b"v", b"w"], [1, 2], 2)
+        bench.state_manager.restore("rows", [None, b"a"], [b"v", b"w"], [1, 2], 2)
         assert [key for key, _ in bench.buffer("rows").scan(None, None)] == [b"a"]
 
     def test_a_task_on_the_same_stores_sees_what_was_committed_and_only_that(self) -> None:
@@ -340,7 +340,9 @@ class TestRestore:
         log += first.flush()
         tail = [each for each in log if each.topic == changelog("counts")][1:]
         second = Bench(counting(), stores=first.stores, start=False)
-        second.task.restore("counts", [e.key for e in tail], [e.value for e in tail], [e.timestamp for e in tail], 3)
+        second.state_manager.restore(
+            "counts", [e.key for e in tail], [e.value for e in tail], [e.timestamp for e in tail], 3
+        )
         second.task.init(0)
         rows = [(key, *entry[:2]) for key, entry in second.buffer("counts").scan(None, None)]
         assert rows == [(b"a", 2, 2), (b"b", 1, 3)]
@@ -379,7 +381,7 @@ class TestForgettingObjects:
         bench = Bench(builder)
         bench.feed("in", ("a", "x", 1))
         bench.commit()
-        bench.task.forget_objects()
+        bench.state_manager.forget_objects()
         entry = bench.buffer("pairs").get(b"a")
         assert entry is not None
         assert entry[0] == [1, 2]

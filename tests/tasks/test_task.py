@@ -137,7 +137,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
         while bench.task.process(process, 0):
             pass
         sent = bench.collector.take() + bench.commit()
-        rows_of = {store: list(bench.stores.store(store).scan(None, None)) for store in bench.task.store_names}
+        rows_of = {store: list(bench.stores.store(store).scan(None, None)) for store in bench.state_manager.store_names}
         return sent, rows_of, bench.task.metrics(), bench.task.offsets()
 
     @pytest.mark.parametrize("seed", range(4))
@@ -162,7 +162,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
             into += bench.collector.take() + bench.commit()
         for topic in ("joined", "folded-out", changelog("folded")):
             assert [e for e in sent[0] if e.topic == topic] == [e for e in sent[1] if e.topic == topic]
-        for store in plain.task.store_names:
+        for store in plain.state_manager.store_names:
             one, two = (list(bench.stores.store(store).scan(None, None)) for bench in (plain, committing))
             assert one == two
         last = {each.key: number(each.value) for each in sent[1] if each.topic == "counted"}

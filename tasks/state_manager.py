@@ -1,0 +1,143 @@
+"""Stores and restore: the half of a task that a standby is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from penstock.common.ids import TaskId
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.context import TaskContext
+from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.program import TaskProgram
+
+
+class StateManager:
+    """The stores of one task, of whatever kind: restored, queried, flushed, committed, closed. Mirrors
+    ``ProcessorStateManager``.
+
+    Alone it is a standby: it follows the changelogs (:meth:`restore`) and its stores answer queries. A
+    :class:`~penstock.tasks.task.Task` that is made over it processes records on what it has by then.
+
+    The stores write their changelogs to ``collector``, and share ``budget`` with those of other tasks of the thread.
+    One thread at a time. An error that leaves :meth:`flush` or :meth:`commit` ends it: it must be closed, and nothing
+    of what was changed since the last commit counts.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        program: TaskProgram,
+        stores: TaskStores,
+        collector: RecordCollector,
+        budget: MemoryBudget | None = None,
+    ) -> None:
+        config = program.config
+        self.task_id = task_id
+        self.program = program
+        self.budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
+        self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
+        self._task_stores = stores
+        self._collector = collector
+        self._stores = {name: self._open(builder) for name, builder in program.stores.items()}
+        self._batch: CommitBatch | None = None
+        self.budget.add(self._stores.values())
+
+    def _open(self, builder: AnyStoreBuilder) -> StateStore:
+        context, program = self.context, self.program
+
+        def now() -> int:
+            return context.timestamp
+
+        def drop_record() -> None:
+            context.dropped_records += 1
+
+        caching = builder.caching and program.config.statestore_cache_max_bytes > 0
+        changelog = program.changelogs.get(builder.name)
+        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
+        return builder.open(StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record))
+
+    def _log(self, topic: str) -> Log:
+        send, partition = self._collector.send, self.task_id.partition
+
+        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
+            send(topic, key, value, timestamp, None, partition)
+
+        return log
+
+    # ---- stores ----
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores, in the order in which a commit flushes them."""
+        return tuple(self._stores)
+
+    def store(self, name: str) -> StateStore:
+        """The store itself, for operators and queries. Raises KeyError when the task has none of that name."""
+        return self._stores[name]
+
+    def cache_bytes(self) -> int:
+        """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
+        return sum(store.dirty_cache_bytes() for store in self._stores.values())
+
+    def forget_objects(self) -> None:
+        """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
+        for store in self._stores.values():
+            store.forget_objects()
+
+    # ---- restore ----
+
+    def changelog_offset(self, store: str) -> int | None:
+        """The next offset of its changelog to restore from; None when the store was never written."""
+        return self._task_stores.changelog_offset(store)
+
+    def restore(
+        self,
+        store: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        next_offset: int,
+    ) -> None:
+        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once."""
+        batch = self._task_stores.new_batch()
+        if None in keys:
+            # A source topic may hold such records; a table drops them.
+            there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
+            keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
+        self._stores[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
+        self._task_stores.write(batch, {store: next_offset})
+
+    def wipe(self, store: str) -> None:
+        """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""
+        self._task_stores.wipe(store)
+        self._stores[store].forget_objects()
+
+    # ---- commit ----
+
+    def flush(self) -> Iterator[None]:
+        """Move what was changed since the last commit to the changelogs and downstream. Exhaust it; between two steps
+        the stores may be queried, but not written."""
+        batch = self._batch = self._task_stores.new_batch()
+        # What one store's flush forwards may be written to a store that was flushed before it.
+        while any(store.has_changes for store in self._stores.values()):
+            for store in self._stores.values():
+                yield from store.flush(batch)
+
+    def commit(self, changelog_offsets: Mapping[str, int]) -> None:
+        """Kafka has what was flushed: write all stores at once, each with the offset behind its last changelog record.
+
+        A store that is not named keeps the offset that it has.
+        """
+        assert self._batch is not None
+        self._task_stores.write(self._batch, changelog_offsets)
+        self._batch = None
+        for store in self._stores.values():
+            store.batch_written()
+
+    def close(self) -> None:
+        """Close the stores. What is not committed is gone."""
+        self.budget.remove(self._stores.values())
+        self._task_stores.close()
