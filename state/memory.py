@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore
+from penstock.state.ordered_keys import OrderedKeys
 
+# So many keys may wait to be put in order, beside as many as there are rows: more, and all are put in order anew.
 _MOVED_KEYS_KEPT = 4096
+
+Range = tuple[bytes, bytes]
+"""(first key, the key behind the last one)"""
 
 
 class InMemoryStore:
-    """One store's rows. The order of keys is only worked out when someone scans."""
+    """One store's rows. The order of keys is only known where someone scans."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._rows: dict[bytes, bytes] = {}
-        self._sorted: list[bytes] = []
-        self._changed_keys: set[bytes] = set()
+        self._ordered: OrderedKeys | None = None
+        self._moved_keys: set[bytes] = set()
         self._scans: WeakSet[_Scan] = WeakSet()
         self._closed = False
 
@@ -36,13 +40,7 @@ class InMemoryStore:
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         self._check_open()
-        keys = self._sorted_keys()
-        start = 0 if from_key is None else bisect_left(keys, from_key)
-        end = len(keys) if to_key is None else bisect_right(keys, to_key)
-        chosen = keys[start:end]
-        if reverse:
-            chosen.reverse()
-        scan = _Scan(self._name, chosen, self._rows)
+        scan = _Scan(self._name, self._ordered_keys().between(from_key, to_key, reverse), self._rows)
         self._scans.add(scan)
         return scan
 
@@ -50,12 +48,15 @@ class InMemoryStore:
         self._check_open()
         return len(self._rows)
 
-    def apply(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Set rows, or with None delete them. Scans under way go on seeing what they saw."""
+    def apply(self, changes: Mapping[bytes, bytes | None], deleted: Iterable[Range] = ()) -> None:
+        """Delete the ranges, then set rows, or with None delete them. Scans under way go on seeing what they saw."""
         self._check_open()
         for scan in self._scans:
             scan.freeze()
-        rows, moved = self._rows, self._changed_keys
+        for from_key, to_key in deleted:
+            for key in self._ordered_keys().take_out(from_key, to_key):
+                del self._rows[key]
+        rows, moved = self._rows, self._moved_keys
         for key, row in changes.items():
             if row is None:
                 if rows.pop(key, None) is not None:
@@ -64,9 +65,9 @@ class InMemoryStore:
                 if key not in rows:
                     moved.add(key)
                 rows[key] = row
-        if len(moved) > 2 * len(rows) + _MOVED_KEYS_KEPT:
-            # Keys that are gone for good would pile up in a store that nobody scans: everything is sorted anew.
-            self._sorted, self._changed_keys = [], set(rows)
+        if self._ordered is None or len(moved) > len(rows) + _MOVED_KEYS_KEPT:
+            self._ordered = None
+            moved.clear()
 
     def clear(self) -> None:
         """Delete every row."""
@@ -77,15 +78,17 @@ class InMemoryStore:
         for scan in self._scans:
             scan.close()
         self._rows = {}
+        self._ordered = None
 
-    def _sorted_keys(self) -> list[bytes]:
-        if moved := self._changed_keys:
-            # Two sorted runs: Python's sort merges them in linear time.
-            self._sorted = [key for key in self._sorted if key not in moved]
-            self._sorted.extend(sorted(key for key in moved if key in self._rows))
-            self._sorted.sort()
-            self._changed_keys = set()
-        return self._sorted
+    def _ordered_keys(self) -> OrderedKeys:
+        if self._ordered is None:
+            self._ordered = OrderedKeys(self._rows)
+        elif moved := self._moved_keys:
+            # A key that is a row may have been one before: it may have come back.
+            self._ordered.discard(moved)
+            self._ordered.add([key for key in moved if key in self._rows])
+            self._moved_keys = set()
+        return self._ordered
 
     def _check_open(self) -> None:
         if self._closed:
@@ -95,9 +98,9 @@ class InMemoryStore:
 class _Scan:
     """Rows in the order of ``keys``, read from the live dict until a write is about to change it."""
 
-    def __init__(self, name: str, keys: list[bytes], rows: Mapping[bytes, bytes]) -> None:
+    def __init__(self, name: str, keys: Iterator[bytes], rows: Mapping[bytes, bytes]) -> None:
         self._name = name
-        self._keys = iter(keys)
+        self._keys = keys
         self._rows: Mapping[bytes, bytes] | None = rows
         self._frozen = False
 
@@ -121,25 +124,39 @@ class _Scan:
         self._rows = None
 
 
+class _Changes:
+    """What a batch changes in one store: first whole ranges are deleted, then rows are set, or with None deleted."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes | None] = {}
+        self.deleted: list[Range] = []
+
+    def delete_range(self, from_key: bytes, to_key: bytes) -> None:
+        if from_key < to_key:
+            self.deleted.append((from_key, to_key))
+            for key in [key for key in self.rows if from_key <= key < to_key]:
+                del self.rows[key]
+
+
 class _Batch:
     def __init__(self, stores: Iterable[str]) -> None:
-        self.changes: dict[str, dict[bytes, bytes | None]] = _ByName((name, {}) for name in stores)
+        self.changes: dict[str, _Changes] = _ByName((name, _Changes()) for name in stores)
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
-        self.changes[store][key] = row
+        self.changes[store].rows[key] = row
 
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return self.changes[store].__setitem__
+        return self.changes[store].rows.__setitem__
 
     def delete(self, store: str, key: bytes) -> None:
-        self.changes[store][key] = None
+        self.changes[store].rows[key] = None
 
     def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        raise NotImplementedError
+        self.changes[store].delete_range(from_key, to_key)
 
 
-class _ByName(dict[str, dict[bytes, bytes | None]]):
-    def __missing__(self, name: str) -> dict[bytes, bytes | None]:
+class _ByName(dict[str, _Changes]):
+    def __missing__(self, name: str) -> _Changes:
         raise unknown_store(name, self)
 
 
@@ -166,7 +183,7 @@ class InMemoryTaskStores:
         for name in changelog_offsets:
             self._store(name)
         for name, changes in batch.changes.items():
-            self._stores[name].apply(changes)
+            self._stores[name].apply(changes.rows, changes.deleted)
         self._offsets.update(changelog_offsets)
 
     def changelog_offset(self, store: str) -> int | None:

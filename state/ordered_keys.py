@@ -1,41 +1,41 @@
-"""The keys of a dictionary in order, for stores that are scanned."""
+"""Keys in order, for stores that are scanned: a new key, and a key found, cost O(log n).
+
+The only file that knows sortedcontainers, which has no types.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from heapq import merge
+from typing import cast
 
-_LARGEST_RECENT = 4096
+from sortedcontainers import SortedList
 
 
 class OrderedKeys:
-    """Keys in two sorted runs: a new key moves the small one only, and the small one seldom joins the large one."""
+    """A set of keys in order."""
 
-    def __init__(self) -> None:
-        self._settled: list[bytes] = []
-        self._recent: list[bytes] = []
+    def __init__(self, keys: Iterable[bytes] = ()) -> None:
+        self._keys = SortedList(keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def add(self, keys: Iterable[bytes]) -> None:
         """New ``keys``, each once."""
-        self._recent.extend(keys)
-        if len(self._recent) > max(_LARGEST_RECENT, len(self._settled) // 16):
-            self._settled += self._recent
-            self._recent = []
-            self._settled.sort()  # mostly in order: Python's sort merges what is
-        else:
-            self._recent.sort()
+        self._keys.update(keys)
+
+    def discard(self, keys: Iterable[bytes]) -> None:
+        """Take ``keys`` out, where they are in."""
+        for key in keys:
+            self._keys.discard(key)
+
+    def take_out(self, from_key: bytes, to_key: bytes) -> list[bytes]:
+        """Take out the keys from ``from_key`` on that stand before ``to_key``, and return them."""
+        begin, end = self._keys.bisect_left(from_key), self._keys.bisect_left(to_key)
+        taken = list(self._keys[begin:end])
+        del self._keys[begin:end]
+        return taken
 
     def between(self, from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[bytes]:
-        """Keys in order, both ends included, None open. Consume it before the next ``add``."""
-        return merge(
-            _between(self._settled, from_key, to_key, reverse),
-            _between(self._recent, from_key, to_key, reverse),
-            reverse=reverse,
-        )
-
-
-def _between(keys: list[bytes], from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[bytes]:
-    begin = 0 if from_key is None else bisect_left(keys, from_key)
-    end = len(keys) if to_key is None else bisect_right(keys, to_key)
-    return map(keys.__getitem__, range(end - 1, begin - 1, -1) if reverse else range(begin, end))
+        """Keys in order, both ends included, None open. Consume it before the next change."""
+        return cast("Iterator[bytes]", self._keys.irange(from_key, to_key, reverse=reverse))

@@ -249,7 +249,9 @@ class _Batch:
         self._delete(key, self._handles[store])
 
     def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        self.raw.delete_range(from_key, to_key, self._handles[store])
+        family = self._handles[store]
+        if from_key < to_key:  # RocksDB takes the opposite for an error
+            self.raw.delete_range(from_key, to_key, family)
 
 
 class RocksDBTaskStores:

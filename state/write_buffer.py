@@ -326,8 +326,7 @@ class WriteBuffer:
     ) -> list[tuple[bytes, Entry]]:
         """What is not committed, by key, as it is now; at most until ``limit`` are no deletions."""
         if self._ordered is None:
-            self._ordered = OrderedKeys()
-            self._ordered.add(self._flushed)
+            self._ordered = OrderedKeys(self._flushed)
             self._ordered_dirty = 0
         self._order_new_keys(self._ordered)
         dirty, flushed = self.dirty, self._flushed

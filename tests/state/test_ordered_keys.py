@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
-from penstock.state import ordered_keys
 from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
 from penstock.state.ordered_keys import OrderedKeys
@@ -17,24 +16,37 @@ ENDS = st.none() | st.binary(max_size=3)
 
 @given(
     portions=st.lists(st.sets(st.binary(max_size=3), max_size=12), max_size=8),
+    discarded=st.sets(st.binary(max_size=3), max_size=12),
+    taken_out=st.tuples(st.binary(max_size=3), st.binary(max_size=3)),
     from_key=ENDS,
     to_key=ENDS,
     reverse=st.booleans(),
-    recent=st.integers(min_value=0, max_value=20),
 )
 def test_keys_come_in_order_between_both_ends(
-    portions: list[set[bytes]], from_key: bytes | None, to_key: bytes | None, reverse: bool, recent: int
+    portions: list[set[bytes]],
+    discarded: set[bytes],
+    taken_out: tuple[bytes, bytes],
+    from_key: bytes | None,
+    to_key: bytes | None,
+    reverse: bool,
 ) -> None:
     ordered, model = OrderedKeys(), set[bytes]()
-    before, ordered_keys._LARGEST_RECENT = ordered_keys._LARGEST_RECENT, recent
-    try:
-        for portion in portions:
-            ordered.add(portion - model)
-            model |= portion
-            inside = [k for k in model if (from_key is None or k >= from_key) and (to_key is None or k <= to_key)]
-            assert list(ordered.between(from_key, to_key, reverse)) == sorted(inside, reverse=reverse)
-    finally:
-        ordered_keys._LARGEST_RECENT = before
+
+    def assert_same() -> None:
+        inside = [k for k in model if (from_key is None or k >= from_key) and (to_key is None or k <= to_key)]
+        assert list(ordered.between(from_key, to_key, reverse)) == sorted(inside, reverse=reverse)
+
+    for portion in portions:
+        ordered.add(portion - model)
+        model |= portion
+        assert_same()
+    ordered.discard(discarded)
+    model -= discarded
+    assert_same()
+    gone = {key for key in model if taken_out[0] <= key < taken_out[1]}
+    assert ordered.take_out(*taken_out) == sorted(gone)
+    model -= gone
+    assert_same()
 
 
 class Counted(bytes):

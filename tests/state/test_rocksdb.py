@@ -29,6 +29,9 @@ while True:
     for key in range(50):
         for name in "ab":
             batch.put(name, b"%d" % key, b"%d" % number)
+    for name in "ab":
+        batch.delete_range(name, b"segment", b"segmenu")
+        batch.put(name, b"segment %d" % number, b"%d" % number)
     stores.write(batch, {"a": number, "b": number})
     print(number, flush=True)
     number += 1
@@ -79,8 +82,9 @@ def test_a_process_killed_between_commits_leaves_all_stores_at_one_commit_and_lo
         assert stores.changelog_offset("b") == offset
         for name in "ab":
             rows = list(stores.store(name).scan(None, None))
-            assert len(rows) == 50
+            assert len(rows) == 51
             assert {row for _, row in rows} == {b"%d" % offset}
+            assert rows[-1][0] == b"segment %d" % offset, "the range is deleted with the rest, or not at all"
         stores.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,6 +50,12 @@ def write(stores: TaskStores, rows: dict[str, dict[bytes, bytes | None]], **offs
 
 
 keys = st.binary(max_size=3)
+calls = st.lists(
+    st.tuples(st.just("put"), keys, st.binary(max_size=2))
+    | st.tuples(st.just("delete"), keys, st.none())
+    | st.tuples(st.just("delete_range"), keys, keys),
+    max_size=8,
+)
 commits = st.lists(
     st.dictionaries(
         st.sampled_from(STORES), st.dictionaries(keys, st.none() | st.binary(max_size=4), max_size=12), max_size=2
@@ -100,6 +107,63 @@ def compare(stores: TaskStores, model: Model, from_key: bytes | None, to_key: by
         assert list(store.scan(from_key, to_key, reverse=True)) == chosen[::-1]
 
 
+@pytest.mark.parametrize("kind", ["memory", "rocksdb"])
+@given(
+    batches=st.lists(calls, max_size=5),
+    from_key=bounds,
+    to_key=bounds,
+    asked=st.lists(keys, max_size=8),
+    wipe=st.booleans(),
+)
+@settings(deadline=None, max_examples=100)
+def test_the_calls_of_a_batch_take_effect_in_their_order(
+    kind: str, batches: list[Any], from_key: bytes | None, to_key: bytes | None, asked: list[bytes], wipe: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        stores = open_task_stores(Path(directory), builders(kind))
+        rows: dict[bytes, bytes] = {}
+        for number, batch in enumerate(batches):
+            written = stores.new_batch()
+            for call, first, second in batch:
+                arguments = (first,) if second is None else (first, second)
+                getattr(written, call)("a", *arguments)
+                if call == "put":
+                    rows[first] = second
+                elif call == "delete":
+                    rows.pop(first, None)
+                else:
+                    rows = {key: row for key, row in rows.items() if not first <= key < second}
+            stores.write(written, {"a": number})
+            compare(stores, {"a": rows, "b": {}}, from_key, to_key, asked)
+        if wipe:
+            stores.wipe("a")
+            compare(stores, {"a": {}, "b": {}}, from_key, to_key, asked)
+        elif kind == "rocksdb":
+            stores.close()
+            stores = open_task_stores(Path(directory), builders(kind))
+            compare(stores, {"a": rows, "b": {}}, from_key, to_key, asked)
+        stores.close()
+
+
+def test_a_range_is_deleted_with_the_rest_of_the_batch_in_every_store_and_scans_under_way_still_see_it(
+    stores: TaskStores,
+) -> None:
+    for name in STORES:
+        write(stores, {name: {b"%d" % number: b"old" for number in range(6)}})
+        begun = stores.store(name).scan(None, None)
+        batch = stores.new_batch()
+        batch.put(name, b"2", b"put before")
+        batch.delete_range(name, b"1", b"4")
+        batch.put(name, b"3", b"put after")
+        assert stores.store(name).get(b"1") == b"old"
+        stores.write(batch, {})
+        assert [key for key, _ in begun] == [b"%d" % number for number in range(6)]
+        now = [(b"0", b"old"), (b"3", b"put after"), (b"4", b"old"), (b"5", b"old")]
+        assert list(stores.store(name).scan(None, None)) == now
+        assert list(stores.store(name).scan(b"1", b"4", reverse=True)) == now[2:0:-1]
+        assert stores.store(name).get_many([b"1", b"2", b"3", b"4"]) == [None, None, b"put after", b"old"]
+
+
 def test_a_batch_has_no_effect_before_it_is_written(stores: TaskStores) -> None:
     batch = stores.new_batch()
     batch.put("a", b"k", b"v")
@@ -134,7 +198,7 @@ def test_keys_that_came_and_went_take_no_memory_even_if_nobody_scans() -> None:
         key = b"%d" % number
         store.apply({key: b"1"})
         store.apply({key: None})
-    assert len(store._changed_keys) < 10_000
+    assert len(store._moved_keys) < 10_000
     store.apply({b"comes": b"2"})
     assert [key for key, _ in store.scan(None, None)] == [b"comes", b"stays"]
 
@@ -178,6 +242,7 @@ def test_a_store_the_task_does_not_have_is_named_with_those_it_has(stores: TaskS
         lambda: stores.wipe("c"),
         lambda: batch.put("c", b"k", b"v"),
         lambda: batch.delete("c", b"k"),
+        lambda: batch.delete_range("c", b"k", b"l"),
         lambda: stores.write(stores.new_batch(), {"c": 1}),
     ):
         with pytest.raises(UnknownStateStoreError, match=r"'c'; it has: a, b"):
