@@ -19,7 +19,7 @@ FOREIGN = FakeRecord(b"foreign", (9).to_bytes(8, "big"), 1, None)
 
 def stored(loop: StreamLoop, partition: int = 0) -> int | None:
     """The offset that stands beside the rows of store ``counts``."""
-    return loop._tasks[TaskId(0, partition)].stores.changelog_offset("counts")
+    return loop._tasks[TaskId(0, partition)].state_manager.changelog_offset("counts")
 
 
 def uncached() -> ps.Topology:
