@@ -50,7 +50,7 @@ class StateQueries:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._key_serdes: dict[str, tuple[Serde[Any], Serde[Any]]] = {}
+        self._key_serdes: dict[tuple[str, str], tuple[Serde[Any], Serde[Any]]] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
@@ -82,12 +82,13 @@ class StateQueries:
     async def _key_forms(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
         """How keys stand in ``store``, and in the source topic whose partitioning says which task has them."""
         where = await self._store(store)
-        if store not in self._key_serdes:
+        which = store, where.source_topic  # another one may have most partitions one day
+        if which not in self._key_serdes:
             serde = _unpickled(store, await self._ask_coordinator("key_serde", store))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
-            self._key_serdes[store] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
-        return self._key_serdes[store]
+            self._key_serdes[which] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
+        return self._key_serdes[which]
 
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         """See the contract."""

@@ -44,7 +44,9 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.builders import StoreBuilder
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.factories import Stores
+from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
@@ -82,8 +84,11 @@ __all__ = [
     "BranchedKStream",
     "BrokerUnreachableError",
     "Cancellable",
+    "CommitBatch",
+    "CommittedStore",
     "ConfigError",
     "Consumed",
+    "CountQuery",
     "DeserializationError",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
@@ -98,6 +103,7 @@ __all__ = [
     "KTable",
     "KafkaRefusedError",
     "KafkaStreams",
+    "KeyQuery",
     "KeyValueStore",
     "LocalBrokerError",
     "LogAndContinue",
@@ -113,6 +119,9 @@ __all__ = [
     "Produced",
     "ProductionError",
     "PunctuationType",
+    "Query",
+    "QueryRow",
+    "RangeQuery",
     "ReadOnlyKeyValueStore",
     "Record",
     "RecordContext",
@@ -123,6 +132,8 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "StateStore",
+    "StateStoreContext",
     "StateStoreCorruptError",
     "StateStoreError",
     "StateStoreLockedError",

@@ -106,11 +106,15 @@ class StateStore(ABC):
     :meth:`batch_written` follows when the batch is on disk. If the commit fails the store is thrown away.
 
     What is not abstract fits a store whose rows are what its changelog holds, and that keeps little in memory.
+    docs/STORES.md has an example.
     """
 
-    name: str
     queries: ClassVar[tuple[type[Query], ...]] = ()
     """Which queries it answers."""
+
+    def __init__(self, name: str, context: StateStoreContext) -> None:
+        self.name = name
+        self.context = context
 
     @abstractmethod
     def view(self) -> Any:
@@ -139,7 +143,6 @@ class StateStore(ABC):
     def batch_written(self) -> None:
         """The batch is on disk: committed rows have the changes now."""
 
-    @abstractmethod
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
@@ -148,11 +151,17 @@ class StateStore(ABC):
         Several batches follow each other, and a store may be restored again later. What it keeps in memory of committed
         rows is forgotten.
         """
+        self.forget_objects()
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                batch.delete(self.name, key)
+            else:
+                batch.put(self.name, key, value)
 
-    @abstractmethod
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
         """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and
-        timestamp."""
+        timestamp (0 where rows have none)."""
+        return self.context.committed.get(key), 0
 
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.

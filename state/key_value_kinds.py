@@ -53,16 +53,14 @@ class KeyValueStateStore(StateStore):
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
         if builder.key_serde is None:
             raise ValueError(f"store {builder.name} was not given a key serde")
-        self.name = builder.name
+        super().__init__(builder.name, context)
         self.buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
         self._key_serde = builder.key_serde
         self._row_format = row_format
-        self._committed = context.committed
-        self._now = context.now
 
     @override
     def view(self) -> TypedKeyValueStore:
-        return TypedKeyValueStore(self.buffer, self._key_serde, self._now)
+        return TypedKeyValueStore(self.buffer, self._key_serde, self.context.now)
 
     @property
     @override
@@ -96,7 +94,7 @@ class KeyValueStateStore(StateStore):
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        row = self._committed.get(key)
+        row = self.context.committed.get(key)
         if row is None:
             return None, 0
         value, timestamp = self._row_format.value_and_timestamp(row)
@@ -114,7 +112,7 @@ class KeyValueStateStore(StateStore):
                 entries = self.buffer.scan(first, to_key, committed=committed, limit=limit)
                 return (self._row(key, entry) for key, entry in islice(entries, limit))
             case CountQuery():
-                counted = self._committed if committed else self.buffer
+                counted = self.context.committed if committed else self.buffer
                 return iter((QueryRow(b"", counted.approximate_num_entries(), None),))
             case _:
                 raise unknown_query(query, self.name, self.queries)
@@ -122,7 +120,7 @@ class KeyValueStateStore(StateStore):
     def _look_up(self, key: bytes, committed: bool) -> Entry | None:
         # Not by buffer.get: what only queries look at must not grow the buffer of a task that has nothing to process.
         entry = None if committed else self.buffer.peek(key)
-        if entry is None and (row := self._committed.get(key)) is not None:
+        if entry is None and (row := self.context.committed.get(key)) is not None:
             entry = self.buffer.decode(row)
         return None if entry is None or entry[0] is None else entry
 

@@ -10,13 +10,15 @@ from penstock.common.records import NO_HEADERS
 from penstock.common.serdes import bound, why_refused
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
-from penstock.topology.processor import RecordContext
+from penstock.topology.processor import RecordContext, StreamPartitioner
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
     """Serialise and send with the record's timestamp and headers. ``topic`` is None when the node has an extractor."""
-    if topic is None or node.partitioner is not None:
-        return _choosing_sink(node, topic, wiring)
+    if topic is None:
+        return _topic_choosing_sink(node, wiring)
+    if node.partitioner is not None:
+        return _partitioning_sink(node, topic, node.partitioner, wiring)
     send, context, name = wiring.collector.send, wiring.context, wiring.name
     key_bytes, value_bytes = _serializers(node, wiring)
 
@@ -41,28 +43,52 @@ def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes]
     )
 
 
-def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
-    """A sink whose topic or partition a user function chooses for each record."""
-    collector, context, name = wiring.collector, wiring.context, wiring.name
-    serializers = _SerializersByTopic(node)
-
-    def choose(key: Any, value: Any, timestamp: int) -> tuple[str, int]:
-        chosen = topic
-        if chosen is None:
-            assert not isinstance(node.topic, str)
-            chosen = node.topic(key, value, _record_context(wiring, timestamp))
-        if node.partitioner is None:
-            return chosen, -1
-        partitions = collector.partitions(chosen)
-        partition = node.partitioner(chosen, key, value, partitions)
-        if partition is not None and not 0 <= partition < partitions:
-            raise ValueError(f"the partitioner chose {partition}, but topic {chosen} has {partitions} partitions")
-        return chosen, -1 if partition is None else partition
+def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
+    """A sink whose topics a user function chooses: one for each, made when it is chosen first."""
+    topic_of, context, name = node.topic, wiring.context, wiring.name
+    assert not isinstance(topic_of, str)
+    sinks: dict[str, StreamEdge] = {}
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
-            chosen, partition = choose(key, value, timestamp)
-            key_bytes, value_bytes = serializers[chosen]
+            chosen = topic_of(key, value, _record_context(wiring, timestamp))
+            if chosen not in sinks:
+                sinks[chosen] = sink(_bound_to(chosen, node), chosen, wiring)
+        except Exception as error:
+            context.failed(error, name, key)
+            return
+        sinks[chosen](key, value, timestamp)
+
+    return run
+
+
+def _bound_to(topic: str, node: SinkNode) -> SinkNode:
+    if not isinstance(topic, str):
+        raise TypeError(f"the function that chooses topics returned {topic!r}, not the name of one")
+    assert node.key_serde is not None
+    assert node.value_serde is not None
+    key, value = bound(node.key_serde, topic, "key"), bound(node.value_serde, topic, "value")
+    return replace(node, topic=topic, key_serde=key, value_serde=value)
+
+
+def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitioner, wiring: Wiring) -> StreamEdge:
+    """A sink whose partitions a user function chooses."""
+    send, partitions_of = wiring.collector.send, wiring.collector.partitions
+    context, name = wiring.context, wiring.name
+    key_bytes, value_bytes = _serializers(node, wiring)
+    assert key_bytes is not None
+    assert value_bytes is not None
+
+    def choose(key: Any, value: Any) -> int:
+        partitions = partitions_of(topic)
+        partition = partitioner(topic, key, value, partitions)
+        if partition is not None and not 0 <= partition < partitions:
+            raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")
+        return -1 if partition is None else partition
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            partition = choose(key, value)
         except Exception as error:
             context.failed(error, name, key)
             return
@@ -70,37 +96,11 @@ def _choosing_sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamE
             raw_key = None if key is None else key_bytes(key)
             raw_value = None if value is None else value_bytes(value)
         except Exception as error:
-            own = serializers.serdes(chosen)
-            context.not_serialized(error, _why(own, wiring, key, value, error), name, chosen, key)
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
             return
-        collector.send(chosen, raw_key, raw_value, timestamp, context.headers, partition)
+        send(topic, raw_key, raw_value, timestamp, context.headers, partition)
 
     return run
-
-
-class _SerializersByTopic(dict[str, tuple[Callable[[Any], bytes], Callable[[Any], bytes]]]):
-    """How a sink whose topics a function may choose writes keys and values, bound when a topic is chosen first."""
-
-    def __init__(self, node: SinkNode) -> None:
-        super().__init__()
-        self._node = node
-
-    def __missing__(self, topic: str) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
-        own = self.serdes(topic)
-        assert own.key_serde is not None
-        assert own.value_serde is not None
-        made = self[topic] = own.key_serde.serialize, own.value_serde.serialize
-        return made
-
-    def serdes(self, topic: str) -> SinkNode:
-        """The sink, with serdes that are bound to ``topic``."""
-        node = self._node
-        assert node.key_serde is not None
-        assert node.value_serde is not None
-        if isinstance(node.topic, str):
-            return node
-        key, value = bound(node.key_serde, topic, "key"), bound(node.value_serde, topic, "value")
-        return replace(node, key_serde=key, value_serde=value)
 
 
 def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:

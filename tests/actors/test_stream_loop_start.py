@@ -36,6 +36,16 @@ def test_a_restart_goes_on_from_the_committed_offsets_and_the_stored_state(tmp_p
     assert rig.counts() == [("a", 2), ("a", 3)]
 
 
+def test_the_tasks_of_a_sub_topology_share_its_program(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running(TaskId(0, 0))
+    first = loop._tasks[TaskId(0, 0)].state_manager.program
+    rig.assign(loop, 2, TaskId(0, 1))
+    settle(loop)
+    assert list(loop._tasks) == [TaskId(0, 1)]
+    assert loop._tasks[TaskId(0, 1)].state_manager.program is first
+
+
 def test_state_that_is_lost_comes_back_from_the_changelog(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "one")
     rig.write("in", *((f"k{number}", "x", number + 1) for number in range(2000)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.common.serdes import Serde, Serdes
 from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import (
     CHANGELOG,
@@ -28,6 +29,8 @@ from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.options import Consumed
 from penstock.topology.physical.topology import Topology
 from tests.pipeline.topologies import exploded, latest_words, priced_orders
 
@@ -120,6 +123,27 @@ def test_a_join_merged_by_time_gives_what_the_task_gives_on_the_driver() -> None
         for task, own in tasks.items():
             joined = [(r["key"], r["value"], r["timestamp"]) for r in results[SINK] if r["task"] == task]
             assert joined == on_the_driver(topology, own, task)
+
+
+class Counting(Serde[str]):
+    """Text; counts how often it is bound."""
+
+    bindings: ClassVar[list[tuple[str, str]]] = []
+
+    def bind(self, topic: str, part: str) -> Serde[str]:
+        self.bindings.append((topic, part))
+        return Serdes.string()
+
+
+def test_the_tasks_of_a_sub_topology_share_what_is_made_once() -> None:
+    Counting.bindings.clear()
+    builder = StreamsBuilder()
+    counting = Counting("counting", str.encode, bytes.decode)
+    builder.stream("lines", Consumed.with_(Serdes.string(), counting)).for_each(lambda key, value: None)
+    rows = [process(task, "lines", 0, "k", "v", 1) for task in range(3)]
+    results = output(host(builder.build()).run(batches(rows, 1)))
+    assert [row["task"] for row in results[READ]] == [0, 1, 2]
+    assert Counting.bindings == [("lines", "value")]
 
 
 def test_a_task_reports_what_it_read_and_what_to_commit() -> None:

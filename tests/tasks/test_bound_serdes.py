@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError, RuleBrokenError
+from penstock.common.errors import ConfigError, ProcessingError, RuleBrokenError
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.factories import Stores
@@ -166,6 +166,36 @@ def test_a_sink_whose_topics_a_function_chooses_has_one_for_each() -> None:
         bench.add("in", (*at("in", "k", topic), 1))
     bench.run()
     assert sent(bench) == [(topic, *at(topic, "k", topic)) for topic in ("x", "y", "x")]
+
+
+def test_a_sink_whose_function_names_no_topic_says_so() -> None:
+    builder = StreamsBuilder()
+    choose: Any = lambda key, value, context: None  # noqa: E731  # a type checker would refuse it in its place
+    builder.stream("in", CONSUMED).to(choose, PRODUCED)
+    bench = Bench(builder, CONFIG)
+    bench.add("in", (*at("in", "k", "v"), 1))
+    with pytest.raises(ProcessingError, match="chooses topics returned None, not the name of one") as raised:
+        bench.run()
+    assert (raised.value.topic, raised.value.offset) == ("in", 0)
+
+
+def test_a_sink_whose_topics_a_function_chooses_may_have_a_partitioner_too() -> None:
+    builder = StreamsBuilder()
+    asked: list[str] = []
+
+    def partition(topic: str, key: str, value: str, partitions: int) -> int:
+        asked.append(topic)
+        return partitions - 1
+
+    produced = PRODUCED.with_stream_partitioner(partition)
+    builder.stream("in", CONSUMED).to(lambda key, value, context: value, produced)
+    bench = Bench(builder, CONFIG, partitions=3)
+    for topic in ("x", "y"):
+        bench.add("in", (*at("in", "k", topic), 1))
+    bench.run()
+    found = [(each.topic, each.key, each.value, each.partition) for each in bench.collector.take()]
+    assert found == [(topic, *at(topic, "k", topic), 2) for topic in ("x", "y")]
+    assert asked == ["x", "y"]
 
 
 def test_a_sink_with_a_partitioner_has_that_of_its_topic() -> None:

@@ -1,0 +1,166 @@
+"""The frame of a model test for any kind of store: a task's life around it, in whatever order.
+
+A kind's machine is a subclass that says which builder it is (``builder``), how it is changed (rules of its own, with
+``precondition(can_change)``, which keep ``latest`` true), what its changelog means (``model_of``), and what a store
+shows that holds a model (``assert_shows``). The frame flushes, commits, has commits refused, kills the task, restores
+it, in RocksDB and in memory, and looks after each step.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.queries import Query, QueryRow
+from penstock.state.stores import open_task_stores
+
+NAME = "store"
+MANY = 10**6
+
+
+class Logged(NamedTuple):
+    """A record of the changelog."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+
+
+def can_change(machine: StoreMachine) -> bool:
+    """Between the first step of a flush and the end of its commit no record is processed."""
+    return machine.steps is None
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """``latest`` is what the store must show, ``committed`` what it must show to those who ask for that alone."""
+
+    def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
+        """The store, with the name NAME."""
+        raise NotImplementedError
+
+    def model_of(self, changelog: Sequence[Logged]) -> Any:
+        """What a store holds that was restored from ``changelog``."""
+        raise NotImplementedError
+
+    def assert_shows(self, model: Any, committed: bool) -> None:
+        """``store`` shows what ``model`` holds, to processors and queries, or to queries for what is committed."""
+        raise NotImplementedError
+
+    # ---- a task's life ----
+
+    @initialize(persistent=st.booleans(), caching=st.booleans())
+    def begin(self, persistent: bool, caching: bool) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.built = self.builder(persistent, caching)
+        self.caching = caching
+        self.now = 0
+        self.dropped = 0
+        self.changelog: list[Logged] = []
+        self.latest = self.model_of([])
+        self.committed = self.model_of([])
+        self.open()
+
+    def open(self) -> None:
+        self.stores = open_task_stores(Path(self.directory.name), [self.built])
+        self.batch: CommitBatch | None = None
+        self.steps: Iterator[None] | None = None
+        context = StateStoreContext(self.stores.store(NAME), self.log, self.caching, lambda: self.now, self.drop_record)
+        self.store = self.built.open(context)
+        self.view = self.store.view()
+
+    def log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self.changelog.append(Logged(key, value, timestamp))
+
+    def drop_record(self) -> None:
+        self.dropped += 1
+
+    @precondition(lambda self: self.steps is not None or self.store.has_changes)
+    @rule()
+    def flush_on(self) -> None:
+        if self.steps is None:
+            self.batch = self.stores.new_batch()
+            self.steps = self.store.flush(self.batch)
+        next(self.steps, None)
+
+    def flush_all(self) -> CommitBatch:
+        self.batch = self.batch or self.stores.new_batch()
+        for _ in self.steps or ():
+            pass
+        while self.store.has_changes:
+            for _ in self.store.flush(self.batch):
+                pass
+        return self.batch
+
+    @rule(and_forget=st.booleans())
+    def commit(self, and_forget: bool) -> None:
+        self.stores.write(self.flush_all(), {NAME: len(self.changelog)})
+        self.store.batch_written()
+        self.batch = self.steps = None
+        self.committed = deepcopy(self.latest)
+        assert self.model_of(self.changelog) == self.committed, "the changelog holds what was committed"
+        if and_forget:
+            self.store.forget_objects()
+
+    @rule(portion=st.integers(min_value=1, max_value=7))
+    def have_the_commit_refused(self, portion: int) -> None:
+        self.flush_all()
+        self.crash(portion)
+
+    @rule(portion=st.integers(min_value=1, max_value=7))
+    def crash(self, portion: int) -> None:
+        """What was logged is there, what was not committed is not; the changelog's tail is restored."""
+        self.stores.close()
+        self.open()
+        self.restore(portion)
+
+    @rule(portion=st.integers(min_value=1, max_value=7))
+    def lose_the_rows(self, portion: int) -> None:
+        """As after a crash with a disk that cannot be read."""
+        self.stores.wipe(NAME)
+        self.crash(portion)
+
+    def restore(self, portion: int) -> None:
+        begin = self.stores.changelog_offset(NAME) or 0
+        for first in range(begin, len(self.changelog), portion):
+            records = self.changelog[first : first + portion]
+            batch = self.stores.new_batch()
+            self.store.restore(batch, *map(list, zip(*records, strict=True)))
+            self.stores.write(batch, {NAME: first + len(records)})
+        self.latest = self.model_of(self.changelog)
+        self.committed = deepcopy(self.latest)
+
+    @rule()
+    def make_room(self) -> None:
+        self.store.drop_unused()
+
+    @invariant()
+    def shows_what_it_holds(self) -> None:
+        if hasattr(self, "store"):
+            self.assert_shows(self.latest, committed=False)
+            self.assert_shows(self.committed, committed=True)
+
+    def teardown(self) -> None:
+        if hasattr(self, "stores"):
+            self.stores.close()
+            self.directory.cleanup()
+
+    # ---- for the machines of a kind ----
+
+    def asked(self, query: Query, committed: bool, page: int = MANY) -> list[QueryRow]:
+        """All rows that ``query`` gives, ``page`` at a time."""
+        rows: list[QueryRow] = []
+        while True:
+            after = rows[-1].key if rows else None
+            found = list(self.store.answer(query, after, page, committed))
+            assert len(found) <= page
+            rows += found
+            if len(found) < page:
+                return rows

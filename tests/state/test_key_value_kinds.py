@@ -1,0 +1,122 @@
+"""Both kinds of key-value stores against a dict, whatever happens to their task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from penstock.common.errors import UnknownQueryError
+from penstock.common.serdes import Serdes
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.memory import InMemoryTaskStores
+from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.views import ValueAndTimestamp
+from tests.state.contexts import a_context
+from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
+
+KEYS = ("", "a", "ab", "b", "\x00", "ÿ")
+TIMES = st.integers(min_value=0, max_value=2**40)
+
+Rows = dict[str, tuple[str, int]]
+
+
+class PlainMachine(StoreMachine):
+    timestamped = False
+
+    def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
+        return KeyValueStoreBuilder(NAME, Serdes.string(), Serdes.string(), persistent, caching)
+
+    def model_of(self, changelog: Sequence[Logged]) -> Rows:
+        rows: Rows = {}
+        for key, value, timestamp in changelog:
+            rows.pop(key.decode(), None)
+            if value is not None:
+                rows[key.decode()] = (value.decode(), timestamp)
+        return rows
+
+    @precondition(can_change)
+    @rule(key=st.sampled_from(KEYS), value=st.none() | st.sampled_from(["", "x", "yy"]), timestamp=TIMES)
+    def put(self, key: str, value: str | None, timestamp: int) -> None:
+        self.now = timestamp
+        self.view.put(key, ValueAndTimestamp(value, timestamp) if self.timestamped and value is not None else value)
+        self.latest.pop(key, None)
+        if value is not None:
+            self.latest[key] = (value, timestamp)
+
+    @precondition(can_change)
+    @rule(key=st.sampled_from(KEYS), timestamp=TIMES)
+    def delete(self, key: str, timestamp: int) -> None:
+        self.now = timestamp
+        assert self.view.delete(key) == self.seen(self.latest.pop(key, None))
+
+    def seen(self, row: tuple[str, int] | None) -> object:
+        """What a processor sees of a row."""
+        return None if row is None else ValueAndTimestamp(*row) if self.timestamped else row[0]
+
+    def found(self, model: Rows, key: str) -> QueryRow:
+        """What a query finds."""
+        return QueryRow(key.encode(), model[key][0], model[key][1] if self.timestamped else None)
+
+    def assert_shows(self, model: Rows, committed: bool) -> None:
+        rows = [self.found(model, key) for key in sorted(model, key=str.encode)]
+        for page in (1, 2, 10):
+            assert self.asked(RangeQuery(), committed, page) == rows
+        assert self.asked(RangeQuery(b"a", b"b"), committed) == [row for row in rows if b"a" <= row.key <= b"b"]
+        for key in KEYS:
+            expected = [self.found(model, key)] if key in model else []
+            assert list(self.store.answer(KeyQuery(key.encode()), None, 1, committed)) == expected
+            if committed:
+                value, timestamp = self.store.changelog_record(key.encode())
+                logged = [(row.value.encode(), row.timestamp or 0) for row in expected] or [(None, 0)]
+                assert [(value, timestamp)] == logged
+            else:
+                assert self.view.get(key) == self.seen(model.get(key))
+        if not committed:
+            seen = [(row.key.decode(), self.seen(model[row.key.decode()])) for row in rows]
+            assert list(self.view.all()) == seen
+            assert list(self.view.reverse_all()) == seen[::-1]
+            assert list(self.view.reverse_range("a", "b")) == [pair for pair in seen[::-1] if "a" <= pair[0] <= "b"]
+        (counted,) = self.store.answer(CountQuery(), None, 1, committed)
+        assert counted.value >= 0
+
+
+class TimestampedMachine(PlainMachine):
+    timestamped = True
+
+    def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
+        return TimestampedKeyValueStoreBuilder(NAME, Serdes.string(), Serdes.string(), persistent, caching)
+
+
+TestPlain = PlainMachine.TestCase
+TestTimestamped = TimestampedMachine.TestCase
+TestPlain.settings = TestTimestamped.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+
+
+def test_the_changelog_of_either_kind_is_compacted_whatever_is_kept_longer() -> None:
+    for kind in (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder):
+        assert kind("store").changelog_config(86_400_000) == {"cleanup.policy": "compact"}
+
+
+def test_either_kind_is_named_in_words() -> None:
+    assert KeyValueStoreBuilder("store").kind == "key-value"
+    assert TimestampedKeyValueStoreBuilder("store").kind == "timestamped key-value"
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_store_without_a_serde_cannot_be_opened(part: str) -> None:
+    key, value = (None if each == part else Serdes.string() for each in ("key", "value"))
+    builder = KeyValueStoreBuilder("store", key, value)
+    with pytest.raises(ValueError, match=f"store store was not given a {part} serde"):
+        builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+
+
+def test_a_query_of_another_kind_is_refused_with_those_that_are_answered() -> None:
+    builder = KeyValueStoreBuilder("store", Serdes.string(), Serdes.string())
+    store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+    with pytest.raises(UnknownQueryError, match=r"'store' does not answer Query; it answers: KeyQuery, RangeQuery, Co"):
+        store.answer(Query(), None, 1, False)
