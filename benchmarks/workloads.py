@@ -17,7 +17,7 @@ def json(output: str) -> ps.Topology:
     builder = ps.StreamsBuilder()
     (
         builder.stream(INPUT, ps.Consumed.with_(STRING, JSON))
-        .filter(lambda user, payment: payment["amount"] > 1000)
+        .filter(lambda payment: payment["amount"] > 1000)
         .map_values(in_cents)
         .to(output, ps.Produced.with_(STRING, JSON))
     )

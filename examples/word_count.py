@@ -23,7 +23,7 @@ builder = ps.StreamsBuilder()
 (
     builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
     .flat_map_values(identifiers)
-    .group_by(lambda _, word: word, ps.Grouped.with_(ps.Serdes.string(), ps.Serdes.string()))
+    .group_by(lambda word: word, ps.Grouped.with_(ps.Serdes.string(), ps.Serdes.string()))
     .count(ps.Materialized.as_("counts"))
     .to_stream()
     .to("word-counts", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.long()))

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.common.serdes import Serde
+from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.forms import Forms, key_passes
-from penstock.tasks.operators import aggregate, join, process, sink, stateless, table
+from penstock.tasks.forms import Forms
+from penstock.tasks.operators.process import HostedProcessor
+from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
-from penstock.topology.physical import operators as spec
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.processor import PunctuationType
-
-_FACTORIES: dict[type[Any], Callable[[Any, Wiring], Edge]] = {
-    spec.Filter: stateless.filter_,
-    spec.DropNullKeys: stateless.drop_null_keys,
-    spec.MapValues: stateless.map_values,
-    spec.Map: stateless.map_,
-    spec.SelectKey: stateless.select_key,
-    spec.FlatMap: stateless.flat_map,
-    spec.FlatMapValues: stateless.flat_map_values,
-    spec.Peek: stateless.peek,
-    spec.ForEach: stateless.peek,
-    spec.PassThrough: stateless.pass_through,
-    spec.Branch: stateless.branch,
-    spec.StreamCount: aggregate.count,
-    spec.StreamAggregate: aggregate.aggregate,
-    spec.StreamReduce: aggregate.reduce,
-    spec.TableSource: table.table_source,
-    spec.TableFilter: table.table_filter,
-    spec.TableMapValues: table.table_map_values,
-    spec.TableToStream: table.table_to_stream,
-    spec.StreamTableJoin: join.stream_table_join,
-}
 
 
 @dataclass(frozen=True)
@@ -47,7 +26,7 @@ class Composed:
     """What a task runs: per topic how its records enter, the processors, and the stores whose keys a source knows."""
 
     sources: Mapping[str, Source]
-    processors: tuple[process.HostedProcessor, ...]
+    processors: tuple[HostedProcessor, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
 
 
@@ -61,48 +40,36 @@ def compose(
     """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are."""
     nodes, children, forms = program.nodes, program.children, program.forms
     edges: dict[str, Edge] = {}
-    processors: list[process.HostedProcessor] = []
+    processors: list[HostedProcessor] = []
     for node in reversed(nodes):
-        wiring = _wiring(node, edges, children, stores, context, collector, forms)
+        if isinstance(node, SourceNode):
+            continue
+        wiring = Wiring(
+            name=node.name,
+            context=context,
+            children={child.name: edges[child.name] for child in children[node.name]},
+            stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
+            collector=collector,
+            processors=processors,
+            punctuations=queues,
+            undecoded_key=forms.raw_keys.get(node.name),
+            raw_value=node.name in forms.raw_values,
+        )
         if isinstance(node, SinkNode):
-            edges[node.name] = sink.sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
-        elif isinstance(node, ProcessorNode) and isinstance(node.operator, spec.Process):
-            hosted = process.HostedProcessor(node.operator, wiring, queues)
-            processors.append(hosted)
-            edges[node.name] = hosted.edge(context)
-        elif isinstance(node, ProcessorNode):
-            edges[node.name] = _FACTORIES[type(node.operator)](node.operator, wiring)
+            edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
+        else:
+            edges[node.name] = make_closure(node.operator, wiring)
     sources = {
         topic: _source(source, [edges[child.name] for child in children[source.node]], forms)
         for topic, source in program.sources.items()
     }
     prefetched = {
-        topic: _reached_stores(node, children, stores, forms)
+        topic: _reached_stores(node, children, stores)
         for node in nodes
         if isinstance(node, SourceNode)
         for topic in node.topics
     }
     return Composed(sources, tuple(reversed(processors)), prefetched)
-
-
-def _wiring(
-    node: Node,
-    edges: Mapping[str, Edge],
-    children: Mapping[str, Sequence[Node]],
-    stores: Mapping[str, Store],
-    context: TaskContext,
-    collector: RecordCollector,
-    forms: Forms,
-) -> Wiring:
-    return Wiring(
-        name=node.name,
-        context=context,
-        children={child.name: edges[child.name] for child in children[node.name]} if node.name in children else {},
-        stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
-        collector=collector,
-        undecoded_key=forms.raw_keys.get(node.name),
-        raw_value=node.name in forms.raw_values,
-    )
 
 
 def _source(source: SourceTopic, edges: list[Edge], forms: Forms) -> Source:
@@ -120,16 +87,18 @@ def _part(serde: Serde[Any], raw: bool) -> Part:
 
 
 def _reached_stores(
-    source: SourceNode, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store], forms: Forms
+    source: SourceNode, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
 ) -> tuple[Store, ...]:
-    """The stores that the records of ``source`` will look up under the key they have when they come in."""
-    if source.name not in forms.raw_keys:
-        return ()
+    """The stores that the records of ``source`` will look up under the bytes of the key they come in with.
+
+    Those of one key serde: a serde that gives other bytes than it was given would only have rows read for nothing.
+    """
     reached: dict[str, Store] = {}
     waiting: list[Node] = list(children[source.name])
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ProcessorNode) and key_passes(node):
-            reached.update((name, stores[name]) for name in node.stores)
-            waiting.extend(children[node.name])
+        if isinstance(node, ProcessorNode):
+            looked_into = [(name, stores[name]) for name in node.operator.stores_by_key]
+            reached.update((name, store) for name, store in looked_into if store.key_serde == source.key_serde)
+            waiting.extend(children[node.name] if node.operator.keeps_key else ())
     return tuple(reached.values())

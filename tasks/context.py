@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from typing import Any
 
@@ -23,12 +23,30 @@ from penstock.common.records import Headers, RecordMetadata
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
+class RunPosition:
+    """How far the current run of records has come, with nothing written down per record.
+
+    ``values`` is the list iterator that the run advances with each record. Such an iterator knows exactly how many
+    values are left (``length_hint``); ``end`` is the index in the batch, whose ``offsets`` these are, behind the run.
+    """
+
+    __slots__ = ("end", "offsets", "values")
+
+    def __init__(self) -> None:
+        self.offsets: Sequence[int] = []
+        self.end = 0
+        self.values: Iterator[Any] = iter([])
+
+    @property
+    def offset(self) -> int:
+        """Offset of the current record: the one whose value was taken last."""
+        return self.offsets[self.end - length_hint(self.values) - 1]
+
+
 class TaskContext:
     """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them."""
 
     __slots__ = (
-        "_end",
-        "_offsets",
         "_position",
         "application_id",
         "commit_requested",
@@ -53,35 +71,26 @@ class TaskContext:
         self.dropped_records = 0
         self.commit_requested = False
         self.partition: TopicPartition | None = None
-        self._offsets: Sequence[int] = []
-        self._position: Any = None
-        self._end = 0
+        self._position = RunPosition()
 
-    def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, position: Any) -> None:
-        """A run of records begins.
-
-        ``position`` is a list iterator that the run advances with each record: how far it has come tells the current
-        record's offset, so that nothing need be written down per record.
-        """
+    def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
+        """A run of records begins, or goes on: see :class:`RunPosition`."""
         self.partition = partition
-        self._offsets = offsets
-        self._end = end
-        self._position = position
+        position = self._position
+        position.offsets = offsets
+        position.end = end
+        position.values = values
 
     def leave(self) -> None:
         """No record is current: a flush or a punctuation follows."""
         self.partition = None
         self.headers = None
 
-    def index(self) -> int:
-        """Which record of the batch is current."""
-        return self._end - length_hint(self._position) - 1
-
     def metadata(self) -> RecordMetadata | None:
         """Where the current record came from, if there is one."""
         if self.partition is None:
             return None
-        return RecordMetadata(*self.partition, self._offsets[self.index()])
+        return RecordMetadata(*self.partition, self._position.offset)
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
         """The user function of ``operator`` raised: drop the record if the handler says so, else raise.

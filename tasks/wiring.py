@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
@@ -14,6 +14,11 @@ from penstock.state.key_value_kinds import KeyValueStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.punctuation import PunctuationQueue
+from penstock.topology.processor import PunctuationType
+
+if TYPE_CHECKING:
+    from penstock.tasks.operators.process import HostedProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -49,7 +54,8 @@ class Wiring:
     """All that the closure of node ``name`` is made from.
 
     ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
-    it receives as bytes, None when it receives them decoded; ``raw_value``: it receives values as bytes.
+    it receives as bytes, None when it receives them decoded; ``raw_value``: it receives values as bytes. A processor of
+    the user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
 
     name: str
@@ -57,8 +63,16 @@ class Wiring:
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
     collector: RecordCollector
+    processors: list[HostedProcessor]
+    punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     raw_value: bool
+
+    @property
+    def store(self) -> Store:
+        """The store of a node that uses a single one."""
+        (store,) = self.stores.values()
+        return store
 
     @property
     def forward(self) -> StreamEdge:

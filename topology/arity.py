@@ -25,16 +25,20 @@ def checked_function(function: Any, what: str, *parameters: str, may_yield: bool
         raise _wrong_arity(function, what, signatures[0], parameters)
 
 
-def takes_key(function: Any, what: str, *parameters: str, may_yield: bool = False) -> bool:
+def takes_key(
+    function: Any, what: str, *parameters: str, may_yield: bool = False, key_if_any_number: bool = False
+) -> bool:
     """Whether ``function`` is to be called with the key in front of ``parameters``; checked as by `checked_function`.
 
     It is when it cannot be called with ``parameters`` alone but can with one more. Parameters that have a default are
-    left to their default. A builtin that does not tell its parameters (``int``) gets no key. Raises TopologyError when
-    neither call is possible.
+    left to their default. A builtin that does not tell its parameters (``int``) gets no key. One that takes any number
+    (``print``) gets it ``key_if_any_number``. Raises TopologyError when neither call is possible.
     """
     _checked_kind(function, what, may_yield)
     signatures = _signatures(function)
     for signature in signatures:
+        if key_if_any_number and _takes_anything(signature) and _accepts(signature, len(parameters) + 1):
+            return True
         if _accepts(signature, len(parameters)):
             return False
         if _accepts(signature, len(parameters) + 1):

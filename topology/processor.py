@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from penstock.common.errors import TopologyError
 from penstock.common.ids import TaskId
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.time import Duration
+from penstock.topology.arity import checked_function
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -118,3 +120,24 @@ class RecordContext:
     offset: int | None
     timestamp: int
     headers: Headers
+
+
+def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
+    """Raises TopologyError unless ``supplier`` makes a new processor, with the right methods, at each call."""
+    if isinstance(supplier, Processor):
+        raise TopologyError(
+            f"process: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
+            "not a processor: each task needs one of its own"
+        )
+    checked_function(supplier, "process: supplier")
+    first, second = supplier(), supplier()
+    if first is second:
+        raise TopologyError(
+            "process: the supplier returned the same processor twice; it must make a new one at each call"
+        )
+    if not isinstance(first, Processor):
+        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
+    kind = type(first).__name__
+    checked_function(first.init, f"process: {kind}.init", "context")
+    checked_function(first.process, f"process: {kind}.process", "record")
+    checked_function(first.close, f"process: {kind}.close")

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
 
 
+@closure_of(StreamCount)
 def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamCount`: the hot path of most programs, so its store look-up stands here in the open."""
-    store, context = wiring.stores[spec.store], wiring.context
+    store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
@@ -49,6 +51,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     return run
 
 
+@closure_of(StreamAggregate)
 def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamAggregate`."""
     initializer, aggregator = spec.initializer, spec.aggregator
@@ -56,9 +59,10 @@ def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
     def fold(key: Any, value: Any, old: Any) -> Any:
         return aggregator(key, value, initializer() if old is None else old)
 
-    return _fold(spec.store, fold, initializer, spec.send_old_values, wiring)
+    return _fold(fold, initializer, spec.send_old_values, wiring)
 
 
+@closure_of(StreamReduce)
 def reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamReduce`."""
     reducer = spec.reducer
@@ -66,7 +70,7 @@ def reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
     def fold(key: Any, value: Any, old: Any) -> Any:
         return value if old is None else reducer(old, value)
 
-    return _fold(spec.store, fold, _no_initial_value, spec.send_old_values, wiring)
+    return _fold(fold, _no_initial_value, spec.send_old_values, wiring)
 
 
 def _no_initial_value() -> None:
@@ -74,7 +78,6 @@ def _no_initial_value() -> None:
 
 
 def _fold(
-    store_name: str,
     fold: Callable[[Any, Any, Any], Any],
     initial: Callable[[], Any],
     send_old_values: bool,
@@ -84,7 +87,7 @@ def _fold(
 
     For a key that is new, an uncached aggregate hands on the initial value as the old one: so does Kafka Streams.
     """
-    store, context, name = wiring.stores[store_name], wiring.context, wiring.name
+    store, context, name = wiring.store, wiring.context, wiring.name
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.logical.tables import store_of
-from penstock.topology.physical.operators import (
-    FilterGetter,
-    MapValuesGetter,
-    StoreGetter,
-    StreamTableJoin,
-    ValueGetter,
-)
+from penstock.topology.physical.operators import FilterGetter, MapValuesGetter, StoreGetter, StreamTableJoin
+
+Getter = Callable[[Any], Any]
+"""From a key, in the form in which the node that looks receives it, to the table's value or None."""
 
 
+@closure_of(StreamTableJoin)
 def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     """See :class:`StreamTableJoin`. Only stream records trigger; the table's value is the one at this moment."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
-    failed = wiring.failed_at(wiring.stores[store_of(spec.table)])
+    failed = wiring.failed_at(wiring.store)
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left
-    look_up = value_getter(spec.table, wiring)
+    look_up = make_closure(spec.table, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
@@ -40,32 +38,9 @@ def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     return run
 
 
-def value_getter(spec: ValueGetter, wiring: Wiring) -> Callable[[Any], Any]:
-    """A closure from a key, in the form in which this node receives it, to the table's value or None."""
-    match spec:
-        case StoreGetter():
-            return _store_getter(spec, wiring)
-        case FilterGetter():
-            source, predicate, negate = value_getter(spec.source, wiring), spec.predicate, spec.negate
-
-            def filtered(key: Any) -> Any:
-                value = source(key)
-                return value if value is not None and bool(predicate(key, value)) is not negate else None
-
-            return filtered
-        case MapValuesGetter():
-            inner, mapper, with_key = value_getter(spec.source, wiring), spec.mapper, spec.with_key
-
-            def mapped(key: Any) -> Any:
-                value = inner(key)
-                if value is None:
-                    return None
-                return mapper(key, value) if with_key else mapper(value)
-
-            return mapped
-
-
-def _store_getter(spec: StoreGetter, wiring: Wiring) -> Callable[[Any], Any]:
+@closure_of(StoreGetter)
+def store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
+    """See :class:`StoreGetter`."""
     store = wiring.stores[spec.store]
     key_bytes = wiring.key_to_bytes(store)
     dirty_get, clean_get, load = store.buffer.dirty.get, store.buffer.clean.get, store.buffer.load
@@ -75,3 +50,31 @@ def _store_getter(spec: StoreGetter, wiring: Wiring) -> Callable[[Any], Any]:
         return (dirty_get(row) or clean_get(row) or load(row))[0]
 
     return look_up
+
+
+@closure_of(FilterGetter)
+def filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
+    """See :class:`FilterGetter`."""
+    source, predicate, negate, with_key = make_closure(spec.source, wiring), spec.predicate, spec.negate, spec.with_key
+
+    def filtered(key: Any) -> Any:
+        value = source(key)
+        if value is None:
+            return None
+        return value if bool(predicate(key, value) if with_key else predicate(value)) is not negate else None
+
+    return filtered
+
+
+@closure_of(MapValuesGetter)
+def map_values_getter(spec: MapValuesGetter, wiring: Wiring) -> Getter:
+    """See :class:`MapValuesGetter`."""
+    source, mapper, with_key = make_closure(spec.source, wiring), spec.mapper, spec.with_key
+
+    def mapped(key: Any) -> Any:
+        value = source(key)
+        if value is None:
+            return None
+        return mapper(key, value) if with_key else mapper(value)
+
+    return mapped

@@ -9,6 +9,7 @@ from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
+from penstock.tasks.closures import closure_of
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
@@ -17,16 +18,26 @@ from penstock.topology.physical.operators import Process
 from penstock.topology.processor import Processor, PunctuationType, Punctuator
 
 
+@closure_of(Process)
+def process(spec: Process, wiring: Wiring) -> StreamEdge:
+    """See :class:`Process`."""
+    hosted = HostedProcessor(spec, wiring)
+    wiring.processors.append(hosted)
+    return hosted.edge(wiring.context)
+
+
 class HostedProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
-    def __init__(self, spec: Process, wiring: Wiring, queues: Mapping[PunctuationType, PunctuationQueue]) -> None:
+    def __init__(self, spec: Process, wiring: Wiring) -> None:
         self.name = wiring.name
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
         stores = {name: store.opened.view() for name, store in wiring.stores.items()}
-        self.context = HostedContext(self.name, wiring.context, wiring.forward, wiring.children, stores, queues)
+        self.context = HostedContext(
+            self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
+        )
 
     def edge(self, context: TaskContext) -> StreamEdge:
         """The closure that hands records to ``process``."""

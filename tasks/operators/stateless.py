@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from penstock.common.errors import TopologyError
-from penstock.tasks.wiring import StreamEdge, Wiring
+from penstock.tasks.closures import closure_of
+from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.physical.operators import (
     Branch,
+    BranchCase,
     DropNullKeys,
     Filter,
     FlatMap,
@@ -21,10 +23,38 @@ from penstock.topology.physical.operators import (
 )
 
 
+@closure_of(Filter)
 def filter_(spec: Filter, wiring: Wiring) -> StreamEdge:
     """See :class:`Filter`."""
-    forward, failed, name = wiring.forward, wiring.failed, wiring.name
-    predicate, negate = spec.predicate, spec.negate
+    return _filter_with_key(spec, wiring) if spec.with_key else _filter_by_value(spec, wiring)
+
+
+def _filter_by_value(spec: Filter, wiring: Wiring) -> StreamEdge:
+    forward, failed, name, predicate = wiring.forward, wiring.failed, wiring.name, spec.predicate
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            keep = predicate(value)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        if keep:
+            forward(key, value, timestamp)
+
+    def run_negated(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            drop = predicate(value)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        if not drop:
+            forward(key, value, timestamp)
+
+    return run_negated if spec.negate else run
+
+
+def _filter_with_key(spec: Filter, wiring: Wiring) -> StreamEdge:
+    forward, failed, name, predicate = wiring.forward, wiring.failed, wiring.name, spec.predicate
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -44,9 +74,10 @@ def filter_(spec: Filter, wiring: Wiring) -> StreamEdge:
         if not drop:
             forward(key, value, timestamp)
 
-    return run_negated if negate else run
+    return run_negated if spec.negate else run
 
 
+@closure_of(DropNullKeys)
 def drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
     """See :class:`DropNullKeys`."""
     forward = wiring.forward
@@ -60,6 +91,7 @@ def drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
     return run
 
 
+@closure_of(MapValues)
 def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
     """See :class:`MapValues`."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
@@ -83,6 +115,7 @@ def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
     return run_with_key if spec.with_key else run
 
 
+@closure_of(Map)
 def map_(spec: Map, wiring: Wiring) -> StreamEdge:
     """See :class:`Map`."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
@@ -120,11 +153,20 @@ def _explained(error: Exception, call: str, wanted: str) -> Exception:
     return explained
 
 
+@closure_of(SelectKey)
 def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
     """See :class:`SelectKey`."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            new_key = mapper(value)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        forward(new_key, value, timestamp)
+
+    def run_with_key(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_key = mapper(key, value)
         except Exception as error:
@@ -132,9 +174,10 @@ def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
             return
         forward(new_key, value, timestamp)
 
-    return run
+    return run_with_key if spec.with_key else run
 
 
+@closure_of(FlatMap)
 def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
     """See :class:`FlatMap`. A generator is run to its end before the first of its pairs goes on."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
@@ -154,6 +197,7 @@ def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
     return run
 
 
+@closure_of(FlatMapValues)
 def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
     """See :class:`FlatMapValues`."""
     forward, failed, name, mapper, with_key = (
@@ -176,11 +220,30 @@ def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
     return run
 
 
-def peek(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
-    """See :class:`Peek` and :class:`ForEach`, which has no children."""
+@closure_of(Peek)
+def peek(spec: Peek, wiring: Wiring) -> StreamEdge:
+    """See :class:`Peek`."""
+    return _call(spec, wiring)
+
+
+@closure_of(ForEach)
+def for_each(spec: ForEach, wiring: Wiring) -> StreamEdge:
+    """See :class:`ForEach`: it has no children."""
+    return _call(spec, wiring)
+
+
+def _call(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
     forward, failed, name, action = wiring.forward, wiring.failed, wiring.name, spec.action
 
     def run(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            action(value)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        forward(key, value, timestamp)
+
+    def run_with_key(key: Any, value: Any, timestamp: int) -> None:
         try:
             action(key, value)
         except Exception as error:
@@ -188,25 +251,39 @@ def peek(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
             return
         forward(key, value, timestamp)
 
-    return run
+    return run_with_key if spec.with_key else run
 
 
+@closure_of(PassThrough)
 def pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
     """Nothing stands between the parents and the children."""
     return wiring.forward
 
 
+@closure_of(Branch)
 def branch(spec: Branch, wiring: Wiring) -> StreamEdge:
     """See :class:`Branch`."""
     failed, name = wiring.failed, wiring.name
-    missing = [child for child in spec.children if child not in wiring.children]
-    if missing:
-        raise TopologyError(f"branch {name} has no child named {missing[0]}")
-    edges = [wiring.children[child] for child in spec.children]
-    cases = list(zip(spec.predicates, edges, strict=False))
-    default = edges[len(spec.predicates)] if len(edges) > len(spec.predicates) else None
+    with_key = any(case.with_key for case in spec.cases)
+    cases: list[tuple[Callable[..., bool], Edge]] = [
+        (_given_key(case) if with_key else case.predicate, wiring.children[case.child]) for case in spec.cases
+    ]
+    default = None if spec.default is None else wiring.children[spec.default]
 
     def run(key: Any, value: Any, timestamp: int) -> None:
+        for predicate, edge in cases:
+            try:
+                holds = predicate(value)
+            except Exception as error:
+                failed(error, name, key)
+                return
+            if holds:
+                edge(key, value, timestamp)
+                return
+        if default is not None:
+            default(key, value, timestamp)
+
+    def run_with_key(key: Any, value: Any, timestamp: int) -> None:
         for predicate, edge in cases:
             try:
                 holds = predicate(key, value)
@@ -219,4 +296,9 @@ def branch(spec: Branch, wiring: Wiring) -> StreamEdge:
         if default is not None:
             default(key, value, timestamp)
 
-    return run
+    return run_with_key if with_key else run
+
+
+def _given_key(case: BranchCase) -> Callable[[Any, Any], bool]:
+    predicate = case.predicate
+    return predicate if case.with_key else lambda key, value: predicate(value)

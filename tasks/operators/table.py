@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
+from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import TableFilter, TableMapValues, TableSource, TableToStream
 
 
+@closure_of(TableSource)
 def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     """See :class:`TableSource`. Updates take effect in offset order, whatever their timestamps."""
     context = wiring.context
@@ -24,7 +27,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
 
         return pass_on
 
-    store = wiring.stores[spec.store]
+    store = wiring.store
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
@@ -48,16 +51,21 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
     return run
 
 
+@closure_of(TableFilter)
 def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
     """See :class:`TableFilter`."""
     predicate, negate = spec.predicate, spec.negate
 
-    def transform(key: Any, value: Any) -> Any:
+    def by_value(key: Any, value: Any) -> Any:
+        return value if value is not None and bool(predicate(value)) is not negate else None
+
+    def by_key_and_value(key: Any, value: Any) -> Any:
         return value if value is not None and bool(predicate(key, value)) is not negate else None
 
-    return _transformed(spec.store, transform, spec.send_old_values, wiring, skip_nothing=True)
+    return _transformed(spec, by_key_and_value if spec.with_key else by_value, wiring, skip_nothing=True)
 
 
+@closure_of(TableMapValues)
 def table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
     """See :class:`TableMapValues`."""
     mapper, with_key = spec.mapper, spec.with_key
@@ -67,22 +75,18 @@ def table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
             return None
         return mapper(key, value) if with_key else mapper(value)
 
-    return _transformed(spec.store, transform, spec.send_old_values, wiring, skip_nothing=False)
+    return _transformed(spec, transform, wiring, skip_nothing=False)
 
 
 def _transformed(
-    store_name: str | None,
-    transform: Callable[[Any, Any], Any],
-    send_old_values: bool,
-    wiring: Wiring,
-    skip_nothing: bool,
+    spec: TableOperator, transform: Callable[[Any, Any], Any], wiring: Wiring, *, skip_nothing: bool
 ) -> TableEdge:
     """Apply ``transform`` to new and, where asked for, old values, and keep the result if there is a store for it.
 
     ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
     """
-    failed, name = wiring.failed, wiring.name
-    emit = wiring.forward_change if store_name is None else _materialize(store_name, send_old_values, wiring)
+    failed, name, send_old_values = wiring.failed, wiring.name, spec.send_old_values
+    emit = wiring.forward_change if spec.store is None else _materialize(send_old_values, wiring)
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
@@ -97,8 +101,8 @@ def _transformed(
     return run
 
 
-def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge:
-    store, context = wiring.stores[store_name], wiring.context
+def _materialize(send_old_values: bool, wiring: Wiring) -> Edge:
+    store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
@@ -118,6 +122,7 @@ def _materialize(store_name: str, send_old_values: bool, wiring: Wiring) -> Edge
     return emit
 
 
+@closure_of(TableToStream)
 def table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
     """See :class:`TableToStream`."""
     forward = wiring.forward

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,14 +11,19 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serdes
+from penstock.state.factories import Stores
 from penstock.state.memory import InMemoryStore
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.topology.dsl.branched import Branched
+from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
+from penstock.topology.options import Consumed, Grouped
+from penstock.topology.processor import Processor
 from tests.tasks.bench import STRINGS, Bench, Collector
 
 COUNTS: Materialized[Any, Any] = Materialized.as_("counts").with_value_serde(Serdes.long())
@@ -98,12 +104,95 @@ def test_rows_are_not_read_ahead_for_records_that_a_filter_drops(monkeypatch: py
 
     monkeypatch.setattr(InMemoryStore, "get_many", counted)
     builder = StreamsBuilder()
-    builder.stream("in", STRINGS).filter(lambda key, value: value == "rare").group_by_key().count(COUNTS)
+    builder.stream("in", STRINGS).filter(lambda value: value == "rare").group_by_key().count(COUNTS)
     bench = Bench(builder)
     bench.feed("in", *((f"0-{number}", "rare", 1) for number in range(50)))
     for batch in range(1, 10):
         bench.feed("in", *((f"{batch}-{number}", "common", 1) for number in range(50)))
     assert sum(at_once) == 50, "only the batch after the one that needed its rows"
+
+
+Build = Callable[[StreamsBuilder, KStream[Any, Any], Any], object]
+"""Of the builder, the stream that is read, and the serde of its keys."""
+
+
+def joined(builder: StreamsBuilder, stream: KStream[Any, Any], serde: Any) -> object:
+    table = builder.table("table", Consumed.with_(serde, Serdes.string()), Materialized.as_("counts"))
+    return stream.join(table.filter(lambda k, v: k != "x"), lambda k, v, w: v)
+
+
+def branched(builder: StreamsBuilder, stream: KStream[Any, Any], serde: Any) -> object:
+    counted: Branched[Any, Any] = Branched.with_consumer(lambda branch: branch.group_by_key().count(COUNTS))
+    return stream.split().branch(lambda k, v: k != "x", counted).no_default_branch()
+
+
+def processed(builder: StreamsBuilder, stream: KStream[Any, Any], serde: Any) -> object:
+    builder.add_state_store(
+        Stores.key_value_store_builder(Stores.in_memory_key_value_store("counts"), serde, Serdes.long())
+    )
+    return stream.process(Counts, "counts")
+
+
+READ_AHEAD: dict[str, Build] = {
+    "nobody looks": lambda b, s, k: s.group_by_key().count(COUNTS),
+    "a filter looks": lambda b, s, k: s.filter(lambda k, v: k != "x").group_by_key().count(COUNTS),
+    "a mapper looks": lambda b, s, k: s.map_values(lambda k, v: v).group_by_key().count(COUNTS),
+    "an action looks": lambda b, s, k: s.peek(lambda k, v: None).group_by_key().count(COUNTS),
+    "an aggregator looks": lambda b, s, k: s.group_by_key().aggregate(int, lambda k, v, n: n + 1, COUNTS),
+    "a branch looks": branched,
+    "a joiner looks, and the table's filter": joined,
+}
+NOT_READ_AHEAD: dict[str, Build] = {
+    "a processor looks up what it likes": processed,
+    "the store has another key serde": lambda b, s, k: s.group_by_key(OTHERWISE).count(COUNTS),
+}
+OTHERWISE: Grouped[Any, Any] = Grouped.with_(Serdes.json(), Serdes.string())
+
+
+class Counts(Processor[Any, Any, Any, Any]):
+    def init(self, context: Any) -> None:
+        self.store = context.get_state_store("counts")
+
+    def process(self, record: Any) -> None:
+        self.store.put(record.key, (self.store.get(record.key) or 0) + 1)
+
+
+def read_ahead(monkeypatch: pytest.MonkeyPatch, build: Build, serde: Any) -> tuple[list[bytes], list[bytes]]:
+    """The keys of the second and third of three batches, and those that were asked for by multi-get."""
+    at_once: list[bytes] = []
+    get_many = InMemoryStore.get_many
+
+    def counted(store: InMemoryStore, keys: list[bytes]) -> list[bytes | None]:
+        at_once.extend(keys)
+        return get_many(store, keys)
+
+    monkeypatch.setattr(InMemoryStore, "get_many", counted)
+    builder = StreamsBuilder()
+    build(builder, builder.stream("in", Consumed.with_(serde, Serdes.string())), serde)
+    bench = Bench(builder)
+    later: list[bytes] = []
+    for batch in range(3):
+        numbers = range(batch * 50, batch * 50 + 50)
+        keys = [str(number) if serde == Serdes.string() else number for number in numbers]
+        bench.feed("in", *((key, "v", 1) for key in keys))
+        later += [serde.serialize(key) for key in keys if batch]
+    return later, at_once
+
+
+@pytest.mark.parametrize("name", READ_AHEAD)
+@pytest.mark.parametrize("serde", [Serdes.string(), Serdes.long()], ids=str)
+def test_rows_are_read_ahead_wherever_the_key_stays_whoever_looks_at_it(
+    monkeypatch: pytest.MonkeyPatch, name: str, serde: Any
+) -> None:
+    later, at_once = read_ahead(monkeypatch, READ_AHEAD[name], serde)
+    assert sorted(at_once) == sorted(later), "the first batch shows that rows are missing"
+
+
+@pytest.mark.parametrize("name", NOT_READ_AHEAD)
+def test_rows_are_not_read_ahead_where_they_may_stand_under_other_keys(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert read_ahead(monkeypatch, NOT_READ_AHEAD[name], Serdes.string())[1] == []
 
 
 def test_batches_that_come_before_the_last_one_is_processed_are_read_ahead_as_it_was(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from penstock.common.errors import DeserializationError, ProcessingError
 from penstock.common.handlers import LogAndFail
 from penstock.common.serdes import Serde, Serdes
-from penstock.tasks.forms import ignores_key
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -66,17 +64,25 @@ CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "reduce": ("value", lambda d, s: s.group_by_key().reduce(lambda a, v: v)),
     "aggregate": ("key value", lambda d, s: s.group_by_key().aggregate(str, lambda k, v, a: v)),
     "filter by key": ("key value", lambda d, s: s.filter(lambda k, v: k != "x").to("out", d.produced())),
-    "filter by value": ("value", lambda d, s: s.filter(lambda k, v: v != "x").to("out", d.produced())),
-    "filter_not by value": ("value", lambda d, s: s.filter_not(lambda k, v: v == "x").to("out", d.produced())),
-    "map_values that ignores its key": ("value", lambda d, s: s.map_values(lambda k, v: v).to("out", d.produced())),
+    "filter by value": ("value", lambda d, s: s.filter(lambda v: v != "x").to("out", d.produced())),
+    "filter_not by value": ("value", lambda d, s: s.filter_not(lambda v: v == "x").to("out", d.produced())),
+    "filter by value that takes the key": ("key value", lambda d, s: s.filter(lambda k, v: v).to("out", d.produced())),
     "peek": ("key value", lambda d, s: s.peek(print)),
-    "peek at values": ("value", lambda d, s: s.peek(lambda k, v: None)),
+    "peek at values": ("value", lambda d, s: s.peek(lambda v: None)),
+    "for_each value": ("value", lambda d, s: s.for_each(lambda v: None)),
+    "for_each key and value": ("key value", lambda d, s: s.for_each(lambda k, v: None)),
+    "a filtered table": ("value", lambda d, s: s.to_table(Materialized.as_("rows")).filter(lambda v: bool(v))),
+    "a table filtered by key": ("key value", lambda d, s: s.to_table().filter(lambda k, v: bool(k))),
+    "a table that nobody looks into": ("", lambda d, s: copied(d, s.to_table().to_stream())),
     "branches by key and by value": (
         "key value",
-        lambda d, s: s.split().branch(lambda k, v: bool(v)).branch(lambda k, v: bool(k)).no_default_branch(),
+        lambda d, s: s.split().branch(lambda v: bool(v)).branch(lambda k, v: bool(k)).no_default_branch(),
     ),
-    "branches by value": ("value", lambda d, s: s.split().branch(lambda k, v: bool(v)).no_default_branch()),
+    "branches by value": ("value", lambda d, s: s.split().branch(lambda v: bool(v)).no_default_branch()),
     "select_key": ("key value", lambda d, s: s.select_key(lambda k, v: v).to("out", d.produced())),
+    "select_key by value": ("value", lambda d, s: s.select_key(lambda v: v).to("out", d.produced())),
+    "group_by value": ("value", lambda d, s: s.group_by(lambda v: v).count()),
+    "a table's values as keys": ("value", lambda d, s: s.to_table().to_stream(lambda v: v).to("out", d.produced())),
     "process": ("key value", lambda d, s: s.process(Nothing)),
     "table": ("value", lambda d, s: s.to_table(Materialized.as_("rows"))),
     "repartition": ("", lambda d, s: s.repartition()),
@@ -103,70 +109,10 @@ def test_only_what_is_looked_at_is_decoded(name: str) -> None:
     assert d.decoded == expected
 
 
-def captures_key(key: str, value: str) -> Callable[[], str]:
-    return lambda: key
-
-
-def asks_by_name(key: str, value: str) -> Any:
-    return locals()["key"]
-
-
-def replaces_key(key: str, value: str) -> str:
-    key = value + "!"
-    return key * 2
-
-
-def any_arguments(*arguments: str) -> str:
-    return arguments[0]
-
-
-def is_debugged(key: str, value: str) -> str:
-    breakpoint()
-    return value
-
-
-def queries(key: str, frame: Any) -> Any:
-    return frame.query("a == @key")
-
-
-class Looks:
-    def method(self, key: str, value: str) -> str:
-        return value
-
-    def __call__(self, key: str, value: str) -> str:
-        return value
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        captures_key,
-        asks_by_name,
-        replaces_key,
-        any_arguments,
-        is_debugged,
-        queries,
-        Looks().method,
-        Looks(),
-        partial(max, "k"),
-        print,
-    ],
-    ids=lambda function: getattr(function, "__name__", type(function).__name__),
-)
-def test_a_function_that_might_see_its_key_gets_it_decoded(function: Callable[..., object]) -> None:
-    assert not ignores_key(function)
-
-
-def test_a_function_that_never_loads_its_key_ignores_it() -> None:
-    assert ignores_key(lambda key, value: value)
-    assert ignores_key(lambda key, value: [value for _ in range(3)])
-    assert not ignores_key(lambda key, value: [key for _ in range(3)])
-
-
 @pytest.mark.parametrize(("key", "told"), [("k", "k"), (b"\xff", b"\xff"), (None, None)])
-def test_an_error_tells_the_key_as_users_know_it_although_the_function_ignores_it(key: Any, told: Any) -> None:
+def test_an_error_tells_the_key_as_users_know_it_although_the_function_is_not_given_it(key: Any, told: Any) -> None:
     d = Decodes()
-    d.stream.filter(lambda key, value: 1 // 0 > 0).to("out", d.produced())
+    d.stream.filter(lambda value: 1 // 0 > 0).to("out", d.produced())
     with pytest.raises(ProcessingError) as raised:
         d.feed((key, "v", 1))
     assert raised.value.key == told
@@ -261,6 +207,17 @@ def test_a_merge_of_one_that_is_looked_at_and_one_that_is_not_decodes_both() -> 
     bench = Bench(builder)
     assert values(bench.feed("in", ("k", "v", 1)) + bench.feed("other", ("k2", "w", 2))) == ["v", "w"]
     assert seen == [("k", "v")]
+
+
+def test_counts_merged_with_values_that_nobody_looks_at_are_written_in_one_form() -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("in", STRINGS).group_by_key().count(Materialized.as_("counts").with_caching_disabled())
+    counted = Serde("long", Serdes.long().serialize, Serdes.long().deserialize, lossless=True)
+    others = builder.stream("other", Consumed.with_(Serdes.string(), counted))
+    counts.to_stream().merge(others).to("out", Produced.with_(Serdes.string(), counted))
+    bench = Bench(builder)
+    sent = bench.feed("in", ("k", "v", 1)) + bench.feed("other", ("k", 7, 2))
+    assert [number(each.value) for each in sent if each.topic == "out"] == [1, 7]
 
 
 def test_a_merge_of_topics_with_different_serdes_decodes_and_writes_one_form() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from penstock.topology.arity import checked_function
+from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.stream_base import NameLike, Place
 from penstock.topology.logical.graph import Operation
 from penstock.topology.naming import checked_name
-from penstock.topology.physical.operators import Branch, PassThrough
+from penstock.topology.physical.operators import Branch, BranchCase, PassThrough
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream
@@ -75,33 +75,45 @@ class BranchedKStream(Generic[K, V]):
         self._place = place
         self._stream = stream
         self._name = place.name(named, "KSTREAM-BRANCH-")
-        self._predicates: list[Callable[[Any, Any], bool]] = []
-        self._children: list[str] = []
+        self._cases: list[BranchCase] = []
+        self._default: str | None = None
         self._branches: dict[str, KStream[K, V]] = {}
-        self._node = Operation(self._name, lambda: Branch(tuple(self._predicates), tuple(self._children)))
+        self._node = Operation(self._name, lambda: Branch(tuple(self._cases), self._default))
         place.graph.add(self._node, place.node)
 
+    @overload
+    def branch(
+        self, predicate: Callable[[V], bool], branched: Branched[K, V] | None = None
+    ) -> BranchedKStream[K, V]: ...
+    @overload
     def branch(
         self, predicate: Callable[[K, V], bool], branched: Branched[K, V] | None = None
-    ) -> BranchedKStream[K, V]:
-        """One more branch: records for which ``predicate(key, value)`` is the first to be true. Mirrors ``branch``."""
-        checked_function(predicate, "branch: predicate", "key", "value")
-        self._predicates.append(predicate)
-        self._add(branched or Branched(), len(self._predicates))
+    ) -> BranchedKStream[K, V]: ...
+    def branch(self, predicate: Callable[..., bool], branched: Branched[K, V] | None = None) -> BranchedKStream[K, V]:
+        """One more branch: records for which the predicate is the first to be true. Mirrors ``branch``.
+
+        Called with (value) or (key, value), as in :meth:`KStream.filter`.
+        """
+        with_key = takes_key(predicate, "branch: predicate", "value", key_if_any_number=True)
+        child = self._name_of(how := branched or Branched(), len(self._cases) + 1)
+        self._cases.append(BranchCase(child, predicate, with_key))
+        self._add(child, how)
         return self
 
     def default_branch(self, branched: Branched[K, V] | None = None) -> dict[str, KStream[K, V]]:
         """End with a branch for all other records. Mirrors ``defaultBranch``."""
-        self._add(branched or Branched(), 0)
+        self._default = self._name_of(how := branched or Branched(), 0)
+        self._add(self._default, how)
         return dict(self._branches)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
         """End without one: all other records are dropped. Mirrors ``noDefaultBranch``."""
         return dict(self._branches)
 
-    def _add(self, how: Branched[K, V], number: int) -> None:
-        name = checked_name(self._name + (str(number) if how.name is None else how.name), "name of a branch")
-        self._children.append(name)
+    def _name_of(self, how: Branched[K, V], number: int) -> str:
+        return checked_name(self._name + (str(number) if how.name is None else how.name), "name of a branch")
+
+    def _add(self, name: str, how: Branched[K, V]) -> None:
         # The number is used up although the name holds none, as in Kafka Streams.
         self._place.graph.names.processor(name)
         node = Operation(name, PassThrough)

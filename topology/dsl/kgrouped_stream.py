@@ -13,6 +13,7 @@ from penstock.topology.logical.graph import Operation, Repartition, new_repartit
 from penstock.topology.logical.tables import AggregatedTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped
+from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
 
 K = TypeVar("K")
@@ -50,7 +51,7 @@ class KGroupedStream(Generic[K, V]):
         if materialized is not None and materialized.name is None:
             # Kafka Streams uses up a number here, and the names of all that follow depend on it.
             self._place.graph.names.store(_AGGREGATE)
-        return self._aggregated("count", StreamCount, _AGGREGATE, Serdes.long(), materialized, named)
+        return self._aggregated("count", StreamCount(), _AGGREGATE, Serdes.long(), materialized, named)
 
     def reduce(
         self,
@@ -67,7 +68,7 @@ class KGroupedStream(Generic[K, V]):
         checked_function(reducer, "reduce: reducer", "aggregate", "value")
         return self._aggregated(
             "reduce",
-            lambda store: StreamReduce(store, reducer),
+            StreamReduce(reducer),
             _REDUCE,
             self._grouped.value_serde,
             materialized,
@@ -97,7 +98,7 @@ class KGroupedStream(Generic[K, V]):
         checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")
         return self._aggregated(
             "aggregate",
-            lambda store: StreamAggregate(store, initializer, aggregator),
+            StreamAggregate(initializer, aggregator),
             _AGGREGATE,
             None,
             materialized,
@@ -107,7 +108,7 @@ class KGroupedStream(Generic[K, V]):
     def _aggregated(
         self,
         call: str,
-        operator: Callable[[str], StreamCount | StreamReduce | StreamAggregate],
+        operator: TableOperator,
         prefix: str,
         value_serde: Serde[Any] | None,
         materialized: Materialized[Any, Any] | None,
@@ -120,7 +121,7 @@ class KGroupedStream(Generic[K, V]):
         name = self._place.name(named, prefix)
         place = self._partitioned_by_key(store.name)
         place.wanted_by(f"{call} {name}", "Grouped")
-        table = AggregatedTable(store, operator(store.name))
+        table = AggregatedTable(operator, store)
         node = Operation(name, table.operator, table.stores)
         place.graph.add(node, place.node)
         behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)

@@ -12,7 +12,6 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.ktable import KTable, new_source_table
 from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, given_name
 from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
-from penstock.topology.logical.tables import store_of
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
 from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
@@ -29,7 +28,7 @@ from penstock.topology.physical.operators import (
     SelectKey,
     StreamTableJoin,
 )
-from penstock.topology.processor import Processor, ProcessorSupplier, TopicNameExtractor
+from penstock.topology.processor import ProcessorSupplier, TopicNameExtractor, checked_supplier
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,18 +51,31 @@ class KStream(Generic[K, V]):
 
     # ---- one record to at most one record ----
 
-    def filter(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The records for which ``predicate(key, value)`` is true. Mirrors ``filter``."""
+    @overload
+    def filter(self, predicate: Callable[[V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    @overload
+    def filter(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    def filter(self, predicate: Callable[..., bool], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The records for which ``predicate(value)`` or ``predicate(key, value)`` is true. Mirrors ``filter``.
+
+        It gets the key if it needs two arguments, or takes any number of them. Keys that no function is given need not
+        be decoded.
+        """
         return self._filtered(predicate, False, named)
 
-    def filter_not(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The records for which ``predicate(key, value)`` is false. Mirrors ``filterNot``."""
+    @overload
+    def filter_not(self, predicate: Callable[[V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    @overload
+    def filter_not(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    def filter_not(self, predicate: Callable[..., bool], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The records for which ``predicate(value)`` or ``predicate(key, value)`` is false. Mirrors ``filterNot``."""
         return self._filtered(predicate, True, named)
 
-    def _filtered(self, predicate: Callable[[K, V], bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
-        checked_function(predicate, "filter_not: predicate" if negate else "filter: predicate", "key", "value")
+    def _filtered(self, predicate: Callable[..., bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
+        call = "filter_not" if negate else "filter"
+        with_key = takes_key(predicate, f"{call}: predicate", "value", key_if_any_number=True)
         name = self._place.name(named, "KSTREAM-FILTER-")
-        return KStream(self._place.then(name, Filter(predicate, negate)))
+        return KStream(self._place.then(name, Filter(predicate, negate, with_key)))
 
     @overload
     def map_values(self, mapper: Callable[[V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
@@ -77,7 +89,7 @@ class KStream(Generic[K, V]):
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
         name = self._place.name(named, "KSTREAM-MAPVALUES-")
-        return KStream(self._place.then(name, MapValues(mapper, with_key), value_changing=True))
+        return KStream(self._place.then(name, MapValues(mapper, with_key)))
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, named: NameLike | None = None) -> KStream[KR, VR]:
         """Each record replaced by the pair ``mapper(key, value)``. Mirrors ``map``.
@@ -86,13 +98,17 @@ class KStream(Generic[K, V]):
         """
         checked_function(mapper, "map: mapper", "key", "value")
         name = self._place.name(named, "KSTREAM-MAP-")
-        return KStream(self._place.then(name, Map(mapper), key_changing=True).without_serdes())
+        return KStream(self._place.then(name, Map(mapper)))
 
-    def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]:
-        """Each key replaced by ``mapper(key, value)``, which may be None. Mirrors ``selectKey``."""
-        checked_function(mapper, "select_key: mapper", "key", "value")
+    @overload
+    def select_key(self, mapper: Callable[[V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    @overload
+    def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    def select_key(self, mapper: Callable[..., KR], *, named: NameLike | None = None) -> KStream[KR, V]:
+        """Each key replaced by ``mapper(value)`` or ``mapper(key, value)``; it may be None. Mirrors ``selectKey``."""
+        with_key = takes_key(mapper, "select_key: mapper", "value", key_if_any_number=True)
         name = self._place.name(named, "KSTREAM-KEY-SELECT-")
-        return KStream(self._place.then(name, SelectKey(mapper), key_changing=True))
+        return KStream(self._place.then(name, SelectKey(mapper, with_key)))
 
     # ---- one record to any number ----
 
@@ -105,7 +121,7 @@ class KStream(Generic[K, V]):
         """
         checked_function(mapper, "flat_map: mapper", "key", "value", may_yield=True)
         name = self._place.name(named, "KSTREAM-FLATMAP-")
-        return KStream(self._place.then(name, FlatMap(mapper), key_changing=True).without_serdes())
+        return KStream(self._place.then(name, FlatMap(mapper)))
 
     @overload
     def flat_map_values(
@@ -122,22 +138,34 @@ class KStream(Generic[K, V]):
         """
         with_key = takes_key(mapper, "flat_map_values: mapper", "value", may_yield=True)
         name = self._place.name(named, "KSTREAM-FLATMAPVALUES-")
-        return KStream(self._place.then(name, FlatMapValues(mapper, with_key), value_changing=True))
+        return KStream(self._place.then(name, FlatMapValues(mapper, with_key)))
 
     # ---- side effects ----
 
-    def peek(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The same records, after ``action(key, value)`` was called for each. Mirrors ``peek``.
+    @overload
+    def peek(self, action: Callable[[V], object], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    @overload
+    def peek(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> KStream[K, V]: ...
+    def peek(self, action: Callable[..., object], *, named: NameLike | None = None) -> KStream[K, V]:
+        """The same records, after ``action(value)`` or ``action(key, value)`` was called for each. Mirrors ``peek``.
 
-        The action is called again for records that are processed again after a failure.
+        It gets the key if it needs two arguments, or takes any number of them, as ``print`` does. It is called again
+        for records that are processed again after a failure.
         """
-        checked_function(action, "peek: action", "key", "value")
-        return KStream(self._place.then(self._place.name(named, "KSTREAM-PEEK-"), Peek(action)))
+        with_key = takes_key(action, "peek: action", "value", key_if_any_number=True)
+        return KStream(self._place.then(self._place.name(named, "KSTREAM-PEEK-"), Peek(action, with_key)))
 
-    def for_each(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> None:
-        """Call ``action(key, value)`` for each record and end the stream. Mirrors ``foreach``."""
-        checked_function(action, "for_each: action", "key", "value")
-        self._place.then(self._place.name(named, "KSTREAM-FOREACH-"), ForEach(action))
+    @overload
+    def for_each(self, action: Callable[[V], object], *, named: NameLike | None = None) -> None: ...
+    @overload
+    def for_each(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> None: ...
+    def for_each(self, action: Callable[..., object], *, named: NameLike | None = None) -> None:
+        """Call ``action(value)`` or ``action(key, value)``, as in :meth:`peek`, and end the stream.
+
+        Mirrors ``foreach``.
+        """
+        with_key = takes_key(action, "for_each: action", "value", key_if_any_number=True)
+        self._place.then(self._place.name(named, "KSTREAM-FOREACH-"), ForEach(action, with_key))
 
     # ---- several streams ----
 
@@ -224,18 +252,28 @@ class KStream(Generic[K, V]):
         checked_option(grouped, Grouped, "group_by_key")
         return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
 
+    @overload
+    def group_by(
+        self, selector: Callable[[V], KR | None], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]: ...
+    @overload
     def group_by(
         self, selector: Callable[[K, V], KR | None], grouped: Grouped[KR, V] | None = None
+    ) -> KGroupedStream[KR, V]: ...
+    def group_by(
+        self, selector: Callable[..., KR | None], grouped: Grouped[KR, V] | None = None
     ) -> KGroupedStream[KR, V]:
-        """Records grouped by ``selector(key, value)``, by way of a repartition topic. Mirrors ``groupBy``.
+        """Records grouped by ``selector(value)`` or ``selector(key, value)``, by way of a repartition topic.
+
+        Mirrors ``groupBy``.
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
         """
-        checked_function(selector, "group_by: selector", "key", "value")
+        with_key = takes_key(selector, "group_by: selector", "value", key_if_any_number=True)
         checked_option(grouped, Grouped, "group_by")
         how = grouped or Grouped(None, self._place.value_serde)
         name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
-        return KGroupedStream(self._place.then(name, SelectKey(selector), key_changing=True), how)
+        return KGroupedStream(self._place.then(name, SelectKey(selector, with_key)), how)
 
     def to_table(
         self, materialized: Materialized[K, V] | None = None, *, named: NameLike | None = None
@@ -310,10 +348,9 @@ class KStream(Generic[K, V]):
         require_same_graph(place.graph, table._place.graph, call)
         sources = place.graph.copartition(place.sources, table._place.sources)
         name = place.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
-        getter = table._table.getter()
         place.wanted_by(f"{call} {name}", "Joined")
-        operator = StreamTableJoin(getter, joiner, with_key, left)
-        node = Operation(name, lambda: operator, connected=(store_of(getter),))
+        operator = StreamTableJoin(table._table.getter(), joiner, with_key, left)
+        node = Operation(name, lambda: operator)
         node.relaxes_null_keys = left
         place.graph.add(node, place.node)
         key_serde = how.key_serde or place.key_serde
@@ -345,12 +382,12 @@ class KStream(Generic[K, V]):
         processor may use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named
         table. It may change keys: what depends on them afterwards is repartitioned; serdes are not inherited.
         """
-        _check_supplier(supplier)
+        checked_supplier(supplier)
         name = given_name(named) or self._place.graph.names.processor("KSTREAM-PROCESSOR-")
         for store in store_names:
             checked_name(store, "process: store name")
-        operator = Process(supplier)
-        node = Operation(name, lambda: operator, connected=store_names)
+        operator = Process(supplier, tuple(dict.fromkeys(store_names)))
+        node = Operation(name, lambda: operator)
         self._place.graph.add(node, self._place.node)
         return KStream(self._place.moved(node, key_serde=None, value_serde=None, repartition_required=True))
 
@@ -358,23 +395,3 @@ class KStream(Generic[K, V]):
 def _check_kind(given: object, kind: type[Any], call: str, what: str) -> None:
     if not isinstance(given, kind):
         raise TopologyError(f"{call} needs {what}, not {given!r} ({type(given).__name__})")
-
-
-def _check_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
-    if isinstance(supplier, Processor):
-        raise TopologyError(
-            f"process: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
-            "not a processor: each task needs one of its own"
-        )
-    checked_function(supplier, "process: supplier")
-    first, second = supplier(), supplier()
-    if first is second:
-        raise TopologyError(
-            "process: the supplier returned the same processor twice; it must make a new one at each call"
-        )
-    if not isinstance(first, Processor):
-        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
-    kind = type(first).__name__
-    checked_function(first.init, f"process: {kind}.init", "context")
-    checked_function(first.process, f"process: {kind}.process", "record")
-    checked_function(first.close, f"process: {kind}.close")

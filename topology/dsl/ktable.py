@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.arity import takes_key
 from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
 from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
@@ -43,58 +43,94 @@ class KTable(Generic[K, V]):
     @overload
     def to_stream(self, key_mapper: None = None, *, named: NameLike | None = None) -> KStream[K, V]: ...
     @overload
+    def to_stream(self, key_mapper: Callable[[V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
+    @overload
     def to_stream(self, key_mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
     def to_stream(
-        self, key_mapper: Callable[[K, V], Any] | None = None, *, named: NameLike | None = None
+        self, key_mapper: Callable[..., Any] | None = None, *, named: NameLike | None = None
     ) -> KStream[Any, V]:
         """Each update as a record; a deletion is a record with a null value. Mirrors ``toStream``.
 
-        With ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old values are left out.
+        With ``key_mapper(value)`` or ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old
+        values are left out.
         """
         from penstock.topology.dsl.kstream import KStream
 
         if key_mapper is not None:
-            checked_function(key_mapper, "to_stream: key_mapper", "key", "value")
+            takes_key(key_mapper, "to_stream: key_mapper", "value", key_if_any_number=True)
         name = self._place.name(named, "KTABLE-TOSTREAM-")
         stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
     def filter(
         self,
         predicate: Callable[[K, V], bool],
         materialized: Materialized[K, V] | None = None,
         *,
         named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[..., bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """The entries for which ``predicate(key, value)`` is true; the others are deleted. Mirrors ``filter``.
+        """The entries for which ``predicate(value)`` or ``predicate(key, value)`` is true; the others are deleted.
 
-        Kept in a store of its own only when ``materialized`` names one. Deletions reach the result without a call.
+        Mirrors ``filter``. The predicate gets the key if it needs two arguments, or takes any number of them.
+        Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one.
         """
         return self._filtered(predicate, False, materialized, named)
 
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[V], bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
     def filter_not(
         self,
         predicate: Callable[[K, V], bool],
         materialized: Materialized[K, V] | None = None,
         *,
         named: NameLike | None = None,
+    ) -> KTable[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[..., bool],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """The entries for which ``predicate(key, value)`` is false; the others are deleted. Mirrors ``filterNot``."""
+        """As :meth:`filter`, but the entries for which the predicate is false. Mirrors ``filterNot``."""
         return self._filtered(predicate, True, materialized, named)
 
     def _filtered(
         self,
-        predicate: Callable[[K, V], bool],
+        predicate: Callable[..., bool],
         negate: bool,
         materialized: Materialized[K, V] | None,
         named: NameLike | None,
     ) -> KTable[K, V]:
         call = "filter_not" if negate else "filter"
-        checked_function(predicate, f"{call}: predicate", "key", "value")
+        with_key = takes_key(predicate, f"{call}: predicate", "value", key_if_any_number=True)
         checked_option(materialized, Materialized, call)
         store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
         name = self._place.name(named, "KTABLE-FILTER-")
-        table = filtered(self._table, store, predicate, negate)
+        table = filtered(self._table, store, predicate, negate, with_key)
         return self._derived(name, table, materialized, self._place.value_serde)
 
     @overload

@@ -11,7 +11,7 @@ from penstock.common.shown import shown_with_type
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import checked_name
 from penstock.topology.options import Named
-from penstock.topology.physical.operators import Operator
+from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.topology import WrittenBy
 
 NameLike = Named | str
@@ -37,26 +37,22 @@ class Place:
         """The next operator's name: the given one or the next number's."""
         return self.graph.names.processor_or(given_name(named), prefix)
 
-    def then(self, name: str, operator: Operator, *, key_changing: bool = False, value_changing: bool = False) -> Place:
+    def then(self, name: str, operator: Operator) -> Place:
         """The place behind a new stateless operator. A changed key or value has no known serde."""
         node = Operation(name, lambda: operator)
-        node.key_changing = key_changing
-        node.value_changing = value_changing
+        node.key_changing = not operator.keeps_key
+        node.value_changing = not operator.keeps_value
         self.graph.add(node, self.node)
         return self.moved(
             node,
-            key_serde=None if key_changing else self.key_serde,
-            value_serde=None if value_changing else self.value_serde,
-            repartition_required=self.repartition_required or key_changing,
+            key_serde=self.key_serde if operator.keeps_key else None,
+            value_serde=self.value_serde if operator.keeps_value else None,
+            repartition_required=self.repartition_required or not operator.keeps_key,
         )
 
     def moved(self, node: LogicalNode, **changes: Any) -> Place:
         """The same place at ``node``."""
         return replace(self, node=node, **changes)
-
-    def without_serdes(self) -> Place:
-        """The same place where nothing is known of keys and values."""
-        return replace(self, key_serde=None, value_serde=None)
 
     def wanted_by(self, call: str, option: str) -> None:
         """If this place lies behind a repartition topic, note for whose sake, unless that is known already."""

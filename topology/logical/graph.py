@@ -16,7 +16,8 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.naming import REPARTITION_SUFFIX, NameFactory, checked_name, is_generated
 from penstock.topology.options import Consumed, Produced
-from penstock.topology.physical.operators import DropNullKeys, Operator
+from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.operators import DropNullKeys
 from penstock.topology.physical.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, WrittenBy
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
@@ -75,7 +76,8 @@ class Operation(LogicalNode):
     """One processor: nearly every operator.
 
     ``operator`` and ``stores`` are called when the node is written, for later calls of the user may still change them:
-    a table is materialised because something is joined with it. ``connected`` names stores of other nodes.
+    a table is materialised because something is joined with it. ``stores`` are those it brings along: the operator may
+    use more.
     """
 
     def __init__(
@@ -83,20 +85,16 @@ class Operation(LogicalNode):
         name: str,
         operator: Callable[[], Operator],
         stores: Callable[[], tuple[AnyStoreBuilder, ...]] = tuple,
-        connected: tuple[str, ...] = (),
     ) -> None:
         super().__init__(name)
         self.operator = operator
         self.stores = stores
-        self.connected = connected
 
     def write(self, writer: TopologyWriter) -> None:
-        """One processor, its stores, its connections."""
-        stores = self.stores()
-        writer.add_processor(ProcessorNode(self.name, self.parent_names, self.operator()))
-        for store in stores:
+        """Its stores and one processor."""
+        for store in self.stores():
             writer.add_store(store)
-        writer.connect(self.name, [*(store.name for store in stores), *self.connected])
+        writer.add_processor(ProcessorNode(self.name, self.parent_names, self.operator()))
 
 
 class TableSourceNode(Operation):
@@ -121,10 +119,9 @@ class TableSourceNode(Operation):
     def write(self, writer: TopologyWriter) -> None:
         """A source and a processor; the store is restored from the topic itself when the optimiser said so."""
         writer.add_source(_source(self.source_name, (self.topic,), self.consumed, f"table({self.topic!r})"))
-        writer.add_processor(ProcessorNode(self.name, (self.source_name,), self.operator()))
         for store in self.stores():
             writer.add_store(store, source_topic=self.topic if self.reuse_source_topic else None)
-            writer.connect(self.name, [store.name])
+        writer.add_processor(ProcessorNode(self.name, (self.source_name,), self.operator()))
 
 
 class Sink(LogicalNode):

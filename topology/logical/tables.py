@@ -12,25 +12,23 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.physical.operator import TableOperator, ValueGetter
 from penstock.topology.physical.operators import (
     FilterGetter,
     MapValuesGetter,
-    Operator,
     StoreGetter,
-    StreamAggregate,
-    StreamCount,
-    StreamReduce,
     TableFilter,
     TableMapValues,
     TableSource,
-    ValueGetter,
 )
 
 
 class TableDefinition(ABC):
-    """One table of the program."""
+    """One table of the program: what its node does, and the store that keeps its content where something needs that."""
 
-    def __init__(self) -> None:
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder | None) -> None:
+        self._operator = operator
+        self._store = store
         self.sends_old_values = False
 
     @abstractmethod
@@ -41,27 +39,28 @@ class TableDefinition(ABC):
     def enable_sending_old_values(self, force: bool) -> bool:
         """Ask for old values with each update; ``force`` materialises the table for it. Whether they will be sent."""
 
-    @abstractmethod
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """The table's own store, if it has one."""
+        return (self._store,) if self._store else ()
 
-    @abstractmethod
-    def operator(self) -> Operator:
-        """What the table's node does."""
+    def operator(self) -> TableOperator:
+        """What the table's node does, told its store, and whether somebody wants old values."""
+        name = next((store.name for store in self.stores()), None)
+        return replace(self._operator, store=name, send_old_values=self.sends_old_values)
 
 
 class SourceTable(TableDefinition):
     """A table read from a topic or made of a stream: materialised when ``named`` by the user, or when needed."""
 
     def __init__(self, store: AnyStoreBuilder, named: bool) -> None:
-        super().__init__()
-        self._store = store
+        super().__init__(TableSource(), store)
+        self._name = store.name
         self._materialized = named
 
     def getter(self) -> ValueGetter:
         """From here on the table has its store."""
         self._materialized = True
-        return StoreGetter(self._store.name)
+        return StoreGetter(self._name)
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Possible once there is a store."""
@@ -71,84 +70,69 @@ class SourceTable(TableDefinition):
 
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """None as long as nothing needed it."""
-        return (self._store,) if self._materialized else ()
-
-    def operator(self) -> Operator:
-        """The operator, with the store when there is one."""
-        return TableSource(self._store.name if self._materialized else None, self.sends_old_values)
+        return super().stores() if self._materialized else ()
 
 
 class AggregatedTable(TableDefinition):
     """The result of an aggregation: always materialised."""
 
-    def __init__(self, store: AnyStoreBuilder, operator: StreamCount | StreamReduce | StreamAggregate) -> None:
-        super().__init__()
-        self._store = store
-        self._operator = operator
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder) -> None:
+        super().__init__(operator, store)
+        self._name = store.name
 
     def getter(self) -> ValueGetter:
         """The aggregates themselves."""
-        return StoreGetter(self._store.name)
+        return StoreGetter(self._name)
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Always possible."""
         self.sends_old_values = True
         return True
 
-    def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """The store of the aggregates."""
-        return (self._store,)
-
-    def operator(self) -> Operator:
-        """The aggregation."""
-        return replace(self._operator, send_old_values=self.sends_old_values)
-
 
 class DerivedTable(TableDefinition):
-    """A table computed value by value from ``parent``: it has a store only when the user named one."""
+    """A table computed value by value from ``parents``: it has a store only when the user named one.
+
+    ``view`` makes of look-ups in the parents one in this table.
+    """
 
     def __init__(
         self,
-        parent: TableDefinition,
+        operator: TableOperator,
         store: AnyStoreBuilder | None,
-        operator: TableFilter | TableMapValues,
-        view: Callable[[ValueGetter], ValueGetter],
+        view: Callable[..., ValueGetter],
+        *parents: TableDefinition,
     ) -> None:
-        super().__init__()
-        self._parent = parent
-        self._store = store
-        self._operator = operator
+        super().__init__(operator, store)
         self._view = view
+        self._parents = parents
 
     def getter(self) -> ValueGetter:
-        """Its own store, or the parent's seen through the function."""
-        return StoreGetter(self._store.name) if self._store else self._view(self._parent.getter())
+        """Its own store, or those of the parents seen through the function."""
+        if self._store is not None:
+            return StoreGetter(self._store.name)
+        return self._view(*(parent.getter() for parent in self._parents))
 
     def enable_sending_old_values(self, force: bool) -> bool:
-        """From its own store, or computed from the parent's old values."""
-        if self._store is not None or self._parent.enable_sending_old_values(force):
+        """From its own store, or computed from the old values of all its parents."""
+        if self._store is not None or all(parent.enable_sending_old_values(force) for parent in self._parents):
             self.sends_old_values = True
         return self.sends_old_values
 
-    def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """The store the user named."""
-        return (self._store,) if self._store else ()
-
-    def operator(self) -> Operator:
-        """The filter or the mapper."""
-        store = self._store.name if self._store else None
-        return replace(self._operator, store=store, send_old_values=self.sends_old_values)
-
 
 def filtered(
-    parent: TableDefinition, store: AnyStoreBuilder | None, predicate: Callable[[Any, Any], bool], negate: bool
+    parent: TableDefinition,
+    store: AnyStoreBuilder | None,
+    predicate: Callable[..., bool],
+    negate: bool,
+    with_key: bool,
 ) -> TableDefinition:
     """``filter`` and ``filter_not``."""
     table = DerivedTable(
-        parent,
+        TableFilter(predicate, negate, with_key),
         store,
-        TableFilter(predicate, negate),
-        lambda getter: FilterGetter(getter, predicate, negate),
+        lambda getter: FilterGetter(getter, predicate, negate, with_key),
+        parent,
     )
     # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
     table.sends_old_values = parent.enable_sending_old_values(force=False)
@@ -160,12 +144,5 @@ def mapped(
 ) -> TableDefinition:
     """``map_values``."""
     return DerivedTable(
-        parent, store, TableMapValues(mapper, with_key), lambda getter: MapValuesGetter(getter, mapper, with_key)
+        TableMapValues(mapper, with_key), store, lambda getter: MapValuesGetter(getter, mapper, with_key), parent
     )
-
-
-def store_of(getter: ValueGetter) -> str:
-    """The store into which ``getter`` looks in the end."""
-    while not isinstance(getter, StoreGetter):
-        getter = getter.source
-    return getter.store

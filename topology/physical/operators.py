@@ -1,241 +1,324 @@
-"""What each processor node does, as a value. ``tasks/operators`` turns each into a closure when a task starts.
-
-Stream edges carry (key, value, timestamp); table edges carry (key, new value, old value, timestamp), where the old
-value is only filled when ``send_old_values`` of the node says so (Kafka Streams' ``Change``).
-"""
+"""Every operator of the DSL as a value: what its closure in ``tasks/operators`` is made from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.topology.physical.operator import (
+    KEY,
+    VALUE,
+    Operator,
+    TableOperator,
+    ValueGetter,
+    WithFunctions,
+    called_with,
+)
 from penstock.topology.processor import ProcessorSupplier
 
 # ---- stateless operators on streams ----
 
 
 @dataclass(frozen=True)
-class Filter:
-    """Forward a record iff ``predicate(key, value)`` is true (false when ``negate``)."""
+class Filter(Operator):
+    """Forward a record iff the predicate is true (false when ``negate``).
 
-    predicate: Callable[[Any, Any], bool]
+    It is called with (value), or with (key, value) when ``with_key``: so are all functions with such a flag.
+    """
+
+    predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
     negate: bool = False
+    with_key: bool = True
+
+    keeps_key = keeps_value = True
+
+    @property
+    def call(self) -> str:
+        """The two are one operator."""
+        return "filter_not" if self.negate else "filter"
 
 
 @dataclass(frozen=True)
-class DropNullKeys:
+class DropNullKeys(Operator):
     """The filter in front of a repartition sink: a null key is dropped silently, unless ``keep`` (left join below)."""
 
     keep: bool = False
 
+    keeps_key = keeps_value = True
+
 
 @dataclass(frozen=True)
-class MapValues:
-    """``mapper(value)``, or ``mapper(key, value)`` when ``with_key``."""
+class MapValues(Operator):
+    """``mapper`` gives the new value."""
 
-    mapper: Callable[..., Any]
+    mapper: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
     with_key: bool = False
 
+    call = "map_values"
+    keeps_key, keeps_value = True, False
+
 
 @dataclass(frozen=True)
-class Map:
+class Map(Operator):
     """``mapper(key, value)`` gives the new (key, value); anything but a pair is an error."""
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]]
+    mapper: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=called_with(KEY, VALUE))
+
+    call = "map"
+    keeps_key = keeps_value = False
 
 
 @dataclass(frozen=True)
-class SelectKey:
-    """``mapper(key, value)`` gives the new key."""
+class SelectKey(Operator):
+    """``mapper`` gives the new key."""
 
-    mapper: Callable[[Any, Any], Any]
+    mapper: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
+    with_key: bool = True
+
+    call = "select_key"
+    keeps_key, keeps_value = False, True
 
 
 @dataclass(frozen=True)
-class FlatMap:
+class FlatMap(Operator):
     """``mapper(key, value)`` gives any number of (key, value) pairs."""
 
-    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
+    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]] = field(metadata=called_with(KEY, VALUE, many=True))
+
+    call = "flat_map"
+    keeps_key = keeps_value = False
 
 
 @dataclass(frozen=True)
-class FlatMapValues:
-    """``mapper(value)``, or ``mapper(key, value)`` when ``with_key``, gives any number of values."""
+class FlatMapValues(Operator):
+    """``mapper`` gives any number of values."""
 
-    mapper: Callable[..., Iterable[Any]]
+    mapper: Callable[..., Iterable[Any]] = field(metadata=called_with(KEY, VALUE, many=True))
     with_key: bool = False
 
-
-@dataclass(frozen=True)
-class Peek:
-    """``action(key, value)``, then forward."""
-
-    action: Callable[[Any, Any], object]
+    call = "flat_map_values"
+    keeps_key, keeps_value = True, False
 
 
 @dataclass(frozen=True)
-class ForEach:
-    """``action(key, value)``; nothing is forwarded."""
+class Peek(Operator):
+    """Call ``action``, then forward."""
 
-    action: Callable[[Any, Any], object]
+    action: Callable[..., object] = field(metadata=called_with(KEY, VALUE))
+    with_key: bool = True
+
+    call = "peek"
+    keeps_key = keeps_value = True
 
 
 @dataclass(frozen=True)
-class PassThrough:
+class ForEach(Operator):
+    """Call ``action``; nothing is forwarded."""
+
+    action: Callable[..., object] = field(metadata=called_with(KEY, VALUE))
+    with_key: bool = True
+
+    call = "for_each"
+    keeps_key = keeps_value = True
+
+
+@dataclass(frozen=True)
+class PassThrough(Operator):
     """Forward to every child: merge, and the node of a branch (its predicate lies in :class:`Branch`)."""
 
+    keeps_key = keeps_value = True
+
 
 @dataclass(frozen=True)
-class Branch:
-    """Forward to the child named like the first predicate that holds; ``children`` names them in order.
+class BranchCase(WithFunctions):
+    """The records for which the predicate holds go to ``child``."""
 
-    ``children`` has one name more than ``predicates`` when there is a default branch.
-    """
+    child: str
+    predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
+    with_key: bool = True
 
-    predicates: tuple[Callable[[Any, Any], bool], ...]
-    children: tuple[str, ...]
+    call = "branch"
+
+
+@dataclass(frozen=True)
+class Branch(Operator):
+    """Forward to the child of the first case that holds, else to the child ``default``, if there is one."""
+
+    cases: tuple[BranchCase, ...]
+    default: str | None = None
+
+    keeps_key = keeps_value = True
 
 
 # ---- aggregates of streams: null key or value is dropped and counted ----
 
 
 @dataclass(frozen=True)
-class StreamCount:
+class StreamCount(TableOperator):
     """Count per key in ``store``. Values that are null are dropped, as in every aggregate of a stream."""
 
-    store: str
-    send_old_values: bool = False
+    keeps_key, keeps_value = True, False
 
 
 @dataclass(frozen=True)
-class StreamAggregate:
+class StreamAggregate(TableOperator):
     """``aggregator(key, value, aggregate)`` per key in ``store``, beginning with ``initializer()``; None deletes."""
 
-    store: str
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
-    send_old_values: bool = False
+    initializer: Callable[[], Any] = field(metadata=called_with())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=called_with(KEY, VALUE, "the aggregate"))
+
+    call = "aggregate"
+    keeps_key, keeps_value = True, False
 
 
 @dataclass(frozen=True)
-class StreamReduce:
+class StreamReduce(TableOperator):
     """``reducer(aggregate, value)`` per key in ``store``, beginning with the first value; None deletes."""
 
-    store: str
-    reducer: Callable[[Any, Any], Any]
-    send_old_values: bool = False
+    reducer: Callable[[Any, Any], Any] = field(metadata=called_with("the aggregate", VALUE))
+
+    call = "reduce"
+    keeps_key, keeps_value = True, False
 
 
 # ---- tables ----
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(TableOperator):
     """A stream read as a changelog (``table``, ``to_table``): a null key is dropped and counted, a null value deletes.
 
     ``store`` is None while nothing needs the table's content; then updates are only forwarded.
     """
 
-    store: str | None
-    send_old_values: bool = False
+    keeps_key = keeps_value = True
+
+    @property
+    def sees_value(self) -> bool:
+        """A store holds objects."""
+        return self.store is not None
 
 
 @dataclass(frozen=True)
-class TableFilter:
-    """Forward the value where ``predicate(key, value)`` holds (fails, when ``negate``), else a tombstone."""
+class TableFilter(TableOperator):
+    """Forward the value where the predicate holds (fails, when ``negate``), else a tombstone."""
 
-    predicate: Callable[[Any, Any], bool]
+    predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
     negate: bool = False
-    store: str | None = None
-    send_old_values: bool = False
+    with_key: bool = True
+
+    keeps_key = keeps_value = True
+
+    @property
+    def call(self) -> str:
+        """The two are one operator."""
+        return "filter_not" if self.negate else "filter"
 
 
 @dataclass(frozen=True)
-class TableMapValues:
-    """``mapper(value)`` or ``mapper(key, value)``; null stays null without a call."""
+class TableMapValues(TableOperator):
+    """``mapper`` gives the new value; null stays null without a call."""
 
-    mapper: Callable[..., Any]
+    mapper: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
     with_key: bool = False
-    store: str | None = None
-    send_old_values: bool = False
+
+    call = "map_values"
+    keeps_key, keeps_value = True, False
 
 
 @dataclass(frozen=True)
-class TableToStream:
+class TableToStream(Operator):
     """Each update becomes a record: the old value is dropped, a null value is a record with a null value."""
+
+    keeps_key = keeps_value = True
 
 
 # ---- looking into a table from elsewhere ----
 
 
 @dataclass(frozen=True)
-class StoreGetter:
+class StoreGetter(ValueGetter):
     """The table's own store holds the value."""
 
     store: str
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """That store."""
+        return (self.store,)
+
 
 @dataclass(frozen=True)
-class FilterGetter:
+class FilterGetter(ValueGetter):
     """The value of ``source`` where the predicate holds, else absent: a filtered table that is not materialised."""
 
     source: ValueGetter
-    predicate: Callable[[Any, Any], bool]
+    predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
     negate: bool
+    with_key: bool = True
+
+    call = "filter"
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those of the table that is filtered."""
+        return self.source.stores
 
 
 @dataclass(frozen=True)
-class MapValuesGetter:
+class MapValuesGetter(ValueGetter):
     """The mapped value of ``source``: a mapped table that is not materialised."""
 
     source: ValueGetter
-    mapper: Callable[..., Any]
+    mapper: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
     with_key: bool
 
+    call = "map_values"
 
-ValueGetter = StoreGetter | FilterGetter | MapValuesGetter
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those of the table that is mapped."""
+        return self.source.stores
 
 
 @dataclass(frozen=True)
-class StreamTableJoin:
+class StreamTableJoin(Operator):
     """``joiner(left, right)``, with the key in front when ``with_key``; ``left`` keeps stream records without a match.
 
     A null value is dropped and counted; a null key too, unless ``left``.
     """
 
     table: ValueGetter
-    joiner: Callable[..., Any]
+    joiner: Callable[..., Any] = field(metadata=called_with(KEY, VALUE, "the table's value"))
     with_key: bool = False
     left: bool = False
 
+    keeps_key, keeps_value = True, False
+
+    @property
+    def call(self) -> str:
+        """The two are one operator."""
+        return "left_join" if self.left else "join"
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return self.table.stores
+
 
 @dataclass(frozen=True)
-class Process:
+class Process(Operator):
     """A user's :class:`~penstock.topology.processor.Processor`; ``supplier()`` makes a new one for each task."""
 
-    supplier: ProcessorSupplier[Any, Any, Any, Any]
+    supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
+    store_names: tuple[str, ...] = ()
 
+    call = "process"
+    keeps_key = keeps_value = False
+    sees_key = sees_value = True
 
-Operator = (
-    Filter
-    | DropNullKeys
-    | MapValues
-    | Map
-    | SelectKey
-    | FlatMap
-    | FlatMapValues
-    | Peek
-    | ForEach
-    | PassThrough
-    | Branch
-    | StreamCount
-    | StreamAggregate
-    | StreamReduce
-    | TableSource
-    | TableFilter
-    | TableMapValues
-    | TableToStream
-    | StreamTableJoin
-    | Process
-)
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those the user named."""
+        return self.store_names

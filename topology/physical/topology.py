@@ -13,7 +13,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.physical.operators import Operator
+from penstock.topology.physical.operator import Operator
 from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 
 
@@ -46,12 +46,16 @@ class SourceNode:
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """One operator, fed by ``parents``, using ``stores``."""
+    """One operator, fed by ``parents``."""
 
     name: str
     parents: tuple[str, ...]
     operator: Operator
-    stores: tuple[str, ...] = ()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores it uses."""
+        return self.operator.stores
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,16 @@ class TopologyWriter:
         self._add(node, ())
 
     def add_processor(self, node: ProcessorNode) -> None:
-        """A processor; its stores are connected by :meth:`connect`."""
+        """A processor, whose stores are there already; all users of a store are in one sub-topology."""
         self._add(node, node.parents)
+        for store in node.stores:
+            if store not in self._stores:
+                known = ", ".join(sorted(self._stores)) or "none"
+                raise TopologyError(
+                    f"{node.name} uses store {store!r}, which does not exist: call add_state_store() first, or name a "
+                    f"table's store (stores so far: {known})"
+                )
+            self._groups.unite(self._store_users.setdefault(store, node.name), [node.name])
 
     def add_sink(self, node: SinkNode) -> None:
         """A sink."""
@@ -58,21 +66,6 @@ class TopologyWriter:
             self._stores[name] = replace(definition, source_topic=source_topic, logging=False, topic_config={})
         else:
             self._stores.setdefault(name, definition)
-
-    def connect(self, processor: str, stores: Iterable[str]) -> None:
-        """Give ``processor`` access to ``stores``; all users of a store are in one sub-topology."""
-        for store in stores:
-            if store not in self._stores:
-                known = ", ".join(sorted(self._stores)) or "none"
-                raise TopologyError(
-                    f"{processor} uses store {store!r}, which does not exist: call add_state_store() first, or name a "
-                    f"table's store (stores so far: {known})"
-                )
-            self._groups.unite(self._store_users.setdefault(store, processor), [processor])
-            node = self._nodes[processor]
-            assert isinstance(node, ProcessorNode)
-            if store not in node.stores:
-                self._nodes[processor] = replace(node, stores=(*node.stores, store))
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """A topic between two sub-topologies."""

@@ -30,6 +30,7 @@ assert_type(counts.to_stream(), ps.KStream[str, int])
 assert_type(counts.to_stream(lambda key, value: value), ps.KStream[int, int])
 assert_type(counts.map_values(lambda value: str(value)), ps.KTable[str, str])
 assert_type(counts.filter(lambda key, value: value > 1), ps.KTable[str, int])
+assert_type(counts.filter(lambda count: count.bit_length() > 1), ps.KTable[str, int])
 assert_type(lines.group_by_key().reduce(lambda aggregate, value: aggregate + value), ps.KTable[str, str])
 assert_type(
     lines.group_by_key().aggregate(lambda: 0.5, lambda key, value, aggregate: aggregate + len(value)),
@@ -80,6 +81,7 @@ assert_type(
 )
 builder.table("users", materialized=ps.Materialized.as_("users")).to_stream().map_values(lambda value: value.anything)
 assert_type(totals.map_values(lambda key, total: f"{key}: {total}", ps.Materialized.as_("texts")), ps.KTable[str, str])
+assert_type(totals.filter_not(lambda total: total > 9, ps.Materialized.as_("few")), ps.KTable[str, int])
 assert_type(totals.filter_not(lambda key, total: total > 9, ps.Materialized.as_("small")), ps.KTable[str, int])
 assert_type(totals.queryable_store_name, str | None)
 

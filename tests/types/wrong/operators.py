@@ -17,11 +17,18 @@ lines.map(lambda key, value: value)  # error
 lines.flat_map(lambda key, value: [(key, value / 2)])  # error
 lines.flat_map_values(lambda value: len(value))  # error
 lines.select_key(lambda key, value: value["id"])  # error
+lines.select_key(lambda value: value["id"])  # error
+lines.group_by(lambda value: value.no_such_method())  # error
 lines.peek(lambda key, value: print(value - 1))  # error
-lines.for_each(lambda key: print(key))  # error
-lines.filter(lambda value: bool(value))  # error
+lines.for_each(lambda: print("none"))  # error
+lines.for_each(lambda value: print(value.no_such_method()))  # error
+lines.filter(lambda key, value, more: bool(value))  # error
+lines.filter(lambda value: value > 1)  # error
+amounts.filter_not(lambda value: value.upper() == "A")  # error
+lines.peek(lambda value: print(value - 1))  # error
 lines.merge(amounts)  # error
 lines.split().branch(lambda key, value: value > 1)  # error
+lines.split().branch(lambda value: value > 1)  # error
 lines.map_values(len).map_values(lambda length: length.upper())  # error
 
 lines.to("out", ps.Produced.with_(ps.Serdes.long(), ps.Serdes.string()))  # error

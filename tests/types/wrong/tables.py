@@ -32,6 +32,7 @@ grouped.aggregate(lambda: 0, lambda key, value, total: total + value, totals).ma
 
 users.map_values(lambda user: user.name)  # error
 users.filter(lambda key, user: user > "x")  # error
+users.filter(lambda user: user > "x")  # error
 users.to_stream(lambda key, user: key + 1)  # error
 users.to_stream().map_values(lambda user: user.strip())  # error
 

@@ -1,0 +1,164 @@
+"""What an operator says of itself, so that the engine runs it well without knowing it.
+
+An operator of the DSL is a frozen dataclass (``operators``) that derives from :class:`Operator`; ``tasks/operators``
+turns it into a closure when a task starts. Who sees keys and values follows from its user functions, which its fields
+declare by :func:`called_with`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+KEY, VALUE = "the key", "the value"
+
+_CALLED_WITH = "called with"
+_MANY = "many"
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function of the program as the engine calls it.
+
+    ``whose``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters`` says what it
+    is given, in words. ``many``: its result is iterated to the end.
+    """
+
+    function: Callable[..., Any]
+    whose: str
+    parameters: tuple[str, ...]
+    many: bool = False
+
+
+def called_with(*parameters: str, many: bool = False) -> dict[str, Any]:
+    """The metadata of a dataclass field that holds a user function.
+
+    ``KEY`` among the parameters is left out when the spec has a field ``with_key`` that is false.
+    """
+    return {_CALLED_WITH: parameters, _MANY: many}
+
+
+def declares_function(metadata: Any) -> bool:
+    """Whether a field with this metadata holds a user function."""
+    return _CALLED_WITH in metadata
+
+
+@dataclass(frozen=True)
+class WithFunctions:
+    """A value whose fields hold user functions, or such values, or tuples of them."""
+
+    @property
+    def call(self) -> str:
+        """The method of the DSL that took the functions, for messages."""
+        return type(self).__name__
+
+    def whose(self, node: str) -> str:
+        """Whose functions they are, when ``node`` calls them."""
+        return f"{self.call} {node}"
+
+    @property
+    def functions(self) -> tuple[UserFunction, ...]:
+        """Every user function in it."""
+        found: list[UserFunction] = []
+
+        def note(function: UserFunction) -> Callable[..., Any]:
+            found.append(function)
+            return function.function
+
+        self.with_functions("", note)
+        return tuple(found)
+
+    def with_functions(self, node: str, change: Callable[[UserFunction], Callable[..., Any]]) -> Self:
+        """The same with ``change(function)`` in place of each user function; ``node`` calls them."""
+
+        def changed(held: Any) -> Any:
+            if isinstance(held, WithFunctions):
+                return held.with_functions(node, change)
+            return tuple(map(changed, held)) if isinstance(held, tuple) else held
+
+        values: dict[str, Any] = {}
+        for each in fields(self):
+            held = getattr(self, each.name)
+            if declares_function(each.metadata):
+                parameters = self._parameters(each.metadata[_CALLED_WITH])
+                held = change(UserFunction(held, self.whose(node), parameters, each.metadata[_MANY]))
+            values[each.name] = changed(held)
+        return replace(self, **values)
+
+    def _parameters(self, declared: tuple[str, ...]) -> tuple[str, ...]:
+        with_key = getattr(self, "with_key", True)
+        return tuple(each for each in declared if with_key or each != KEY)
+
+
+@dataclass(frozen=True)
+class Operator(WithFunctions, ABC):
+    """What a processor node does.
+
+    Stream edges carry (key, value, timestamp); table edges carry (key, new value, old value, timestamp), where the old
+    value is only filled when ``send_old_values`` of the node says so (Kafka Streams' ``Change``).
+    """
+
+    @property
+    @abstractmethod
+    def keeps_key(self) -> bool:
+        """Whether what it forwards always has the key that it received."""
+
+    @property
+    @abstractmethod
+    def keeps_value(self) -> bool:
+        """Whether what it forwards is the value that it received, or none."""
+
+    @property
+    def sees_key(self) -> bool:
+        """Whether the key must be decoded: by default, whether a user function is given it."""
+        return any(KEY in each.parameters for each in self.functions)
+
+    @property
+    def sees_value(self) -> bool:
+        """Whether the value must be decoded: by default, whether a user function is given it."""
+        return any(VALUE in each.parameters for each in self.functions)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores it uses, its own first."""
+        return ()
+
+    @property
+    def stores_by_key(self) -> tuple[str, ...]:
+        """Those of them in which it looks up the row of the key that it received: such rows are read ahead.
+
+        By default all, if it keeps the key. One whose rows stand under more than the key, a window say, names none.
+        """
+        return self.stores if self.keeps_key else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOperator(Operator):
+    """An operator whose result is a table: it forwards updates, and keeps them in ``store`` unless that is None.
+
+    ``send_old_values``: each update carries the old value.
+    """
+
+    store: str | None = None
+    send_old_values: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Its own, if it has one."""
+        return () if self.store is None else (self.store,)
+
+
+@dataclass(frozen=True)
+class ValueGetter(WithFunctions, ABC):
+    """How the value of a table is looked up by another operator."""
+
+    @property
+    @abstractmethod
+    def stores(self) -> tuple[str, ...]:
+        """The stores into which it looks in the end."""
+
+    def whose(self, node: str) -> str:
+        """The functions are those of a table, whoever looks."""
+        return f"{self.call} of the table that {node} joins"
