@@ -384,6 +384,7 @@ class StreamLoop:
         self._finish(text)
 
     def _finish(self, error: str | None) -> None:
+        self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._restoration.close, self._consumer.close, self._producer.close]
         for close in closing:
@@ -391,7 +392,6 @@ class StreamLoop:
                 close()
             except Exception as problem:  # the rest must be closed all the same
                 self._log.error("closing failed", error=describe_error(problem))
-        self._commits.abandon()
         self._tasks.clear()
         self._running, self._jobs = [], deque()
         self.finished.set_result(error)
