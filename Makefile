@@ -44,4 +44,4 @@ environment:
 	@$(PYTHON) requirements/install.py
 
 jars: environment
-	@$(RUN) -m penstock.kafka.jars
+	@$(RUN) -m penstock.kafka.local_broker.jars

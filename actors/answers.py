@@ -1,4 +1,4 @@
-"""Answers to questions about stores, given by the loop that owns the tasks."""
+"""Answers to queries of stores, given by the loop that owns the tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Calls count, not ranges: a page asks all tasks of the actor in one call, and mus
 _UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
 
 
-class QueryDesk:
+class QueryExecutor:
     """Takes calls of queries, answers look-ups at once and ranges chunk by chunk, in turns. One thread."""
 
     def __init__(self, tasks: Mapping[TaskId, HostedTask]) -> None:
@@ -45,7 +45,7 @@ class QueryDesk:
         """Whether ranges wait to be gone on with."""
         return bool(self._ranges)
 
-    def take(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
+    def submit(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
         """``done`` gets the answers, in the order of the questions."""
         if not done.set_running_or_notify_cancel():
             return

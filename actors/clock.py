@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from typing_extensions import override
+
 
 class Clock(Protocol):
     """The two clocks a stream loop reads."""
@@ -16,13 +18,13 @@ class Clock(Protocol):
         """Seconds that never run backwards: what intervals and deadlines are measured by."""
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The machine's clocks."""
 
+    @override
     def wall_ms(self) -> int:
-        """See the protocol."""
         return time.time_ns() // 1_000_000
 
+    @override
     def monotonic_s(self) -> float:
-        """See the protocol."""
         return time.monotonic()

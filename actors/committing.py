@@ -102,13 +102,18 @@ class Commit:
 class Commits:
     """When the next commit is due, the one that is under way beside the records, and what became of all of them."""
 
-    def __init__(self, clock: Clock, interval_s: float) -> None:
+    def __init__(
+        self, producer: RecordProducer, ask: AskToCommit, clock: Clock, interval_s: float, beside_records: bool
+    ) -> None:
         self.under_way: Commit | None = None
         self.accepted = 0
         self.stops = StopWatch(clock.monotonic_s)
         self._steps: Steps[CommitAnswer] | None = None
+        self._producer = producer
+        self._ask = ask
         self._clock = clock
         self._interval_s = interval_s
+        self._beside_records = beside_records
         self._due_s = 0.0
         self.postpone()
 
@@ -121,10 +126,17 @@ class Commits:
         """The next one is due when the interval has passed from now on."""
         self._due_s = self._clock.monotonic_s() + self._interval_s
 
-    def begin(self, commit: Commit) -> None:
-        """``commit`` is under way: :meth:`step` takes its steps."""
+    def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
         assert self.under_way is None
-        self.under_way, self._steps = commit, commit.steps()
+        return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records)
+
+    def begin(self, running: Sequence[HostedTask]) -> None:
+        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
+        if tasks := [hosted for hosted in running if hosted.needs_commit]:
+            self.under_way = self._commit(tasks, running, self._beside_records)
+            self._steps = self.under_way.steps()
+        else:
+            self.postpone()
 
     def step(self, hurried: bool) -> tuple[float, CommitAnswer | None]:
         """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""
@@ -139,11 +151,13 @@ class Commits:
             self.postpone()
             return 0.0, self._through(end.value)
 
-    def run(self, commit: Commit) -> Steps[CommitAnswer]:
-        """All steps of ``commit``, which is not beside records. There is no other under way."""
-        assert self.under_way is None
+    def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
+        """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
+        tasks = [hosted for hosted in tasks if hosted.needs_commit]
+        if not tasks:
+            return CommitAnswer(True)
         self.stops.stop()
-        answer = yield from commit.steps()
+        answer = yield from self._commit(tasks, running, beside_records=False).steps()
         return self._through(answer)
 
     def _through(self, answer: CommitAnswer) -> CommitAnswer:

@@ -82,7 +82,7 @@ class CommitStops:
 @dataclass(frozen=True)
 class ActorStatus:
     """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
-    ``stopping``: it was told to stop and takes no tasks any more."""
+    ``stopping``: it was asked to stop and takes no tasks any more."""
 
     actor_id: str
     node_id: str
@@ -158,7 +158,7 @@ class StoreAnswer:
 
 class ApplicationState(Enum):
     """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may
-    follow which, ``cluster/life.py`` holds it."""
+    follow which, ``cluster/state_transitions.py`` holds it."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -192,7 +192,7 @@ class ApplicationStatus:
     http_address: str | None = None
     error: str | None = None
     waiting: str | None = None
-    """What the application waits for that a user can mend: a CPU, and which applications have them."""
+    """What the application waits for that a user can fix: a CPU, and which applications have them."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

@@ -35,7 +35,7 @@ def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, st
             continue
         if found is not None:
             logger("penstock.actors").warning(
-                "the committed offset is out of range: the reset policy decides",
+                "committed offset out of range, applying the reset policy",
                 partition=str(tp), committed=found.offset, beginning=begin, end=end, policy=policy,
             )  # fmt: skip
         starts[tp] = Start(end if policy == "latest" else begin, end)

@@ -102,9 +102,9 @@ class Restoration:
         for tp, beginning in consumer.fetch_beginning_offsets(wanted).items():
             replay = self._replays[tp]
             self._log.warning(
-                "the changelog has deleted records before they were restored: wiped, and restored from the beginning",
-                task=str(replay.hosted.id), store=replay.store, topic=tp.topic, offset=replay.position,
-                beginning=beginning,
+                "store wiped, restoring from the beginning",
+                why="its changelog deleted records before they were restored", task=str(replay.hosted.id),
+                store=replay.store, topic=tp.topic, offset=replay.position, beginning=beginning,
             )  # fmt: skip
             replay.hosted.state_manager.wipe(replay.store)
             replay.position = beginning

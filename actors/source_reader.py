@@ -110,20 +110,20 @@ class SourceReader:
                 # What is left was all read. Kafka's consumer, too, goes on where the logs part.
                 to = end
                 what = (
-                    "the partition ends before the position that was to be read next: a leader without its last "
-                    "records was elected, or the topic was made anew. Reading goes on at the end; see "
-                    "unclean.leader.election.enable, and reset the application if the topic is another one"
+                    "position beyond the end of the partition, going on at its end: a leader without the last records "
+                    "was elected (see unclean.leader.election.enable), or the topic was created anew (then reset the "
+                    "application)"
                 )
             else:
                 to = end if policy == "latest" else beginning
                 what = (
-                    "records were deleted before they were read: the reset policy decides where reading goes on. Raise "
-                    "the topic's retention, or process faster"
+                    "position out of range, applying the reset policy: records were deleted before they were read; "
+                    "raise the topic's retention, or process faster"
                 )
             logger("penstock.actors").error(
                 what,
                 topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
-                goes_on_at=to, offsets_lost=max(0, to - was),
+                new_position=to, offsets_lost=max(0, to - was),
             )  # fmt: skip
             self._owner[tp].skip(tp, was, to)
             if tp in self._paused:

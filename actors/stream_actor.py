@@ -10,7 +10,7 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -28,7 +28,7 @@ from penstock.actors.messages import (
 )
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import Sources
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 
@@ -99,7 +99,7 @@ class StreamActor:
             raise ApplicationStateError(f"actor {self._actor_id} is not started")
         return self._loop
 
-    async def assign(self, epoch: int, sources: Mapping[TaskId, frozenset[TopicPartition]]) -> None:
+    async def assign(self, epoch: int, sources: Sources) -> None:
         """These, and no others, are the actor's tasks, and what each reads; returns when all others are committed and
         closed. One that read something else before is closed and opened again."""
         await asyncio.wrap_future(self._started().assign(epoch, sources))

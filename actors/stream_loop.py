@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from penstock.actors.answers import QueryDesk
+from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits
 from penstock.actors.failure import describe_error
@@ -33,13 +33,12 @@ from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import remove_unused
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import Programs
 
-Sources = Mapping[TaskId, frozenset[TopicPartition]]
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
@@ -74,27 +73,28 @@ class StreamLoop:
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
         self._log = logger("penstock.actors.stream_loop").bind(actor=actor_id)
-        self._mailbox = Mailbox(self._ended)
+        self._mailbox = Mailbox(self._ended_error)
         self._jobs: deque[Steps[None]] = deque()
         self._job: Steps[None] | None = None
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
-        self._desk = QueryDesk(self._tasks)
+        self._queries = QueryExecutor(self._tasks)
         self._running: list[HostedTask] = []
         self._current: HostedTask | None = None
         self._epoch = 0
         self._asked = 0
-        # Not what a transaction would allow: it would commit what these records write.
-        self._records_run_beside_commits = spec.config.processing_guarantee == "at_least_once"
         self._next_punctuation_ms = 0
         self._idle_wait_s = 0.0
-        self._commits = Commits(self._clock, spec.config.commit_interval_ms / 1000)
         self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
         self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
         self._consumer = clients.consumer()
         self._producer = clients.producer()
         self._admin = clients.admin()
+        # Not with a transaction: it would commit what these records write.
+        beside_records = spec.config.processing_guarantee == "at_least_once"
+        interval_s = spec.config.commit_interval_ms / 1000
+        self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
@@ -112,7 +112,7 @@ class StreamLoop:
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
         done: Future[list[StoreAnswer]] = Future()
-        self._mailbox.ask(lambda: self._desk.take(queries, done)).add_done_callback(partial(_reject, done))
+        self._mailbox.ask(lambda: self._queries.submit(queries, done)).add_done_callback(partial(_reject, done))
         return done
 
     def status(self) -> Future[ActorStatus]:
@@ -139,7 +139,7 @@ class StreamLoop:
         self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
         return done
 
-    def _ended(self) -> ApplicationStateError:
+    def _ended_error(self) -> ApplicationStateError:
         why = self.finished.result() if self.finished.done() else None
         return ApplicationStateError(f"actor {self._actor_id} has ended: {why or 'it was stopped'}")
 
@@ -154,8 +154,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(0.0 if self._desk.busy else wait_s)
-            self._desk.step()
+            self._mailbox.serve(0.0 if self._queries.busy else wait_s)
+            self._queries.step()
             if self._commits.under_way is not None:
                 return self._commit_beside_records(self._commits.under_way)
             if self._job is None and self._jobs:
@@ -183,7 +183,7 @@ class StreamLoop:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
-                self._begin_commit()
+                self._commits.begin(self._running)
                 return 0.0
             if self._clock.monotonic_s() >= self._next_cleanup_s:
                 self._jobs.append(self._cleaning_up())
@@ -246,20 +246,13 @@ class StreamLoop:
             return True
         return any(hosted.task.commit_requested for hosted in self._running)
 
-    def _begin_commit(self) -> None:
-        tasks = [hosted for hosted in self._running if hosted.needs_commit]
-        if tasks:
-            self._commits.begin(self._commit_of(tasks, beside_records=self._records_run_beside_commits))
-        else:
-            self._commits.postpone()
-
     def _commit_beside_records(self, commit: Commit) -> float:
         """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
         commit, or take too much memory."""
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(hurried=not free)
         if answer is not None:
-            self._settle(commit, answer)
+            self._settle(commit.tasks, answer)
             return 0.0
         if not free:
             return wait_s
@@ -268,18 +261,11 @@ class StreamLoop:
 
     def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
         """Commit ``tasks``; records wait."""
-        tasks = [hosted for hosted in tasks if hosted.needs_commit]
-        if tasks:
-            commit = self._commit_of(tasks, beside_records=False)
-            self._settle(commit, (yield from self._commits.run(commit)))
+        self._settle(tasks, (yield from self._commits.run(tasks, self._running)))
 
-    def _commit_of(self, tasks: Sequence[HostedTask], beside_records: bool) -> Commit:
-        return Commit(tasks, self._running, self._producer, self._ask_to_commit, self._clock, beside_records)
-
-    def _settle(self, commit: Commit, answer: CommitAnswer) -> None:
+    def _settle(self, tasks: Sequence[HostedTask], answer: CommitAnswer) -> None:
         if answer.accepted:
             return
-        tasks = commit.tasks
         self._log.warning("commit refused, tasks dropped", reason=answer.reason, tasks=[str(h.id) for h in tasks])
         for hosted in tasks:
             self._drop(hosted)
@@ -395,10 +381,10 @@ class StreamLoop:
         self._tasks.clear()
         self._running, self._jobs = [], deque()
         self.finished.set_result(error)
-        self._desk.reject(self._ended())
+        self._queries.reject(self._ended_error())
         for waiting in self._confirmations:
             if not waiting.done():
-                waiting.set_exception(self._ended())
+                waiting.set_exception(self._ended_error())
         self._mailbox.shut()
 
 

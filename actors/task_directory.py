@@ -131,9 +131,9 @@ def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
         except StateStoreLockedError:
             continue  # another actor of this node runs the task
         except (OSError, StateStoreError) as error:
-            log.warning("a directory of a task that left cannot be removed", directory=str(path), error=str(error))
+            log.warning("cannot remove unused task directory", directory=str(path), error=str(error))
         else:
-            log.info("removed the directory of a task that left", directory=str(path), unused_ms=int(unused_ms))
+            log.info("removed unused task directory", directory=str(path), unused_ms=int(unused_ms))
         yield 0.0
 
 

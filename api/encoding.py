@@ -27,7 +27,7 @@ def to_json(value: Any) -> bytes:
     except TypeError as error:
         try:
             return msgspec.json.encode(value, enc_hook=_other)
-        except Exception:  # whatever the value's own code raises, too; what orjson said of it is told
+        except Exception:  # whatever the value's own code raises, too; what orjson said of it goes into the error
             raise SerializationError(f"the value has no JSON form: {error.__cause__ or error}") from error
 
 

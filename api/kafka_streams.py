@@ -6,7 +6,7 @@ from penstock.cluster.http_actor import Serve
 from penstock.cluster.kafka_streams import KafkaStreams as WithoutServer
 
 
-class KafkaStreams(WithoutServer):
+class KafkaStreams(WithoutServer):  # noqa: D101  # the docstring of what it is to users
     __doc__ = WithoutServer.__doc__
 
     def _server(self) -> Serve:

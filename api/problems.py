@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -29,6 +28,7 @@ MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:penstock:problem:"
 
 # An application that stopped may be started again by hand, not by itself: no use in asking every second.
+_RETRY_NOT_READY_S = 1
 _RETRY_STOPPED_S = 5
 
 
@@ -65,8 +65,9 @@ def of_error(error: StreamsError) -> ProblemError | None:
     """What an error of the read side means to a client; None for one that none should come from there."""
     match error:
         case TaskNotReadyError():
-            seconds = max(1, math.ceil(error.retry_after_ms / 1000))
-            return ProblemError(503, "task-not-ready", "The task is not ready", str(error), retry_after_s=seconds)
+            return ProblemError(
+                503, "task-not-ready", "The task is not ready", str(error), retry_after_s=_RETRY_NOT_READY_S
+            )
         case ApplicationStateError():
             return ProblemError(
                 503,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import BenchmarkError, Side
-from penstock.kafka.jars import KAFKA_VERSION, resolve
+from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
 
 NAME = f"Kafka Streams {KAFKA_VERSION}"
 OLDEST_MAJOR = 17

@@ -27,7 +27,7 @@ from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
 from penstock.actors.messages import ActorStatus
 from penstock.cluster.names import NAMESPACE
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients

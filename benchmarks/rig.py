@@ -17,7 +17,7 @@ from benchmarks.generate import KEEP, generate
 from benchmarks.measure import Hook, Run, Side, run_side
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin, NewTopic
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 
 
 @dataclass

@@ -14,7 +14,7 @@ from rich.table import Table
 from penstock.api.encoding import entry_json, short_repr
 from penstock.api.status import application_body
 from penstock.cli.live_view import LiveView
-from penstock.cli.loading import look_into_this_folder_last
+from penstock.cli.loading import search_current_folder_last
 from penstock.cli.output import AsJson, console, print_json, print_json_line, shown
 from penstock.cluster.read_side import (
     ApplicationStatus,
@@ -122,7 +122,7 @@ def query(
 
     if key is not None and (from_key is not None or to_key is not None):
         raise ConfigError("give either KEY or --from/--to, not both")
-    look_into_this_folder_last()
+    search_current_folder_last()
     control.connect_to(application)
     found = asyncio.run(_query(StateQueries(application), store, key, from_key, to_key, as_json, limit))
     if key is not None and not found:

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.common.errors import ConfigError
-from penstock.kafka.broker_config import DEFAULT_PORT
+from penstock.kafka.local_broker.node_files import DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from penstock.kafka.local_broker import BrokerStatus, LocalBroker
+    from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker
 
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="Where clients connect; three nodes take the next two too.")]
 Directory = Annotated[
@@ -46,7 +46,7 @@ def start(
     console = Console()
     for note in status.notes:
         console.print(note, style="yellow", soft_wrap=True)
-    from penstock.kafka.jars import KAFKA_VERSION
+    from penstock.kafka.local_broker.jars import KAFKA_VERSION
 
     console.print(
         f"Kafka {KAFKA_VERSION} answers at {status.bootstrap_servers} after {time.monotonic() - began:.1f} s; "
@@ -92,7 +92,7 @@ def _broker(directory: Path | None, port: int, nodes: int = 1) -> LocalBroker:
     try:
         import platformdirs
 
-        from penstock.kafka.local_broker import LocalBroker
+        from penstock.kafka.local_broker.broker import LocalBroker
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock[local]'") from error
     return LocalBroker(directory or platformdirs.user_data_path("penstock") / f"broker-{port}", port, nodes)

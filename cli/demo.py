@@ -33,7 +33,7 @@ from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 
 Files = Sequence[tuple[str, str]]
 """Paths with their text."""
@@ -106,7 +106,7 @@ def _count_history(console: Console, clients: ConfluentClients, app: KafkaStream
     with closing(clients.producer()) as producer, console.status("") as shown:
         sent = load(producer, "lines", lambda lines: shown.update(f"{lines:,} lines written"), lambda: False, files)
         console.print(f"{sent:,} lines are history; Spark counts them")
-        report = backfill(app.topology, app.config, tell=shown.update)
+        report = backfill(app.topology, app.config, progress=shown.update)
     console.print(summary(report))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_application(target: str) -> KafkaStreams:
-    """The ``KafkaStreams`` object that ``MODULE:APP`` names; the current folder is looked into first.
+    """The ``KafkaStreams`` object that ``MODULE:APP`` names; the current folder is searched first.
 
     Raises ConfigError saying what is wrong with ``target``, or the StreamsError that the module's own code raised.
     """
@@ -24,7 +24,7 @@ def load_application(target: str) -> KafkaStreams:
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name.isidentifier():
         raise ConfigError(f"{target!r} is not MODULE:APP, such as examples.word_count:app")
-    module = _imported(module_name, look_into_this_folder())
+    module = _imported(module_name, search_current_folder_first())
     if not hasattr(module, name):
         there = [key for key, value in vars(module).items() if isinstance(value, KafkaStreams)]
         hint = f"; it has {', '.join(f'{module_name}:{key}' for key in there)}" if there else ""
@@ -35,7 +35,7 @@ def load_application(target: str) -> KafkaStreams:
     return found
 
 
-def look_into_this_folder() -> str:
+def search_current_folder_first() -> str:
     """Let imports find modules of the current folder first, as ``python -m`` does; its path. For commands that run the
     program of this folder: whatever lies in it is executed in place of a library of the same name."""
     here = str(Path.cwd())
@@ -44,7 +44,7 @@ def look_into_this_folder() -> str:
     return here
 
 
-def look_into_this_folder_last() -> None:
+def search_current_folder_last() -> None:
     """Let imports find modules of the current folder that are nowhere else: the user's serdes and types of values."""
     here = str(Path.cwd())
     if here not in sys.path:

@@ -1,13 +1,12 @@
-"""What the coordinator's state machine knows of one stream actor."""
+"""The coordinator's record of one stream actor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.cluster.events import AcceptCommit, RefuseCommit
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import Sources, TaskId
 
 
 class Phase(Enum):
@@ -22,13 +21,13 @@ class Phase(Enum):
 class ActorRecord:
     """``issued`` was sent last, under ``epoch``, with what each task reads; ``held`` is what the actor may still work
     on; ``confirmed`` is the last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it
-    did not yet report. ``refused``: a commit of it was refused, so it has given up tasks that it must be told to take
+    did not yet report. ``refused``: a commit of it was refused, so it has closed tasks that it must be assigned
     again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
 
     phase: Phase
     epoch: int = 0
     confirmed: int = 0
-    issued: Mapping[TaskId, frozenset[TopicPartition]] = field(default_factory=dict)
+    issued: Sources = field(default_factory=dict)
     held: frozenset[TaskId] = frozenset()
     running: frozenset[TaskId] = frozenset()
     unsure: bool = False
@@ -38,5 +37,5 @@ class ActorRecord:
 
     @property
     def settled(self) -> bool:
-        """Whether it has confirmed all that it was told."""
+        """Whether it has confirmed its last assignment."""
         return self.phase is Phase.UP and self.epoch == self.confirmed and not self.unsure

@@ -14,21 +14,22 @@ from ray import cloudpickle
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import last_words
+from penstock.cluster import final_state
 from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.http_actor import find_http, stop_http
-from penstock.cluster.names import NAMESPACE, application_of, coordinator_name
+from penstock.cluster.http_actor import stop_http
+from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
+from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.ray_clusters import (
     RayCluster,
     clusters,
-    look_into,
     named_address,
+    probe,
     started_here,
     unreachable,
     use_token,
 )
 from penstock.cluster.ray_errors import last_line
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 _START_S = 60.0
@@ -46,7 +47,7 @@ def connect(application_id: str) -> None:
     if ray.is_initialized():
         return
     if address := named_address():
-        cluster: RayCluster | None = look_into(address)
+        cluster: RayCluster | None = probe(address)
     else:
         cluster = None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
     if cluster is not None:
@@ -147,27 +148,6 @@ def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationState
     )
 
 
-def cluster_cpus() -> int:
-    """How many CPUs the Ray cluster has."""
-    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
-    return int(resources.get("CPU", 0))
-
-
-def applications() -> list[str]:
-    """The ids of all applications that this Ray cluster knows."""
-    named = ray.util.list_named_actors(all_namespaces=True)
-    found = {application_of(entry["name"]) for entry in named if entry["namespace"] == NAMESPACE}
-    return sorted(name for name in found if name is not None)
-
-
-def find_coordinator(application_id: str) -> Any | None:
-    """The handle of an application's coordinator; None when there is none."""
-    try:
-        return ray.get_actor(coordinator_name(application_id), namespace=NAMESPACE)
-    except ValueError:
-        return None
-
-
 def status_of(coordinator: Any) -> ApplicationStatus | None:
     """What the coordinator knows; None when it is gone.
 
@@ -197,7 +177,7 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 
 def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
-    """Create the application's coordinator, which is told where its HTTP server listens; :func:`remove_ended` goes
+    """Create the application's coordinator, which gets the address of its HTTP server; :func:`remove_ended` goes
     before.
 
     Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
@@ -309,7 +289,7 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     ``coordinator`` is the one that the caller has looked at, None if there was none: if another has taken its place
     meanwhile, the application was started anew, and all that bears its name belongs to that start.
     """
-    server, actors = find_http(application_id), StreamActorHandle.find(application_id)
+    server, actors = find_http_actor(application_id), StreamActorHandle.find(application_id)
     # Looked for last: whatever was found before it is older than any coordinator that comes later.
     current = find_coordinator(application_id)
     if current is not None and current != coordinator:
@@ -318,6 +298,6 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
         stop_http(server)
     if current is not None:
         ray.kill(current)
-        last_words.forget(current._actor_id.hex())
+        final_state.delete(current._actor_id.hex())
     for actor in actors:
         actor.kill()

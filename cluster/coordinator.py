@@ -50,17 +50,18 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.life import check_move
 from penstock.cluster.names import actor_id, actor_number
+from penstock.cluster.state_transitions import check_transition
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
-GATHER_MS = 10_000
+WAIT_FOR_ACTORS_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""
-CALM_MS = 60_000
+FORGET_LOSSES_MS = 60_000
+"""After so long without another loss the next one is replaced at once again."""
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 30_000
-_OVERTAKEN = "a later commit of the actor has overtaken it"  # nobody waits for this answer: the actor has gone on
+_SUPERSEDED = "superseded by a later commit of the same actor"  # nobody waits for this answer: the actor has gone on
 
 
 class Coordinator:
@@ -78,7 +79,7 @@ class Coordinator:
         self._cpus: int | None = None
         self._losses = 0
         self._backing_off = False
-        self._gathering = False
+        self._waiting_for_actors = False
         self._out: list[Instruction] = []
         self.state = ApplicationState.CREATED
         self.error: str | None = None
@@ -125,7 +126,7 @@ class Coordinator:
 
     @property
     def placement(self) -> dict[TaskId, str]:
-        """Task to the actor that works on it, as far as it was told to."""
+        """Task to the actor that it is assigned to."""
         return {task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned}
 
     @property
@@ -195,11 +196,11 @@ class Coordinator:
         if actor is None or actor.phase is Phase.STOPPING or not self.state.is_live:
             return
         self._losses += 1
-        self._out.append(SetTimer(Timer.CALM, CALM_MS))
+        self._out.append(SetTimer(Timer.FORGET_LOSSES, FORGET_LOSSES_MS))
         if self._losses > 1 and not self._backing_off:
             delay = min(FIRST_BACKOFF_MS << min(self._losses - 2, 16), LONGEST_BACKOFF_MS)
             self._backing_off = True
-            self._out.append(SetTimer(Timer.RESTART, delay))
+            self._out.append(SetTimer(Timer.REPLACE_ACTORS, delay))
 
     def _actor_failed(self, event: ActorFailed) -> None:
         if event.actor_id not in self._actors:
@@ -220,7 +221,7 @@ class Coordinator:
                 actor.last_commit, actor.answer = request.number, None
             self._commit(request)
         elif request.number < actor.last_commit:
-            self._refuse(request, _OVERTAKEN)
+            self._refuse(request, _SUPERSEDED)
         elif actor.answer is not None:
             self._out.append(actor.answer)
         # Else Kafka has it, and its answer answers this call too.
@@ -238,7 +239,7 @@ class Coordinator:
             self._refuse(event.request, event.error)
             self._fail(event.error)
         elif actor is not None and actor.last_commit > event.request.number:
-            self._refuse(event.request, _OVERTAKEN)
+            self._refuse(event.request, _SUPERSEDED)
         else:
             self._commit(event.request)
 
@@ -247,9 +248,9 @@ class Coordinator:
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        if event.timer is Timer.GATHER:
-            self._gathering = False
-        elif event.timer is Timer.RESTART:
+        if event.timer is Timer.WAIT_FOR_ACTORS:
+            self._waiting_for_actors = False
+        elif event.timer is Timer.REPLACE_ACTORS:
             self._backing_off = False
         else:
             self._losses = 0
@@ -276,7 +277,7 @@ class Coordinator:
         if actor is None:
             return f"actor {request.actor_id} is no longer part of the application"
         if not actor.confirmed <= request.epoch <= actor.epoch:
-            return f"assignment {request.epoch} has passed; {actor.epoch} is current"
+            return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
         held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
         if foreign := sorted(set(request.offsets) - held):
             return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
@@ -320,9 +321,9 @@ class Coordinator:
             self._next_actor += 1
             self._actors[name] = ActorRecord(Phase.STARTING)
             self._out.append(StartActor(name))
-            if not self._gathering:
-                self._gathering = True
-                self._out.append(SetTimer(Timer.GATHER, GATHER_MS))
+            if not self._waiting_for_actors:
+                self._waiting_for_actors = True
+                self._out.append(SetTimer(Timer.WAIT_FOR_ACTORS, WAIT_FOR_ACTORS_MS))
 
     def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
@@ -330,8 +331,8 @@ class Coordinator:
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
         if not starting and not self._backing_off:
-            self._gathering = False
-        elif self._gathering or self._backing_off:
+            self._waiting_for_actors = False
+        elif self._waiting_for_actors or self._backing_off:
             return
         self._target = assign(self._owned, up, self._target, self._plan.stateful)
 
@@ -377,7 +378,7 @@ class Coordinator:
         self._actors.pop(name, None)
 
     def _set_state(self, state: ApplicationState, error: str | None = None) -> None:
-        check_move(self.state, state)
+        check_transition(self.state, state)
         self.state = state
         self.error = error or self.error
         self._out.append(SetState(state, self.error))

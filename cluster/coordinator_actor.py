@@ -1,4 +1,4 @@
-"""The Ray actor of the coordinator: what others call, what is done from time to time, its beginning and its end.
+"""The Ray actor of the coordinator: what others call, its periodic tasks, its beginning and its end.
 
 What the state machine decides is carried out by :mod:`penstock.cluster.dispatch`. Detached and restartable: after a
 restart it asks the living stream actors what they hold and goes on from there. Every method may be called again by Ray
@@ -11,10 +11,12 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import ray
 from ray import cloudpickle
+from typing_extensions import override
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -25,30 +27,30 @@ from penstock.actors.messages import (
     CommitRequest,
     StoreMetadata,
 )
-from penstock.cluster import events, last_words
+from penstock.cluster import events, final_state
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.cpus import waiting_for_cpus
-from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Offsets
+from penstock.cluster.cpu_watch import CpuWatch
+from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
 from penstock.cluster.membership import FINAL, Membership
-from penstock.cluster.names import NAMESPACE, http_actor_name
+from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.purger import Purger
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
+from penstock.common.ids import Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
-from penstock.topology.physical.internal_topics import TopicPlan, ensure_topics
+from penstock.kafka.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import TopicPlan, plan_topics
 from penstock.topology.physical.topology import serde_topic
 
-_LOOK_AT_ACTORS_S = 0.5
-_LOOK_AT_CLUSTER_S = 5.0
-_LOOK_AT_TOPICS_S = 1.0
-_ASK_FOR_TOPICS_S = 30.0
-_TOPICS = "look at the topics"
+_CHECK_ACTORS_S = 0.5
+_CHECK_CLUSTER_S = 5.0
+_CHECK_TOPICS_S = 1.0
+_TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
-_START_S = 10.0
-"""An actor that has a CPU is up long before."""
 
 
 class CoordinatorActor:
@@ -68,8 +70,7 @@ class CoordinatorActor:
         self._error: str | None = None
         self._waiting: str | None = None
         self._http_address: str | None = None
-        self._starting: dict[str, float] = {}
-        self._ask_for_topics_at = 0.0
+        self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._ended = asyncio.Event()
         self._beginning = self._spawn(self._begin())
 
@@ -171,7 +172,7 @@ class CoordinatorActor:
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000)
-        dispatcher = Dispatcher(machine, _World(self, purger), self._log)
+        dispatcher = Dispatcher(machine, _RayEnvironment(self, purger), self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
@@ -180,10 +181,10 @@ class CoordinatorActor:
             lambda partitions: self._from_thread(events.GroupAssigned(partitions)),
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
         )
-        watch = TopicWatch(spec.topology, spec.config, clients.admin, time.monotonic)
-        self._repeat(_LOOK_AT_ACTORS_S, "look at the actors", dispatcher.look_at_actors)
-        self._repeat(_LOOK_AT_CLUSTER_S, "look at the Ray cluster", self._look_at_cluster)
-        self._repeat(_LOOK_AT_TOPICS_S, _TOPICS, lambda: self._look_at_topics(watch))
+        watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
+        self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
+        self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
+        self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
     async def _has_ended(self) -> bool:
@@ -191,7 +192,7 @@ class CoordinatorActor:
         context = ray.get_runtime_context()
         if not context.was_current_actor_reconstructed:
             return False
-        ended = await asyncio.to_thread(last_words.recall, str(context.get_actor_id()))
+        ended = await asyncio.to_thread(final_state.load, str(context.get_actor_id()))
         if ended is None:
             return False
         self._http_address = await self._ask_http()
@@ -202,15 +203,16 @@ class CoordinatorActor:
         # Its actors may work while topics get partitions one after another, as if there had been no restart.
         restarted = ray.get_runtime_context().was_current_actor_reconstructed
         patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
+        planned = partial(plan_topics, spec.topology, spec.config)
         while True:
             try:
-                return await asyncio.to_thread(lambda: ensure_topics(spec.topology, spec.config, clients.admin()))
+                return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
             except BrokerUnreachableError as error:
                 self._log.warning("waiting for the broker", error=str(error))
             except TopologyError as error:
                 if self._loop.time() >= patient_until:
                     raise
-                self._log.warning("new partitions wait for those of the other topics", error=str(error))
+                self._log.warning("waiting for joined topics to gain partitions", error=str(error))
             await asyncio.sleep(_BROKER_AGAIN_S)
 
     async def _recover(self, dispatcher: Dispatcher) -> None:
@@ -225,17 +227,19 @@ class CoordinatorActor:
 
     async def _ask_http(self) -> str | None:
         try:
-            handle = ray.get_actor(http_actor_name(self._application_id), namespace=NAMESPACE)
+            handle = find_http_actor(self._application_id)
+            if handle is None:
+                return None
             asked: asyncio.Future[str | None] = asyncio.wrap_future(handle.known_address.remote().future())
             return await asyncio.wait_for(asked, _ASK_HTTP_S)
-        except ValueError:
-            return None  # there is none
-        except Exception as error:  # the address is only shown, and the server tells it again when it restarts
+        except Exception as error:  # the address is only shown, and the server sends it again when it restarts
             self._log.warning("HTTP server address unavailable", error=repr(error))
             return None
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
-        self._log.info("state", was=self._state.value, now=state.value, **({"error": error} if error else {}))
+        self._log.info(
+            "application state changed", old=self._state.value, new=state.value, **({"error": error} if error else {})
+        )
         self._state, self._error = state, error
         if state.has_ended:
             self._spawn(self._end())
@@ -243,9 +247,9 @@ class CoordinatorActor:
     async def _end(self) -> None:
         try:
             actor_id = str(ray.get_runtime_context().get_actor_id())
-            await asyncio.to_thread(last_words.remember, actor_id, self._state, self._error)
+            await asyncio.to_thread(final_state.save, actor_id, self._state, self._error)
         except Exception as error:  # whatever Ray has: the end itself must go on
-            self._log.error("cannot keep how the application ended", exc_info=error)
+            self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
             await asyncio.to_thread(self._membership.close)
         if self._dispatcher is not None:
@@ -255,10 +259,10 @@ class CoordinatorActor:
         self._waiting = None
         self._ended.set()
 
-    # ---- what is done from time to time ----
+    # ---- periodic tasks ----
 
     def _repeat(self, interval_s: float, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def again_and_again() -> None:
+        async def run() -> None:
             while True:
                 try:
                     await work()
@@ -266,36 +270,20 @@ class CoordinatorActor:
                     self._log.error("periodic task failed, retrying", task=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
-        self._spawn(again_and_again())
+        self._spawn(run())
 
-    async def _look_at_cluster(self) -> None:
+    async def _check_cluster(self) -> None:
         assert self._dispatcher is not None
-        resources = await asyncio.to_thread(ray.cluster_resources)
-        cpus = int(resources.get("CPU", 0))
-        self._dispatcher.feed(events.ClusterResized(cpus))
-        now = self._loop.time()
-        starting = {name: self._starting.get(name, now) for name in self._dispatcher.machine.starting}
-        self._starting = starting
-        late = sum(now - since >= _START_S for since in starting.values())
-        if not late:
-            self._waiting = None
-            return
-        free = await asyncio.to_thread(ray.available_resources)
-        named = await asyncio.to_thread(ray.util.list_named_actors, True)
-        names = [entry["name"] for entry in named if entry["namespace"] == NAMESPACE]
-        waiting = waiting_for_cpus(self._application_id, late, cpus, free.get("CPU", 0.0), names)
-        if waiting is not None and waiting != self._waiting:
-            self._log.warning("waiting for CPUs", why=waiting)
-        self._waiting = waiting
+        self._dispatcher.feed(events.ClusterResized(await asyncio.to_thread(cluster_cpus)))
+        self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
 
-    async def _look_at_topics(self, watch: TopicWatch) -> None:
+    async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
         machine = self._dispatcher.machine
-        if not machine.unplanned and self._loop.time() < self._ask_for_topics_at:
+        if not watch.due(bool(machine.unplanned)):
             return
-        self._ask_for_topics_at = self._loop.time() + _ASK_FOR_TOPICS_S
         try:
-            plan = await asyncio.to_thread(watch.look, machine.plan)
+            plan = await asyncio.to_thread(watch.check, machine.plan)
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
         except StreamsError as error:
@@ -328,29 +316,29 @@ class CoordinatorActor:
                 self._enter(ApplicationState.ERROR, what)
 
 
-class _World:
-    """:class:`~penstock.cluster.dispatch.Environment` of Ray and Kafka."""
+class _RayEnvironment(Environment):
+    """The dispatcher's environment, of Ray and Kafka."""
 
     def __init__(self, coordinator: CoordinatorActor, purger: Purger) -> None:
         self._coordinator = coordinator
         self._purger = purger
 
+    @override
     def create_actor(self, actor_id: str) -> ActorHandle:
-        """See the protocol."""
         it = self._coordinator
         return StreamActorHandle.create(it._application_id, actor_id, it._spec_bytes)
 
+    @override
     async def commit(self, offsets: Offsets) -> None:
-        """See the protocol."""
         membership = self._coordinator._membership
         if membership is None:
-            raise CommitRefusedError("the coordinator has no seat in the group")
+            raise CommitRefusedError("the coordinator is not a member of the group yet")
         try:
             await asyncio.wrap_future(membership.commit(offsets))
         except FINAL as error:
             raise CommitRefusedError(f"{type(error).__name__}: {error}") from error
         self._purger.committed(offsets)
 
+    @override
     def entered(self, state: ApplicationState, error: str | None) -> None:
-        """See the protocol."""
         self._coordinator._enter(state, error)

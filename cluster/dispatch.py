@@ -1,7 +1,7 @@
-"""Between the coordinator's state machine and the world: feeds it events, carries out every instruction it gives.
+"""Between the coordinator's state machine and Ray and Kafka: feeds it events, carries out every instruction it gives.
 
-It knows the world only as :class:`Environment` and :class:`ActorHandle`: Ray and Kafka stand behind them in
-``coordinator_actor.py``, a world that loses, delays and repeats in ``tests/cluster/test_coordinator_simulation.py``.
+It sees them only as :class:`Environment` and :class:`ActorHandle`: ``coordinator_actor.py`` implements them by Ray and
+Kafka, a simulation that loses, delays and repeats messages in ``tests/cluster/test_coordinator_simulation.py``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.common.errors import StreamsError
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
 COMMIT_AGAIN_S = 0.5
 HUNG_S = 300.0
 """An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
-
-Offsets = Mapping[TopicPartition, CommittedOffset]
-Sources = Mapping[TaskId, frozenset[TopicPartition]]
 
 
 class ActorLostError(StreamsError):
@@ -43,7 +40,7 @@ class ActorNameTakenError(StreamsError):
 
 
 class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be mended."""
+    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
 
 
 class ActorHandle(Protocol):
@@ -60,7 +57,7 @@ class ActorHandle(Protocol):
         """Give the actor its tasks and what each reads; returns when all others are released."""
 
     async def stop(self) -> None:
-        """Returns when all is committed and closed."""
+        """Returns when the actor has committed and closed everything."""
 
     async def wait(self) -> str | None:
         """Returns when the actor's loop ends: its error, or None after a stop."""
@@ -73,7 +70,7 @@ class ActorHandle(Protocol):
 
 
 class Environment(Protocol):
-    """What the dispatcher needs of the world."""
+    """What the dispatcher needs of Ray and Kafka."""
 
     def create_actor(self, actor_id: str) -> ActorHandle:
         """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
@@ -213,7 +210,7 @@ class Dispatcher:
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
-        self._log.info("assigning", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
+        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
         sources = {task: self._machine.plan.partitions[task] for task in sorted(tasks)}
         self._spawn(self._call(name, lambda it: it.assign(epoch, sources), events.ActorAssigned(name, epoch)))
 
@@ -223,13 +220,13 @@ class Dispatcher:
         """Make one call to an actor and feed what came of it."""
         handle = self._handles.get(name)
         if handle is None:
-            return  # it is gone, and the machine knows
+            return  # it is gone, and the machine has forgotten it
         try:
             await call(handle)
         except ActorLostError as error:
             self._lost(name, str(error))
         except ActorEndedError:
-            return  # its watcher tells the machine why
+            return  # its watcher feeds the machine the reason
         except ActorFailedError as error:
             self.feed(events.ActorFailed(name, str(error)))
         else:
@@ -258,7 +255,7 @@ class Dispatcher:
             self.feed(events.ActorLost(name, reason))
 
     def _release(self, name: str) -> bool:
-        """Forget the actor and end its process: what we do not know must not hold tasks. Whether it was known."""
+        """Forget the actor and kill its process, so that it holds no tasks; whether it was there."""
         handle = self._handles.pop(name, None)
         if handle is not None:
             handle.kill()
@@ -271,7 +268,7 @@ class Dispatcher:
         try:
             await self._environment.commit(offsets)
         except CommitRefusedError as error:
-            self._log.error("commit refused for good", actor=request.actor_id, error=str(error))
+            self._log.error("commit failed, not retriable", actor=request.actor_id, error=str(error))
             self.feed(events.CommitFailed(request, str(error), final=True))
         except StreamsError as error:
             # A rebalance passes, a broker comes back; whether the actor still may is asked again.
@@ -289,9 +286,9 @@ class Dispatcher:
             if not waiting.done():
                 waiting.set_result(answer)
 
-    # ---- what is looked at from time to time ----
+    # ---- periodic checks ----
 
-    async def look_at_actors(self) -> None:
+    async def check_actors(self) -> None:
         """Ask each actor for its status; one that has been silent for too long is killed."""
         handles = [handle for name, handle in self._handles.items() if self._machine.is_up(name)]
         for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
@@ -311,7 +308,7 @@ class Dispatcher:
         try:
             return await handle.status()
         except StreamsError:
-            return None  # its watcher tells the machine
+            return None  # its watcher feeds the machine
 
     # ---- tasks ----
 

@@ -11,11 +11,11 @@ from penstock.topology.physical.task_plan import TaskPlan
 
 
 class Timer(Enum):
-    """The clocks that the machine asks for; setting one again replaces it."""
+    """The timers that the machine asks for; setting one again replaces it."""
 
-    GATHER = "do not wait any longer for actors that start"
-    RESTART = "replace the actors that were lost"
-    CALM = "forget the losses so far"
+    WAIT_FOR_ACTORS = "do not wait any longer for actors that start"
+    REPLACE_ACTORS = "replace the actors that were lost"
+    FORGET_LOSSES = "forget the losses so far"
 
 
 # ---- events ----
@@ -45,7 +45,7 @@ class TasksPlanned:
 @dataclass(frozen=True)
 class ActorRecovered:
     """After a restart of the coordinator: an actor that lives, and what it holds. ``stopping``: an earlier coordinator
-    told it to stop, so it takes no tasks any more."""
+    asked it to stop, so it takes no tasks any more."""
 
     actor_id: str
     epoch: int
@@ -139,7 +139,7 @@ class StopRequested:
 
 @dataclass(frozen=True)
 class TimerFired:
-    """A clock that the machine asked for has run out."""
+    """A timer that the machine asked for has run out."""
 
     timer: Timer
 

@@ -10,7 +10,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from penstock.cluster.names import NAMESPACE, coordinator_name, http_actor_name
+from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import ReadSide
@@ -33,7 +34,7 @@ class HttpActor:
         self._address: asyncio.Future[str] = loop.create_future()
         queries = StateQueries(application_id)
         self._server = loop.create_task(self._serve(serve(queries, host, port, self._started)))
-        self._telling: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
         """Where it listens; waits until it does. Raises what keeps it from listening."""
@@ -51,8 +52,8 @@ class HttpActor:
     async def _serve(self, serving: Awaitable[None]) -> None:
         try:
             await serving
-        except Exception as error:  # told to whoever asks for the address, and to the log
-            logger("penstock.cluster.http").error("the HTTP server ended", error=str(error))
+        except Exception as error:  # raised to whoever asks for the address, and logged
+            logger("penstock.cluster.http").error("HTTP server failed", error=str(error))
             if not self._address.done():
                 self._address.set_exception(error)
             else:
@@ -60,15 +61,12 @@ class HttpActor:
 
     def _started(self, address: str) -> None:
         self._address.set_result(address)
-        self._telling = asyncio.get_running_loop().create_task(self._tell(address))
+        self._announcing = asyncio.get_running_loop().create_task(self._announce(address))
 
-    async def _tell(self, address: str) -> None:
-        name = coordinator_name(self._application_id)
-        try:
-            coordinator = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-        except ValueError:
-            return  # the application is being started: whoever does that tells the coordinator
-        await coordinator.set_http_address.remote(address)
+    async def _announce(self, address: str) -> None:
+        coordinator = await asyncio.to_thread(find_coordinator, self._application_id)
+        if coordinator is not None:  # else the application is being started: whoever does that sends it the address
+            await coordinator.set_http_address.remote(address)
 
 
 def start_http(application_id: str, application_server: str, serve: Serve) -> tuple[Any, str]:
@@ -116,14 +114,6 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> tu
         ray.kill(actor)
         raise
     return actor, address
-
-
-def find_http(application_id: str) -> Any | None:
-    """The actor that serves an application; None when there is none."""
-    try:
-        return ray.get_actor(http_actor_name(application_id), namespace=NAMESPACE)
-    except ValueError:
-        return None
 
 
 def stop_http(actor: Any) -> None:

@@ -13,6 +13,8 @@ from penstock.actors.messages import ApplicationSpec, ApplicationState, Applicat
 from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
@@ -70,7 +72,7 @@ class KafkaStreams:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._coordinator is not None:
-            raise ApplicationStateError(f"application {self.application_id!r} is started: only one that is not travels")
+            raise ApplicationStateError(f"application {self.application_id!r} cannot be pickled after start()")
         return {key: value for key, value in self.__dict__.items() if key not in ("_life", "_viewing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -143,7 +145,7 @@ class KafkaStreams:
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
         cannot be listened on, and ApplicationStateError when the application runs already, is closed, or a backfill of
-        it has not come to its end.
+        it is unfinished.
         """
         with self._life:
             if self._closed:
@@ -164,7 +166,7 @@ class KafkaStreams:
         return None
 
     def _start_actors(self, server: Serve | None) -> Any:
-        """The HTTP server first: a port in use is told before anything has joined the group."""
+        """The HTTP server first: a port in use is an error before anything has joined the group."""
         if server is None or not self.config.application_server:
             return control.start_coordinator(self._spec)
         http, address = start_http(self.application_id, self.config.application_server, server)
@@ -209,7 +211,7 @@ class KafkaStreams:
         deadline = time.monotonic() + timeout_s
         while (status := self._running()).state is not ApplicationState.RUNNING:
             if time.monotonic() >= deadline:
-                cpus = control.cluster_cpus()
+                cpus = cluster_cpus()
                 why = f": {status.waiting}" if status.waiting else ""
                 raise ApplicationStateError(
                     f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
@@ -250,7 +252,9 @@ class KafkaStreams:
             self._watcher.join(max(0.0, deadline - time.monotonic()))
         if not drained:
             logger("penstock.cluster").warning(
-                "the application was ended without a commit", application=self.application_id, timeout_s=timeout_s
+                "application not stopped in time, actors killed without a commit",
+                application=self.application_id,
+                timeout_s=timeout_s,
             )
         return drained
 
@@ -263,25 +267,25 @@ class KafkaStreams:
         for view in views:
             view.close()
         drained = True
-        if control.find_coordinator(self.application_id) != self._coordinator:
+        if find_coordinator(self.application_id) != self._coordinator:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
             control.end_actors(self.application_id, self._coordinator)
         else:
             if self._watcher is not None:
-                self._watcher.tell(ApplicationState.PENDING_SHUTDOWN)
+                self._watcher.report(ApplicationState.PENDING_SHUTDOWN)
             try:
                 status = control.stop_application(self.application_id, timeout_s)
             except BaseException:  # its actors are ended all the same, and the listener waits for the end
                 if self._watcher is not None:
-                    self._watcher.tell(ApplicationState.NOT_RUNNING)
+                    self._watcher.report(ApplicationState.NOT_RUNNING)
                 raise
             self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
             drained = status is not None
         self._last = replace(self._last, http_address=None)
         if self._watcher is not None:
-            self._watcher.tell(self._last.state)
+            self._watcher.report(self._last.state)
         return drained
 
     def _running(self) -> ApplicationStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from penstock.common.errors import (
@@ -14,11 +14,9 @@ from penstock.common.errors import (
     MissingTopicError,
     StreamsError,
 )
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import CommittedOffset, GroupMember, SessionLostError
-
-Offsets = Mapping[TopicPartition, CommittedOffset]
+from penstock.kafka.contracts import GroupMember, SessionLostError
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
@@ -134,4 +132,4 @@ class Membership:
             except queue.Empty:
                 return
             if done.set_running_or_notify_cancel():
-                done.set_exception(ApplicationStateError("the coordinator has given up its seat in the group"))
+                done.set_exception(ApplicationStateError("the coordinator has left the group"))

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Set
 
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import Admin, CommittedOffset
+from penstock.kafka.contracts import Admin
 
 
 class Purger:
@@ -21,7 +21,7 @@ class Purger:
         self._due: dict[TopicPartition, int] = {}
         self._log = logger("penstock.cluster.purger")
 
-    def committed(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def committed(self, offsets: Offsets) -> None:
         """Kafka has these offsets."""
         for partition, committed in offsets.items():
             if partition.topic in self._topics:

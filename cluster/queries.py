@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
+from typing_extensions import override
 
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -22,10 +22,10 @@ from penstock.actors.messages import (
     StoreMetadata,
     StoreQuery,
 )
-from penstock.cluster.lanes import CALL_S, Lane, caller
-from penstock.cluster.names import NAMESPACE, coordinator_name
+from penstock.cluster.actor_calls import CALL_S, ActorCalls, caller
+from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
-from penstock.cluster.read_side import StoreEntries, StoreEntry, state_error, unknown_store
+from penstock.cluster.read_side import ReadSide, StoreEntries, StoreEntry, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -44,7 +44,7 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 
 
-class StateQueries:
+class StateQueries(ReadSide):
     """:class:`~penstock.cluster.read_side.ReadSide` of one application. Belongs to one event loop."""
 
     def __init__(self, application_id: str) -> None:
@@ -54,29 +54,29 @@ class StateQueries:
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
-        self._lanes: dict[tuple[str, bool], Lane] = {}
+        self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._log = logger("penstock.cluster.queries")
 
     @property
+    @override
     def application_id(self) -> str:
-        """See the contract."""
         return self._application_id
 
+    @override
     async def status(self) -> ApplicationStatus:
-        """See the contract."""
         status: ApplicationStatus = await self._ask_coordinator("status")
         return status
 
+    @override
     async def stores(self) -> Mapping[str, StoreMetadata]:
-        """See the contract."""
         metadata = self._metadata or await self._refresh()
         if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
-            # Nothing else would tell that a topic has got partitions, and that keys are elsewhere since.
+            # No failed query shows that a topic has got partitions, and that keys are elsewhere since.
             self._refresh_behind()
         return metadata.stores
 
+    @override
     async def key_serde(self, store: str) -> Serde[Any]:
-        """See the contract."""
         return (await self._key_forms(store))[0]
 
     async def _key_forms(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
@@ -90,8 +90,8 @@ class StateQueries:
             self._key_serdes[which] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
         return self._key_serdes[which]
 
+    @override
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
-        """See the contract."""
         data = await self._key_bytes(store, key)
         where = await self._store(store)
         stored, produced = await self._key_forms(store)
@@ -100,6 +100,7 @@ class StateQueries:
         answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
         return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
 
+    @override
     async def range(
         self,
         store: str,
@@ -109,7 +110,7 @@ class StateQueries:
         cursor: str | None = None,
         committed: bool = False,
     ) -> StoreEntries:
-        """See the contract. A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
+        """A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
         serde = await self.key_serde(store)
         lower = None if from_key is None else await self._key_bytes(store, from_key)
         upper = None if to_key is None else await self._key_bytes(store, to_key)
@@ -133,11 +134,11 @@ class StateQueries:
         try:
             return StoreEntry(serde.deserialize(key), value, timestamp)
         except Exception as error:  # a serde may raise anything: see Serde. One such key must not hide all the others
-            self._log.warning("the serde cannot read a key", store=store, key=key, serde=serde.name, error=repr(error))
+            self._log.warning("cannot deserialize a key", store=store, key=key, serde=serde.name, error=repr(error))
             return StoreEntry(key, value, timestamp)
 
+    @override
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
-        """See the contract."""
         where = await self._store(store)
         query = StoreQuery(TaskId(where.subtopology, 0), store, CountQuery(), committed=committed)
         return sum(row.value for answer in await self._ask_all(query, where) for row in answer.rows)
@@ -180,18 +181,18 @@ class StateQueries:
         if name is None or name not in metadata.actors:
             return None
         which = name, query.query.single  # look-ups do not wait behind ranges
-        lane = self._lanes.get(which)
-        if lane is None:
-            lane = self._lanes[which] = Lane(name, caller(metadata.actors[name]))
+        calls = self._calls.get(which)
+        if calls is None:
+            calls = self._calls[which] = ActorCalls(name, caller(metadata.actors[name]))
         try:
-            return await lane.ask(query)
+            return await calls.ask(query)
         except RayTaskError as error:
             if isinstance(error.cause, ApplicationStateError):
                 return None  # the actor's loop has ended: its tasks go elsewhere, or the application ends
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {error.cause or error}") from error
         except RayError:
-            # Dead, out of memory, out of reach: lost. A new actor has a new name and a lane of its own.
-            self._lanes.pop(which, None)
+            # Dead, out of memory, out of reach: lost. A new actor has a new name and calls of its own.
+            self._calls.pop(which, None)
             return None
 
     async def _store(self, name: str) -> StoreMetadata:
@@ -227,7 +228,7 @@ class StateQueries:
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
         self._fetched_at = asyncio.get_running_loop().time()
-        self._lanes = {which: lane for which, lane in self._lanes.items() if which[0] in metadata.actors}
+        self._calls = {which: calls for which, calls in self._calls.items() if which[0] in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None
         return metadata
@@ -236,12 +237,7 @@ class StateQueries:
         """Call the coordinator; looks it up anew when it is another one than before."""
         for attempt in range(2):
             if self._coordinator is None:
-                try:
-                    self._coordinator = await asyncio.to_thread(
-                        ray.get_actor, coordinator_name(self._application_id), NAMESPACE
-                    )
-                except ValueError:
-                    raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
+                self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)

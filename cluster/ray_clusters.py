@@ -22,12 +22,12 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 ANSWER_S = 8.0
 _AUTH_MODE = "RAY_AUTH_MODE"
 _GCS = "--gcs-address="
-_LOOK_INTO = Path(__file__).with_name("look_into.py")
+_PROBE = Path(__file__).with_name("ray_probe.py")
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """One cluster that was asked. ``problem`` says why it did not tell its applications; None when it did."""
+    """One cluster that was asked. ``problem`` says why its applications are not known; None when they are."""
 
     address: str
     applications: tuple[str, ...] = ()
@@ -52,17 +52,17 @@ def named_address() -> str | None:
 def started_here() -> RayCluster | None:
     """The cluster that ``ray start`` started last on this machine; None if that has ended."""
     address = services.find_bootstrap_address(None)
-    return look_into(address) if address in _local() else None
+    return probe(address) if address in _local() else None
 
 
 def clusters() -> list[RayCluster]:
     """The cluster of ``RAY_ADDRESS``; if that is not set, all whose nodes run on this machine, with what they hold."""
     address = named_address()
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(look_into, [address] if address else sorted(_local())))
+        return list(pool.map(probe, [address] if address else sorted(_local())))
 
 
-def look_into(address: str) -> RayCluster:
+def probe(address: str) -> RayCluster:
     """Ask one cluster; never raises, and takes no longer than ``ANSWER_S`` (twice that where a token is needed)."""
     answer = _ask(address, {})
     with_token = "refused" in answer and _may_show_token(address)
@@ -93,7 +93,7 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
     if address := os.environ.get("RAY_ADDRESS"):
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
     return ApplicationStateError(
-        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, told "
+        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, said "
         f"what runs in it: {'; '.join(problems)}"
     )
 
@@ -131,8 +131,8 @@ def _is_of_this_machine(address: str) -> bool:
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
         for family, kind, protocol, _, (ip, *_) in found:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.bind((ip, 0))
+            with socket.socket(family, kind, protocol) as attempt:
+                attempt.bind((ip, 0))
     except OSError:
         return False
     return True
@@ -146,7 +146,7 @@ def _refused(address: str, why: str) -> str:
 
 
 def _ask(address: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    command = [sys.executable, "-P", str(_LOOK_INTO), address]
+    command = [sys.executable, "-P", str(_PROBE), address]
     try:
         done = subprocess.run(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""What a person is told of Ray's errors, whose text may be a whole traceback."""
+"""The part of a Ray error that a user needs: its text may be a whole traceback."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class StoreEntries:
     cursor: str | None
 
 
-STOPPED = "it is being stopped, or was"
+STOPPED = "it is stopping or has stopped"
 
 
 def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:
@@ -81,7 +81,7 @@ class ReadSide(Protocol):
 
     - UnknownStateStoreError: there is no store of that name;
     - UnknownQueryError: this kind of store does not answer that;
-    - TaskNotReadyError: the task that holds the answer restores or moves; ask again in ``retry_after_ms``;
+    - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
     - ApplicationStateError: the application does not run.
     """
 

@@ -1,4 +1,4 @@
-"""Tells a listener of each change of an application's state, from a thread of its own."""
+"""Calls a listener at each change of an application's state, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _LOOK_EACH_S = 0.1
 
 
 class StateWatcher:
-    """Looks at the state ten times a second until the application has ended, or until it is told the rest."""
+    """Looks at the state ten times a second until the application has ended, or until ``close`` reports the rest."""
 
     def __init__(self, application_id: str, listener: StateListener, look: Callable[[], ApplicationState]) -> None:
         self._log = logger("penstock.cluster.state_watcher").bind(application=application_id)
         self._listener = listener
         self._look = look
         self._state = ApplicationState.CREATED
-        self._told: queue.SimpleQueue[ApplicationState] = queue.SimpleQueue()
+        self._reported: queue.SimpleQueue[ApplicationState] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"penstock-state-{application_id}", daemon=True)
         self._thread.start()
 
-    def tell(self, state: ApplicationState) -> None:
+    def report(self, state: ApplicationState) -> None:
         """Say where the application is. From the first time on nothing is looked at any more."""
-        self._told.put(state)
+        self._reported.put(state)
 
     def join(self, timeout_s: float) -> None:
         """Wait until the listener has heard of the end; not in the listener itself."""
@@ -39,20 +39,20 @@ class StateWatcher:
 
     def _run(self) -> None:
         while not self._state.has_ended:
-            told = self._next_told()
-            if told is not None:
-                self._enter(told)
+            reported = self._next_reported()
+            if reported is not None:
+                self._enter(reported)
                 break
             seen = self._seen()
-            if seen is not None and self._told.empty():
+            if seen is not None and self._reported.empty():
                 self._enter(seen)
         while not self._state.has_ended:
-            self._enter(self._told.get())
+            self._enter(self._reported.get())
 
-    def _next_told(self) -> ApplicationState | None:
+    def _next_reported(self) -> ApplicationState | None:
         # The listener is not called within this except: what it raises would be logged as raised "during handling" it.
         try:
-            return self._told.get(timeout=_LOOK_EACH_S)
+            return self._reported.get(timeout=_LOOK_EACH_S)
         except queue.Empty:
             return None
 
@@ -62,7 +62,7 @@ class StateWatcher:
         except ApplicationStateError as error:
             # Its coordinator is being restarted: the application itself goes on.
             self._log.warning("application state unavailable", error=str(error))
-        except Exception as error:  # whatever Ray raises passes, or close() tells the end
+        except Exception as error:  # whatever Ray raises passes, or close() reports the end
             self._log.error("application state unavailable", exc_info=error)
         return None
 
@@ -73,4 +73,4 @@ class StateWatcher:
         try:
             self._listener(new, old)
         except Exception:  # a user's function may raise anything, and the application must not end with it
-            self._log.exception("the state listener raised", new=new.value, old=old.value)
+            self._log.exception("state listener failed", new=new.value, old=old.value)

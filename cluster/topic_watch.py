@@ -12,10 +12,12 @@ from collections.abc import Callable
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
-from penstock.topology.physical.internal_topics import TopicAdmin, plan_topics
+from penstock.kafka.internal_topics import TopicAdmin
+from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topology import Topology
 
+_CHECK_EACH_S = 30.0
 ONE_AFTER_ANOTHER_S = 30.0
 """Topics that are joined get their partitions one after another: so long may they differ."""
 
@@ -31,16 +33,23 @@ class TopicWatch:
         self._admin = admin
         self._client: TopicAdmin | None = None
         self._clock = clock
+        self._next_check = clock()
         self._differ_since: float | None = None
         self._log = logger("penstock.cluster.topic_watch").bind(application=config.application_id)
 
-    def look(self, plan: TaskPlan) -> TaskPlan | None:
+    def due(self, unplanned: bool) -> bool:
+        """Whether it is time to check: every 30 s, and at once when partitions are ``unplanned``, that is, assigned by
+        the group but read by no task."""
+        return unplanned or self._clock() >= self._next_check
+
+    def check(self, plan: TaskPlan) -> TaskPlan | None:
         """The new plan if a source topic has more partitions than in ``plan``, else None.
 
         Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
         topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
         or does not know a topic: then the old plan holds.
         """
+        self._next_check = self._clock() + _CHECK_EACH_S
         if self._client is None:
             self._client = self._admin()
         existing = self._client.topics()

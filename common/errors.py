@@ -23,7 +23,7 @@
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
     ├── ApplicationStateError         the application is not in a state that allows the call
-    └── TaskNotReadyError             a task restores or moves: try again in ``retry_after_ms``
+    └── TaskNotReadyError             a task restores or moves: ask again
 """
 
 from __future__ import annotations
@@ -162,12 +162,4 @@ class ApplicationStateError(StreamsError):
 
 
 class TaskNotReadyError(StreamsError):
-    """A task restores or moves between actors. Mirrors ``StreamsRebalancingException``."""
-
-    def __init__(self, what: str, retry_after_ms: int = 1000) -> None:
-        super().__init__(what, retry_after_ms)
-        self.what = what
-        self.retry_after_ms = retry_after_ms
-
-    def __str__(self) -> str:
-        return self.what
+    """A task restores or moves between actors: ask again. Mirrors ``StreamsRebalancingException``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -39,3 +40,10 @@ class CommittedOffset(NamedTuple):
 
     offset: int
     metadata: str = ""
+
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+"""What is committed, or to be committed, of each source partition."""
+
+Sources = Mapping[TaskId, frozenset[TopicPartition]]
+"""What each task reads."""

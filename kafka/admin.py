@@ -19,11 +19,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
+from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, CommittedOffset, NewTopic
+from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin, CommittedOffset, NewTopic
 from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -45,7 +46,7 @@ _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_I
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
-class ConfluentAdmin:
+class ConfluentAdmin(Admin):
     """:class:`~penstock.kafka.contracts.Admin` on confluent-kafka."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
@@ -55,14 +56,14 @@ class ConfluentAdmin:
         with client_configuration("admin."):
             self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
 
+    @override
     def topics(self) -> dict[str, int]:
-        """See the contract."""
         with broker_errors("list the topics", self._address):
             listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
+    @override
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """See the contract."""
         wanted = {topic.name: topic for topic in topics}
         if not wanted:
             return
@@ -104,8 +105,9 @@ class ConfluentAdmin:
                 raise StreamsError(f"{what} after {_VISIBLE_TIMEOUT_S:.0f} s: look at the broker's log")
             time.sleep(_LOOK_AGAIN_S)
 
+    @override
     def delete_topics(self, names: Iterable[str]) -> None:
-        """See the contract. Returns when they are gone."""
+        """Returns when they are gone."""
         wanted = set(names)
         if not wanted:
             return
@@ -119,8 +121,8 @@ class ConfluentAdmin:
                     raise as_streams_error(error, f"delete topic {name!r}", self._address) from error
         self._wait(lambda: not wanted & self.topics().keys(), f"topics {', '.join(sorted(wanted))} are still there")
 
+    @override
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """See the contract."""
         if not before:
             return
         asked = [Tpo(*tp, offset) for tp, offset in before.items()]
@@ -133,8 +135,8 @@ class ConfluentAdmin:
         with broker_errors("delete records", self._address):
             of_the_leaders(self._client, delete)
 
+    @override
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract."""
         asked = {Tpo(*tp): _LATEST for tp in partitions}
         if not asked:
             return {}
@@ -150,8 +152,8 @@ class ConfluentAdmin:
         with broker_errors("ask for end offsets", self._address):
             return of_the_leaders(self._client, ends)
 
+    @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """See the contract."""
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not asked:
             return {}
@@ -169,8 +171,9 @@ class ConfluentAdmin:
                     found[resource.name] = int(entries["delete.retention.ms"].value)
         return found
 
+    @override
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """See the contract. A group that does not exist has committed nothing."""
+        """A group that does not exist has committed nothing."""
         asked = [Tpo(topic, number) for topic, count in self.topics().items() for number in range(count)]
         if not asked:
             return {}
@@ -188,8 +191,8 @@ class ConfluentAdmin:
             self._readers[group] = reader
         return reader
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the contract."""
+    @override
+    def commit(self, group: str, offsets: Offsets) -> None:
         if not offsets:
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
@@ -226,8 +229,9 @@ class ConfluentAdmin:
                     raise
                 time.sleep(_LOOK_AGAIN_S)
 
+    @override
     def group_members(self, group: str) -> int:
-        """See the contract. A group that does not exist has none."""
+        """A group that does not exist has none."""
         try:
             described = self._coordinated(
                 f"describe group {group!r}",
@@ -246,7 +250,8 @@ def _only(answers: Mapping[Any, Future[T]]) -> T:
 
 
 def bounded_result(answer: Future[T]) -> T:
-    # An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16).
+    """The answer, or a KafkaException that says time is up: an operation that was sent to a broker which has gone since
+    may never be answered (librdkafka 2.16)."""
     try:
         return answer.result(REQUEST_TIMEOUT_S + _ANSWER_GRACE_S)
     except TimeoutError:

@@ -2,7 +2,7 @@
 
 Before a backfill writes anything, it commits in a group of its own where each changelog ended, and with that a
 fingerprint of the offsets that it started from. While those offsets have not moved, what stands behind the mark is the
-state of an attempt that did not come to its end, and belongs to records that are not committed as processed.
+state of an unfinished attempt, and belongs to records that are not committed as processed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.kafka.contracts import Admin
 
 
@@ -20,7 +20,7 @@ def note_group(application_id: str) -> str:
     return f"{application_id}-backfill"
 
 
-def fingerprint(sources: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]) -> str:
+def fingerprint(sources: Iterable[TopicPartition], committed: Offsets) -> str:
     """Of the offsets that the application has committed in its source partitions."""
     offsets = [(*partition, committed[partition].offset) for partition in sorted(sources) if partition in committed]
     return hashlib.sha256(repr(offsets).encode()).hexdigest()[:16]
@@ -32,7 +32,7 @@ def write_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, 
 
 
 def withdraw_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, int]) -> None:
-    """The backfill has come to its end. Its offsets tell that too, unless there was nothing to read."""
+    """The backfill is finished. Its offsets say so too, unless there was nothing to read."""
     write_note(admin, application_id, ends, "")
 
 
@@ -43,7 +43,7 @@ def read_note(admin: Admin, application_id: str, started_from: str) -> dict[Topi
 
 
 def refuse_unfinished_backfill(admin: Admin, application_id: str, sources: Iterable[TopicPartition]) -> None:
-    """Raise ApplicationStateError when changelogs hold state of a backfill that did not come to its end: an application
+    """Raise ApplicationStateError when changelogs hold state of an unfinished backfill: an application
     that started now would restore it, and process the records that it came from once more."""
     if not admin.committed(note_group(application_id)):
         return

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from penstock.common.config import StreamsConfig
 from penstock.kafka.contracts import Admin, GroupMember, RecordConsumer, RecordProducer
 
@@ -27,7 +29,7 @@ class KafkaClients(Protocol):
 
 
 @dataclass(frozen=True)
-class ConfluentClients:
+class ConfluentClients(KafkaClients):
     """:class:`KafkaClients` on confluent-kafka; librdkafka is loaded by the first client, not by this value."""
 
     bootstrap_servers: str
@@ -61,26 +63,26 @@ class ConfluentClients:
         for client in (self.consumer(), self.producer(), self.group_member("try-out")):
             client.close()
 
+    @override
     def consumer(self) -> RecordConsumer:
-        """See the protocol."""
         from penstock.kafka.consumer import ConfluentConsumer
 
         return ConfluentConsumer(self.bootstrap_servers, self.group, self.consumer_overrides)
 
+    @override
     def producer(self) -> RecordProducer:
-        """See the protocol."""
         from penstock.kafka.producer import open_producer
 
         return open_producer(self.bootstrap_servers, self.producer_overrides)
 
+    @override
     def admin(self) -> Admin:
-        """See the protocol."""
         from penstock.kafka.admin import ConfluentAdmin
 
         return ConfluentAdmin(self.bootstrap_servers, self.admin_overrides)
 
+    @override
     def group_member(self, instance: str) -> GroupMember:
-        """See the protocol."""
         from penstock.kafka.group_member import ConfluentGroupMember
 
         return ConfluentGroupMember(self.bootstrap_servers, self.group, instance, self.consumer_overrides)

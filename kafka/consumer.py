@@ -7,13 +7,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
+from typing_extensions import override
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import BEGINNING, END, CommittedOffset
+from penstock.kafka.contracts import BEGINNING, END, CommittedOffset, RecordConsumer
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
@@ -33,7 +34,7 @@ from penstock.kafka.stable_ends import open_stable_ends
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
-class ConfluentConsumer:
+class ConfluentConsumer(RecordConsumer):
     """:class:`~penstock.kafka.contracts.RecordConsumer` on confluent-kafka; knows ``group`` only by its offsets."""
 
     def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
@@ -51,8 +52,8 @@ class ConfluentConsumer:
         self._stable = open_stable_ends(bootstrap_servers, overrides)
         self._closed = False
 
+    @override
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """See the contract."""
         gone = [tp for tp in self._positions if tp not in positions]
         new = {tp: offset for tp, offset in positions.items() if tp not in self._positions}
         with broker_errors("assign partitions", self._address):
@@ -67,20 +68,21 @@ class ConfluentConsumer:
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
 
+    @override
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the contract."""
         others = {tp: position for tp, position in self._positions.items() if tp != partition}
         self.assign(others)
         self.assign({**others, partition: offset})
 
+    @override
     def lost_positions(self) -> dict[TopicPartition, int]:
-        """See the contract."""
-        # Not noted when the loss was told: records of the same poll may have come before it.
+        # The position as of now, not of the error: records of the same poll may have come before it.
         lost, self._lost = self._lost, set()
         return {tp: self._positions[tp] for tp in lost}
 
+    @override
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """See the contract. Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
+        """Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
         batches, events = self._fetcher.fetch(max_records, 0)
         if not batches and not events and timeout_s > 0:
             batches, events = self._fetcher.fetch(1, timeout_s)
@@ -121,12 +123,13 @@ class ConfluentConsumer:
         else:
             raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {said}")
 
+    @override
     def position(self, partition: TopicPartition) -> int:
-        """See the contract."""
         return self._positions[partition]
 
+    @override
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the contract. For a reader of committed records it is the last stable offset, as in Kafka Streams."""
+        """For a reader of committed records it is the last stable offset, as in Kafka Streams."""
         watermark = self._watermark(partition)
         if watermark < 0:
             return None
@@ -143,12 +146,14 @@ class ConfluentConsumer:
         _, high = self._client.get_watermark_offsets(Tpo(*partition), cached=True)
         return high
 
+    @override
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract. One request per broker."""
+        """One request per broker."""
         return self._ask_offsets(partitions, END)
 
+    @override
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract. One request per broker."""
+        """One request per broker."""
         return self._ask_offsets(partitions, BEGINNING)
 
     def _ask_offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
@@ -168,8 +173,8 @@ class ConfluentConsumer:
             raise as_streams_error(KafkaException(answer.error), what, self._address)
         return answer.offset
 
+    @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """See the contract."""
         asked = [Tpo(*tp) for tp in partitions]
         if not asked:
             return {}
@@ -177,16 +182,17 @@ class ConfluentConsumer:
             answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
         return committed_offsets(answers, self._address)
 
+    @override
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """See the contract. librdkafka drops what it has fetched of them, so pause rarely."""
+        """librdkafka drops what it has fetched of them, so pause rarely."""
         self._client.pause([Tpo(*tp) for tp in partitions])
 
+    @override
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """See the contract."""
         self._client.resume([Tpo(*tp) for tp in partitions])
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         if not self._closed:
             self._closed = True
             self._fetcher.close()

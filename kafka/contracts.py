@@ -7,7 +7,7 @@ from typing import Protocol
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset as CommittedOffset
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic as NewTopic
 
@@ -137,7 +137,7 @@ class Admin(Protocol):
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All that ``group`` has committed."""
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, group: str, offsets: Offsets) -> None:
         """Commit for a group *without members*. Raises ApplicationStateError when it has some."""
 
     def group_members(self, group: str) -> int:
@@ -161,7 +161,7 @@ class GroupMember(Protocol):
     def poll(self, timeout_s: float) -> None:
         """Keep the seat: call at least every few seconds."""
 
-    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError
         when only a new client can go on, KafkaRefusedError when it would refuse for ever."""
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message
+from typing_extensions import override
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -49,14 +50,14 @@ def open_fetcher(consumer: Consumer, overrides: Mapping[str, Any]) -> Fetcher:
     return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
 
 
-class MessageFetcher:
+class MessageFetcher(Fetcher):
     """:class:`Fetcher` on confluent-kafka's messages, turned into columns as cheaply as Python allows."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consume = consumer.consume
 
+    @override
     def fetch(self, max_records: int, timeout_s: float) -> tuple[list[RecordBatch], list[Event]]:
-        """See the protocol."""
         messages = self._consume(max_records, timeout_s)
         events = []
         if any(map(_error, messages)):
@@ -64,8 +65,9 @@ class MessageFetcher:
             messages = [message for message in messages if message.error() is None]
         return _batches(messages) if messages else [], events
 
+    @override
     def close(self) -> None:
-        """See the protocol."""
+        """There is nothing to let go of."""
 
 
 def _event(message: Message, error: KafkaError) -> Event:

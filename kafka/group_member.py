@@ -7,11 +7,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
+from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import CommittedOffset, SessionLostError
+from penstock.kafka.contracts import GroupMember, SessionLostError
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -27,7 +28,7 @@ from penstock.kafka.settings import (
 OnAssigned = Callable[[frozenset[TopicPartition]], None]
 
 
-class ConfluentGroupMember:
+class ConfluentGroupMember(GroupMember):
     """:class:`~penstock.kafka.contracts.GroupMember` on confluent-kafka.
 
     A revocation that is followed by an assignment is reported as one change, so that a rebalance which moves nothing
@@ -47,8 +48,8 @@ class ConfluentGroupMember:
         self._on_assigned: OnAssigned | None = None
         self._closed = False
 
+    @override
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
-        """See the contract."""
         self._on_assigned = on_assigned
         self._topics = sorted(topics)
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
@@ -70,8 +71,9 @@ class ConfluentGroupMember:
             self._reported = partitions
             self._on_assigned(partitions)
 
+    @override
     def poll(self, timeout_s: float) -> None:
-        """See the contract. Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
+        """Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
         when the group refuses this client for good, MissingTopicError when a topic is gone and stays away."""
         try:
             message = self._client.poll(timeout_s)
@@ -92,8 +94,8 @@ class ConfluentGroupMember:
             raise self._as_error(KafkaException(error))
         self._log.warning("retriable group error", group=self._group, error=error.str())
 
-    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the contract."""
+    @override
+    def commit(self, offsets: Offsets) -> None:
         if not offsets:
             return
         if not self._client.memberid():
@@ -126,13 +128,13 @@ class ConfluentGroupMember:
             )
         return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
 
+    @override
     def group_metadata(self) -> bytes:
-        """See the contract."""
         metadata: bytes = self._client.consumer_group_metadata()
         return metadata
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         if not self._closed:
             self._closed = True
             self._client.close()

@@ -43,7 +43,7 @@ class MissingTopics:
                 continue
             if found.error is not None and found.error.code() in MISSING_TOPIC:
                 raise MissingTopicError(
-                    f"topic {topic!r} does not exist any more: create it again, or mend the topology"
+                    f"topic {topic!r} does not exist any more: create it again, or fix the topology"
                 )
             del self._deadlines[topic]
 

@@ -155,6 +155,7 @@ class ConfluentProducer:
             raise self._failure
 
     def mark(self) -> Mark:
+        """Counts by a call of Python per record, which the compiled form does not need."""
         closed = self._open
         self._open = _Mark(closed, self._on_refused)
         return closed

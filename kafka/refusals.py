@@ -36,7 +36,7 @@ def check_headers(headers: Headers, topic: str) -> None:
 def not_bytes(part: str, given: object, topic: str) -> TypeError:
     """For a key, value or header (``part``) that is neither bytes nor None."""
     return TypeError(
-        f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: mend its serializer"
+        f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: fix its serializer"
     )
 
 

@@ -154,7 +154,7 @@ REFUSED_FOR_GOOD = frozenset(
      KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
      KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )  # fmt: skip
-"""What no waiting mends for a member of the group, as in Kafka Streams: someone must allow it, or change what the error
+"""What no waiting fixes for a member of the group, as in Kafka Streams: someone must allow it, or change what the error
 names."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
 
@@ -179,7 +179,7 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
     if code in UNREACHABLE:
         return BrokerUnreachableError(
             f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
-            "start it, or mend bootstrap.servers (of a command: --bootstrap-servers or PENSTOCK_BOOTSTRAP_SERVERS)"
+            "start it, or fix bootstrap.servers (of a command: --bootstrap-servers or PENSTOCK_BOOTSTRAP_SERVERS)"
         )
     if code in RETRIABLE:
         return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {said}")

@@ -23,7 +23,7 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # un
 
 
 class StableEnds:
-    """Asks in the background. An answer counts until 100 ms after the question, about as long as what a fetch told."""
+    """Asks in the background. An answer counts until 100 ms after the question, as the ends of a fetch do."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         with client_configuration("consumer."):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -20,13 +21,14 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
+from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.hand_over import write_records
 from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
-from penstock.pipeline.session import spark_session
+from penstock.pipeline.spark_session import spark_session
 from penstock.pipeline.task_host import TaskHost
-from penstock.topology.physical.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
@@ -51,26 +53,26 @@ def backfill(
     topology: Topology,
     config: StreamsConfig,
     master: str = LOCAL_MASTER,
-    tell: Callable[[str], None] = lambda step: None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> BackfillReport:
     """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
-    can be run again: state and offsets come out the same, results are written once more (at least once). ``tell`` hears
-    of each step. Raises ApplicationStateError (running, or not in a state that allows it), MissingTopicError,
-    BrokerUnreachableError, and StreamsError with the cause when a task fails.
+    can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
+    is called with what each step does. Raises ApplicationStateError (running, or not in a state that allows it),
+    MissingTopicError, BrokerUnreachableError, and StreamsError with the cause when a task fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
     admin = clients.admin()
     refuse_if_running(config, admin)
-    tell("asking Kafka how far everything has come")
-    topics = ensure_topics(topology, config, admin)
+    progress("reading offsets from Kafka")
+    topics = ensure_topics(admin, partial(plan_topics, topology, config))
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)
-    tell("starting Spark")
+    progress("starting Spark")
     with spark_session(master, config.application_id) as spark:
-        return _Backfill(plan, config, clients, admin, spark, tell).run(begun)
+        return _Backfill(plan, config, clients, admin, spark, progress).run(begun)
 
 
 class _Backfill:
@@ -81,14 +83,14 @@ class _Backfill:
         clients: ConfluentClients,
         admin: Admin,
         spark: SparkSession,
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
         self._plan = plan
         self._config = config
         self._clients = clients
         self._admin = admin
         self._spark = spark
-        self._tell = tell
+        self._progress = progress
         self._results: dict[int, DataFrame] = {}
         self._read: Counter[str] = Counter()
         self._dropped = 0
@@ -96,17 +98,17 @@ class _Backfill:
 
     def run(self, begun: float) -> BackfillReport:
         for number, stage in enumerate(self._plan.stages, 1):
-            self._tell(f"stage {number} of {len(self._plan.stages)}: sub-topology {stage.subtopology.id}")
+            self._progress(f"stage {number} of {len(self._plan.stages)}: sub-topology {stage.subtopology.id}")
             self._run_stage(stage)
         # Processing may have taken hours.
         refuse_if_running(self._config, self._admin)
         changelogs = self._changelog_ends()
         write_note(self._admin, self._config.application_id, changelogs, self._plan.fingerprint)
-        self._tell("writing results")
+        self._progress("writing results")
         written = self._write(SINK)
-        self._tell("writing state")
+        self._progress("writing state")
         changelog_rows = self._write(CHANGELOG)
-        self._tell("committing offsets")
+        self._progress("committing offsets")
         offsets = self._offsets()
         self._admin.commit(self._config.application_id, offsets)
         withdraw_note(self._admin, self._config.application_id, changelogs)

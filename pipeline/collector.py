@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+from typing_extensions import override
 
 from penstock.common.errors import MissingTopicError
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
 from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
+from penstock.tasks.contracts import RecordCollector
 
 
 class TopicCounts(NamedTuple):
@@ -22,8 +24,8 @@ class TopicCounts(NamedTuple):
     changelogs: frozenset[str]
 
 
-class SparkCollector:
-    """A :class:`~penstock.tasks.contracts.RecordCollector` whose rows are taken out batch by batch.
+class SparkCollector(RecordCollector):
+    """A collector whose rows are taken out batch by batch.
 
     Changelog rows stay until the task has ended, one per key, so they take no more room than the stores do.
     """
@@ -44,6 +46,7 @@ class SparkCollector:
     def __len__(self) -> int:
         return len(self._kinds)
 
+    @override
     def send(
         self,
         topic: str,
@@ -63,6 +66,7 @@ class SparkCollector:
                 partition = self._default_partition(key, self._topics.partitions[topic])
         self._append(kind, topic, partition, key, value, timestamp, headers)
 
+    @override
     def partitions(self, topic: str) -> int:
         count = self._topics.partitions.get(topic)
         if count is None:

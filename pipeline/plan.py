@@ -40,7 +40,7 @@ class Stage:
     """One sub-topology: runs as one Spark job, behind those that write its repartition topics.
 
     ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
-    them, which a backfill wrote that did not come to its end.
+    them, which an unfinished backfill wrote.
     """
 
     subtopology: Subtopology

@@ -22,7 +22,7 @@ INPUT_SCHEMA = (
 )
 """``source`` and ``sequence`` order the rows that a task has of one topic: 0 and the offset, or, in a repartition
 topic, the task that wrote the row and its place among that task's rows. In the phase RESTORE ``topic`` is the store's
-name, and ``source`` 1 marks rows that a backfill left which did not come to its end."""
+name, and ``source`` 1 marks rows that an unfinished backfill left."""
 OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
+from typing_extensions import override
+
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import Entry
-from penstock.state.views import ValueAndTimestamp
+from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.write_buffer import WriteBuffer
 
 
-class TypedKeyValueStore:
+class TypedKeyValueStore(KeyValueStore[Any, Any]):
     """Serialises keys, and in a plain store stamps each update with the current record's time, as Kafka Streams does.
 
     The values of a timestamped store are :class:`ValueAndTimestamp`.
@@ -42,13 +44,13 @@ class TypedKeyValueStore:
     def _value(self, entry: Entry) -> Any:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]
 
+    @override
     def get(self, key: Any) -> Any:
-        """See :class:`~penstock.state.views.KeyValueStore`; so for the methods below."""
         entry = self._buffer.get(self._bytes(key))
         return None if entry is None else self._value(entry)
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Set, or with None delete."""
         timestamp = self._now()
         if self._timestamped and value is not None:
             value, timestamp = value
@@ -57,20 +59,20 @@ class TypedKeyValueStore:
         if self._puts == self._round_trip.next:
             self._round_trip.check(key, self._puts)
 
+    @override
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set unless there is a value; returns the one that was there."""
         old = self.get(key)
         if old is None:
             self.put(key, value)
         return old
 
+    @override
     def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
-        """``put`` for each pair, in order."""
         for key, value in entries:
             self.put(key, value)
 
+    @override
     def delete(self, key: Any) -> Any:
-        """Delete; returns what was there."""
         old = self.get(key)
         self.put(key, None)
         return old
@@ -79,29 +81,29 @@ class TypedKeyValueStore:
         entries = self._buffer.scan(from_key, to_key, reverse)
         return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
+    @override
     def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        """Entries between the keys, both included; None is open."""
         return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=False)
 
+    @override
     def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        """The same, backwards."""
         return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=True)
 
+    @override
     def all(self) -> Iterator[tuple[Any, Any]]:
-        """Every entry."""
         return self._scan(None, None, reverse=False)
 
+    @override
     def reverse_all(self) -> Iterator[tuple[Any, Any]]:
-        """Every entry, backwards."""
         return self._scan(None, None, reverse=True)
 
+    @override
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
-        """Entries whose serialised key begins with ``prefix``."""
         entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, _behind(prefix)))
         return ((self._key_object(key), self._value(entry)) for key, entry in entries)
 
+    @override
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
         return self._buffer.approximate_num_entries()
 
 

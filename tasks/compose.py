@@ -63,12 +63,7 @@ def compose(
         topic: _source(source, [edges[child.name] for child in children[source.node]], forms)
         for topic, source in program.sources.items()
     }
-    prefetched = {
-        topic: _reached_stores(node, children, stores)
-        for node in nodes
-        if isinstance(node, SourceNode)
-        for topic in node.topics
-    }
+    prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
     return Composed(sources, tuple(reversed(processors)), prefetched)
 
 
@@ -87,14 +82,14 @@ def _part(serde: Serde[Any], raw: bool) -> Part:
 
 
 def _reached_stores(
-    source: SourceNode, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
+    source: SourceTopic, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
 ) -> tuple[Store, ...]:
     """The stores that the records of ``source`` will look up under the bytes of the key they come in with.
 
     Those of one key serde: a serde that gives other bytes than it was given would only have rows read for nothing.
     """
     reached: dict[str, Store] = {}
-    waiting: list[Node] = list(children[source.name])
+    waiting: list[Node] = list(children[source.node])
     while waiting:
         node = waiting.pop()
         if isinstance(node, ProcessorNode):

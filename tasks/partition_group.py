@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from penstock.common.ids import TopicPartition
-from penstock.tasks.java_heap import JavaPriorityQueue
+from penstock.common.java_collections import JavaPriorityQueue
 from penstock.tasks.record_queue import RecordQueue
 
 NO_LIMIT = 1 << 63

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from penstock.tasks.java_heap import JavaPriorityQueue
+from penstock.common.java_collections import JavaPriorityQueue
 from penstock.topology.processor import Punctuator
 
 Run = Callable[[str, Punctuator, int], None]

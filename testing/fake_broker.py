@@ -84,7 +84,7 @@ class FakeBroker:
         if self.error is not None:
             raise self.error
         if self.down:
-            raise BrokerUnreachableError(f"no broker answers at {self.address}: start it, or mend bootstrap.servers")
+            raise BrokerUnreachableError(f"no broker answers at {self.address}: start it, or fix bootstrap.servers")
 
     def topics(self) -> dict[str, int]:
         """Every topic with its number of partitions."""

@@ -223,6 +223,7 @@ class FakeProducer:
         return not self._queue
 
     def mark(self) -> Mark:
+        """Delivered is what ``poll`` and ``flush`` have written."""
         closed, self._open = self._open, _FakeMark(self._open)
         return closed
 

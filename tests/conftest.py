@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.kafka.local_broker import LocalBroker
+from penstock.common.log import logger
+from penstock.kafka.local_broker.broker import LocalBroker
 
 
 def pytest_configure() -> None:
@@ -19,6 +20,9 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Configures structlog before any test: its capture_logs counts as configuring it too, and would leave it with its
+    # default, by which lines go to standard output.
+    logger("tests")
 
 
 @pytest.fixture(scope="session")

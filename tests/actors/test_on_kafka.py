@@ -29,7 +29,7 @@ from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, NewTopic
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()

@@ -271,7 +271,7 @@ def test_a_refused_commit_drops_the_tasks_uncommitted(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write("in", ("a", "x", 1))
     loop = rig.running()
-    rig.coordinator.refusal = "assignment 1 has passed"
+    rig.coordinator.refusal = "epoch 1 is stale"
     rig.commit(loop)
     assert states(loop) == {}
     assert not loop.finished.done()

@@ -37,6 +37,7 @@ CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/"),
     "confluent_kafka": ("kafka/",),
     "rocksdict": ("state/rocksdb.py",),
+    "sortedcontainers": ("state/ordered_keys.py",),
     "pyspark": ("pipeline/",),
     "fastapi": ("api/",),
 }
@@ -125,7 +126,7 @@ def test_no_folder_is_named_like_a_module_of_the_standard_library() -> None:
     ("text", "modules"),
     [
         ("import ray.util as u", ["ray.util"]),
-        ("def f():\n    from penstock.kafka import jars", ["penstock.kafka"]),
+        ("def f():\n    from penstock.kafka import local_broker", ["penstock.kafka"]),
         ("from penstock import kafka, state", ["penstock.kafka", "penstock.state"]),
         ("from . import x", ["..x"]),
         ("from .x import y", [".x"]),

@@ -21,7 +21,7 @@ from penstock.cluster.names import NAMESPACE
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, NewTopic
-from penstock.kafka.local_broker import LocalBroker, free_port
+from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from tests.chaos import program
 
 APPLICATION = "chaos"

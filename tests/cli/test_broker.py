@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.kafka.local_broker import LocalBroker, free_port
+from penstock.kafka.local_broker.broker import LocalBroker, free_port
 
 
 def penstock(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -118,7 +118,8 @@ def word_count(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[[], WordCount]]:
     """Makes word counts; whatever still runs of them at the end of the test is ended."""
-    from penstock.cluster.control import end_actors, find_coordinator
+    from penstock.cluster.control import end_actors
+    from penstock.cluster.named_actors import find_coordinator
 
     made: list[WordCount] = []
 

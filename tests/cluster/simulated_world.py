@@ -32,12 +32,10 @@ from penstock.cluster.dispatch import (
     ActorNameTakenError,
     CommitRefusedError,
     Dispatcher,
-    Offsets,
-    Sources,
 )
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import Offsets, Sources, TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 LONGEST_DELAY_S = 3.0
@@ -270,7 +268,7 @@ class World:
         self._position = 0
         self._here = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._duties: list[asyncio.Task[None]] = []
+        self._periodic_tasks: list[asyncio.Task[None]] = []
 
     @property
     def plan(self) -> TaskPlan:
@@ -328,7 +326,7 @@ class World:
         if incarnation != self.incarnation:
             raise BrokerUnreachableError("its member is gone")
         if self.seat_lost:
-            raise CommitRefusedError("the coordinator has given up its seat in the group")
+            raise CommitRefusedError("the coordinator has left the group")
         if self.refused_for_good:
             raise CommitRefusedError("Group authorization failed")
         if self.broker_away or (not self.calm and self.rng.random() < 0.15):
@@ -357,11 +355,11 @@ class World:
         self.assigned_told: frozenset[TopicPartition] = self.plan.reads
         self.dispatcher = dispatcher
         self._here.set()
-        self._duties = [self.spawn(it) for it in (self._look_at_actors(), self._look_at_topics(), self._tell())]
+        self._periodic_tasks = [self.spawn(it) for it in (self._check_actors(), self._check_topics(), self._tell())]
 
     def end_coordinator(self) -> None:
         """Its process dies: calls under way are lost, messages sent are not."""
-        for duty in self._duties:
+        for duty in self._periodic_tasks:
             duty.cancel()
         self._here.clear()
         if self._begun is not None:
@@ -375,12 +373,12 @@ class World:
             await self.pause()
             tell()
 
-    async def _look_at_actors(self) -> None:
+    async def _check_actors(self) -> None:
         while self.dispatcher is not None:
-            await self.dispatcher.look_at_actors()
+            await self.dispatcher.check_actors()
             await asyncio.sleep(LOOK_S)
 
-    async def _look_at_topics(self) -> None:
+    async def _check_topics(self) -> None:
         while self.dispatcher is not None:
             if self.dispatcher.machine.unplanned or self.rng.random() < 0.05:
                 await self.pause()

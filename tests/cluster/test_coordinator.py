@@ -108,7 +108,7 @@ def test_tasks_wait_for_all_actors_that_start(play: Play) -> None:
 
 def test_after_the_wait_those_that_are_up_take_all_and_a_late_one_gets_its_share_only_once_released(play: Play) -> None:
     play(ClusterResized(2), GroupAssigned(ALL), ActorUp("stream/1"))
-    play(TimerFired(Timer.GATHER))
+    play(TimerFired(Timer.WAIT_FOR_ACTORS))
     (everything,) = play.of(AssignTasks)
     assert everything.tasks == TASKS
     play.confirm()
@@ -158,11 +158,11 @@ def test_repeated_losses_wait_longer_and_longer_but_not_for_ever(play: Play) -> 
     for _ in range(12):
         (name,) = play.machine.actors
         play(ActorUp(name), ActorLost(name, "killed"))
-        waits = [timer.delay_ms for timer in play.of(SetTimer) if timer.timer is Timer.RESTART]
+        waits = [timer.delay_ms for timer in play.of(SetTimer) if timer.timer is Timer.REPLACE_ACTORS]
         if waits:
             assert play.of(StartActor) == []
             delays += waits
-            play(TimerFired(Timer.RESTART))
+            play(TimerFired(Timer.REPLACE_ACTORS))
         assert len(play.of(StartActor)) == 1
     assert delays[:4] == [1_000, 2_000, 4_000, 8_000]
     assert max(delays) == LONGEST_BACKOFF_MS
@@ -172,7 +172,7 @@ def test_calm_forgets_the_losses(play: Play) -> None:
     play.running(cpus=1)
     for _ in range(3):
         (name,) = play.machine.actors
-        play(ActorLost(name, "killed"), TimerFired(Timer.CALM))
+        play(ActorLost(name, "killed"), TimerFired(Timer.FORGET_LOSSES))
         assert len(play.of(StartActor)) == 1
 
 
@@ -189,7 +189,7 @@ def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused
     epoch = epoch_of(play, "stream/1")
     mine, other = next(iter(given["stream/1"])), next(iter(given["stream/2"]))
     for request, why in [
-        (CommitRequest("stream/1", epoch - 1, offsets(mine), 1), "has passed"),
+        (CommitRequest("stream/1", epoch - 1, offsets(mine), 1), "is stale"),
         (CommitRequest("stream/9", epoch, offsets(mine), 1), "no longer part"),
         (CommitRequest("stream/1", epoch, offsets(mine, other), 2), "is not read by a task"),
     ]:
@@ -243,7 +243,7 @@ def test_a_commit_that_is_asked_for_again_is_answered_with_what_became_of_it(pla
     assert play(CommitRequested(refused)) == [refusal], "it has been told its tasks again: once is enough"
 
 
-def test_a_commit_that_a_later_one_has_overtaken_is_not_made_any_more_and_changes_nothing(play: Play) -> None:
+def test_a_commit_superseded_by_a_later_one_is_not_made_any_more_and_changes_nothing(play: Play) -> None:
     given = play.running()
     task = next(iter(given["stream/1"]))
     epoch = epoch_of(play, "stream/1")
@@ -253,7 +253,7 @@ def test_a_commit_that_a_later_one_has_overtaken_is_not_made_any_more_and_change
     for late in (CommitRequested(older), CommitFailed(older, "the broker was away")):
         (answer,) = play(late)
         assert isinstance(answer, RefuseCommit)
-        assert "overtaken" in answer.reason
+        assert "superseded" in answer.reason
     assert play(CommitSucceeded(older)) == [AcceptCommit(older)], "whoever waits for it must hear the truth"
     assert play(CommitSucceeded(later)) == [AcceptCommit(later)]
     assert play.machine.state is ApplicationState.RUNNING

@@ -27,7 +27,7 @@ from penstock.cluster import coordinator_actor
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
@@ -72,7 +72,7 @@ class Restarted(CoordinatorActor):
 
     async def _begin(self) -> None:
         await self.may_begin.wait()
-        world = coordinator_actor._World(self, purger=None)  # type: ignore[arg-type]  # nothing is committed
+        world = coordinator_actor._RayEnvironment(self, purger=None)  # type: ignore[arg-type]  # nothing is committed
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)
@@ -150,7 +150,9 @@ def test_a_commit_before_there_is_a_seat_in_the_group_is_answered() -> None:
         coordinator = Restarted(LivingActor())
         coordinator.may_begin.set()
         request = CommitRequest("stream/1", 1, {}, 1)
-        assert await coordinator.commit(request) == CommitAnswer(False, "the coordinator has no seat in the group")
+        assert await coordinator.commit(request) == CommitAnswer(
+            False, "the coordinator is not a member of the group yet"
+        )
         await coordinator.stop()
         assert not (await coordinator.commit(request)).accepted
 

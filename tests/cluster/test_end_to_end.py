@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.control import find_coordinator
+from penstock.cluster.named_actors import find_coordinator
 from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import pytest
 
@@ -11,9 +12,10 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
-from penstock.topology.physical.internal_topics import ensure_topics, plan_topics
+from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
 COUNTS: StoreBuilder[str, int] = TimestampedKeyValueStoreBuilder("counts", topic_config={"segment.ms": "7"})
@@ -170,15 +172,15 @@ def test_a_topic_without_partitions_is_one_to_ask_for_again(topic: str) -> None:
 
 def test_only_what_is_missing_is_created() -> None:
     admin = Topics({"lines": 3, "out": 1, "app-counts-changelog": 3})
-    ensure_topics(WORD_COUNT, config(), admin)
-    ensure_topics(WORD_COUNT, config(), admin)
+    ensure_topics(admin, partial(plan_topics, WORD_COUNT, config()))
+    ensure_topics(admin, partial(plan_topics, WORD_COUNT, config()))
     assert admin.created == ["app-words-repartition"]
 
 
 def test_an_internal_topic_of_the_wrong_size_is_refused() -> None:
     admin = Topics({"lines": 3, "out": 1, "app-counts-changelog": 4})
     with pytest.raises(InternalTopicError) as caught:
-        ensure_topics(WORD_COUNT, config(), admin)
+        ensure_topics(admin, partial(plan_topics, WORD_COUNT, config()))
     assert "'app-counts-changelog' has 4 partitions, but the topology needs 3" in str(caught.value)
     assert "with_number_of_partitions" not in str(caught.value)
     assert admin.created == []

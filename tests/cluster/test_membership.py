@@ -150,7 +150,7 @@ def test_a_seat_taken_by_another_ends_it_and_what_waits_is_refused() -> None:
         seat.script.put(ApplicationStateError("fenced"))
         assert str(seat.failed.get(timeout=10)) == "fenced"
         for commit in (waiting, seat.membership.commit({})):
-            with pytest.raises(StreamsError, match="given up its seat"):
+            with pytest.raises(StreamsError, match="left the group"):
                 commit.result(10)
 
 
@@ -159,7 +159,7 @@ def test_an_error_that_nobody_foresaw_is_told_instead_of_leaving_commits_waiting
         waiting = seat.membership.commit({})
         seat.script.put(ValueError("unforeseen"))
         assert "unforeseen" in str(seat.failed.get(timeout=10))
-        with pytest.raises(StreamsError, match="given up its seat"):
+        with pytest.raises(StreamsError, match="left the group"):
             waiting.result(10)
 
 
@@ -179,5 +179,5 @@ def test_a_commit_that_kafka_refuses_for_good_ends_the_membership_and_later_ones
         with pytest.raises(KafkaRefusedError, match="Group authorization failed"):
             seat.membership.commit({}).result(10)
         assert "authorization" in str(seat.failed.get(timeout=10))
-        with pytest.raises(FINAL, match="given up its seat"):
+        with pytest.raises(FINAL, match="left the group"):
             seat.membership.commit({}).result(10)

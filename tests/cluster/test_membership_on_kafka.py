@@ -14,7 +14,7 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import CommittedOffset, NewTopic
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 
 HERE = TopicPartition("lines", 0)
 

@@ -10,8 +10,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.control import end_actors, find_coordinator
+from penstock.cluster.control import end_actors
 from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.named_actors import find_coordinator
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.topics import NewTopic

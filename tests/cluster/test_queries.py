@@ -159,7 +159,7 @@ class FakeCoordinator:
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     fake = FakeCoordinator()
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", lambda *_: fake)
+    monkeypatch.setattr("ray.get_actor", lambda *_: fake)
     return fake
 
 
@@ -235,7 +235,7 @@ def test_a_task_that_will_never_be_anywhere_again_is_not_asked_for_again_but_tel
 def test_a_query_while_the_application_stops_says_so(coordinator: FakeCoordinator) -> None:
     coordinator.placement.clear()
     coordinator.state = ApplicationState.PENDING_SHUTDOWN
-    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is being stopped"):
+    with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is stopping"):
         ask(lambda queries: queries.get("counts", "x"))
 
 
@@ -280,7 +280,7 @@ def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyP
     def missing(*_: object) -> None:
         raise ValueError
 
-    monkeypatch.setattr("penstock.cluster.queries.ray.get_actor", missing)
+    monkeypatch.setattr("ray.get_actor", missing)
     with pytest.raises(ApplicationStateError, match="'app' does not run"):
         ask(lambda queries: queries.status())
 
@@ -355,7 +355,7 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
@@ -383,7 +383,7 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
 def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.lanes._MOST_WAITING", 10)
+    monkeypatch.setattr("penstock.cluster.actor_calls._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
         await queries.get("counts", WORDS[0])

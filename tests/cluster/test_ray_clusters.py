@@ -155,7 +155,7 @@ def test_an_address_that_takes_connections_and_never_answers_is_named_in_time(mo
         address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr(ray_clusters, "ANSWER_S", 2.0)
         began = time.monotonic()
-        found = ray_clusters.look_into(address)
+        found = ray_clusters.probe(address)
         # Not a measurement: Ray itself tries for minutes.
         assert time.monotonic() - began < 30
     assert found.problem == f"no Ray cluster answers at {address}: nothing came within 2 s"

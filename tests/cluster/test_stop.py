@@ -81,11 +81,13 @@ class Names:
         self.ended: list[object] = []
         actor = SimpleNamespace(kill=lambda: self.ended.append("actor"))
         patch.setattr(control, "find_coordinator", lambda _: self.coordinators.pop(0))
-        patch.setattr(control, "find_http", lambda _: "http")
+        patch.setattr(control, "find_http_actor", lambda _: "http")
         patch.setattr(control, "stop_http", self.ended.append)
         patch.setattr("penstock.cluster.control.StreamActorHandle.find", lambda _: [actor])
         patch.setattr("penstock.cluster.control.ray.kill", self.ended.append)
-        patch.setattr("penstock.cluster.control.last_words.forget", lambda it: self.ended.append(f"words of {it}"))
+        patch.setattr(
+            "penstock.cluster.control.final_state.delete", lambda it: self.ended.append(f"final state of {it}")
+        )
 
 
 def coordinator_named(name: str) -> Any:
@@ -98,7 +100,7 @@ def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would
     names, coordinator = Names(monkeypatch), coordinator_named("a1")
     names.coordinators = [coordinator]
     control.end_actors("app", coordinator)
-    assert names.ended == ["http", coordinator, "words of a1", "actor"]
+    assert names.ended == ["http", coordinator, "final state of a1", "actor"]
     names.ended.clear()
     names.coordinators = [None]
     control.end_actors("app", coordinator)

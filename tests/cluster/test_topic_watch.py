@@ -29,7 +29,7 @@ class Kafka:
         self.plan = plan_topics(topology, CONFIG, counts).tasks
         self.now = 0.0
         self.away = False
-        self._watch = TopicWatch(topology, CONFIG, lambda: self, lambda: self.now)
+        self.watch = TopicWatch(topology, CONFIG, lambda: self, lambda: self.now)
 
     def topics(self) -> dict[str, int]:
         if self.away:
@@ -41,7 +41,7 @@ class Kafka:
 
     def look(self, **counts: int) -> Mapping[TaskId, frozenset[TopicPartition]] | None:
         self.counts.update(counts)
-        plan = self._watch.look(self.plan)
+        plan = self.watch.check(self.plan)
         return None if plan is None else plan.partitions
 
 
@@ -88,3 +88,17 @@ def test_topics_that_are_joined_may_grow_one_after_another_but_not_for_ever() ->
     kafka.now += ONE_AFTER_ANOTHER_S
     with pytest.raises(TopologyError, match="'x' has 4, 'y' has 3"):
         kafka.look()
+
+
+def test_topics_are_looked_at_now_and_then_and_at_once_when_the_group_assigns_what_no_task_reads() -> None:
+    kafka = Kafka(STATELESS, {"x": 2, "y": 1, "out": 1})
+    assert kafka.watch.due(unplanned=False), "the first time"
+    kafka.look()
+    assert not kafka.watch.due(unplanned=False)
+    assert kafka.watch.due(unplanned=True)
+    kafka.now += 30
+    assert kafka.watch.due(unplanned=False)
+    kafka.away = True
+    with pytest.raises(BrokerUnreachableError):
+        kafka.look()
+    assert not kafka.watch.due(unplanned=False), "a look that fails is one too"

@@ -20,7 +20,6 @@ from penstock.common.errors import (
     StateStoreError,
     StateStoreLockedError,
     StreamsError,
-    TaskNotReadyError,
 )
 
 ALL: list[type[StreamsError]] = [
@@ -35,7 +34,7 @@ pickler: Any = cloudpickle  # Ray's has no types
 def made(kind: type[StreamsError]) -> StreamsError:
     if issubclass(kind, RecordError):
         return kind("it failed", **PLACE)
-    return kind("it failed", 77) if kind is TaskNotReadyError else kind("it failed")
+    return kind("it failed")
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
@@ -50,12 +49,6 @@ def test_an_error_arrives_in_another_process_with_all_its_fields(kind: type[Stre
 @pytest.mark.parametrize("kind", OF_RECORDS, ids=lambda kind: kind.__name__)
 def test_an_error_of_a_record_has_the_fields_it_was_given(kind: type[RecordError]) -> None:
     assert vars(made(kind)) == {"what": "it failed", **PLACE}
-
-
-def test_a_task_that_is_not_ready_says_when_to_try_again() -> None:
-    assert TaskNotReadyError("restoring").retry_after_ms == 1000
-    arrived = pickle.loads(pickle.dumps(TaskNotReadyError("restoring", 77)))
-    assert (arrived.what, arrived.retry_after_ms, str(arrived)) == ("restoring", 77, "restoring")
 
 
 def test_an_error_can_be_copied() -> None:

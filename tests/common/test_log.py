@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import structlog
 
@@ -9,8 +11,11 @@ from penstock.common.log import logger
 
 
 @pytest.fixture
-def unconfigured() -> None:
+def unconfigured() -> Iterator[None]:
     structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+    logger("tests")  # as tests/conftest.py left it
 
 
 @pytest.mark.usefixtures("unconfigured")
@@ -36,4 +41,3 @@ def test_whoever_configures_structlog_decides() -> None:
     structlog.configure(processors=[keep])  # type: ignore[list-item]  # a processor that returns nothing
     ours.warning("it rains")
     assert lines == [{"event": "it rains", "source": "penstock.here"}]
-    structlog.reset_defaults()

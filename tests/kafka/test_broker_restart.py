@@ -13,7 +13,7 @@ from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import NewTopic
-from penstock.kafka.local_broker import LocalBroker
+from penstock.kafka.local_broker.broker import LocalBroker
 
 T = TypeVar("T")
 PARTITIONS = [TopicPartition("numbers", number) for number in range(2)]

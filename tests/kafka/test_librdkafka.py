@@ -108,7 +108,7 @@ def test_what_is_not_bytes_is_refused_with_the_topic_and_the_type(real: Rig, par
     producer = real.clients.producer()
     columns = {"key": b"k", "value": b"v", part: "text"}
     with pytest.raises(
-        TypeError, match=rf"the {part} for topic 'numbers' is of type str, and must be bytes: mend its serializer"
+        TypeError, match=rf"the {part} for topic 'numbers' is of type str, and must be bytes: fix its serializer"
     ):
         producer.send("numbers", timestamp=1, **columns)  # type: ignore[arg-type]  # that is the point
     producer.close()

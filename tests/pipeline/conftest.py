@@ -9,7 +9,7 @@ import pytest
 import ray
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import spark_session
+from penstock.pipeline.spark_session import spark_session
 
 
 @pytest.fixture(scope="package")

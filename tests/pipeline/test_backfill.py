@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.backfill import BackfillReport, backfill
-from penstock.topology.physical.internal_topics import ensure_topics
+from penstock.topology.physical.internal_topics import plan_topics
 from tests.cluster.conftest import LONG, WordCount, eventually
 from tests.pipeline.topologies import failing
 
@@ -119,7 +121,7 @@ def test_a_running_application_is_left_alone(word_count: WordCount) -> None:
 
 def test_records_that_wait_in_a_repartition_topic_are_not_passed_over(word_count: WordCount) -> None:
     app = word_count.app()
-    ensure_topics(app.topology, app.config, word_count.admin)
+    ensure_topics(word_count.admin, partial(plan_topics, app.topology, app.config))
     written(word_count, f"{word_count.application_id}-counts-repartition")
     with pytest.raises(ApplicationStateError, match="1 records that the application has not processed yet"):
         run(word_count)
@@ -127,7 +129,7 @@ def test_records_that_wait_in_a_repartition_topic_are_not_passed_over(word_count
 
 def test_state_without_offsets_is_not_taken_for_anything(word_count: WordCount) -> None:
     app = word_count.app()
-    ensure_topics(app.topology, app.config, word_count.admin)
+    ensure_topics(word_count.admin, partial(plan_topics, app.topology, app.config))
     written(word_count, f"{word_count.application_id}-counts-changelog")
     with pytest.raises(ApplicationStateError, match=r"holds rows, but application .* has committed no offset"):
         run(word_count)

@@ -134,6 +134,9 @@ class StoreMachine(RuleBasedStateMachine):
             batch = self.stores.new_batch()
             self.store.restore(batch, *map(list, zip(*records, strict=True)))
             self.stores.write(batch, {NAME: first + len(records)})
+            so_far = self.model_of(self.changelog[: first + len(records)])
+            self.assert_shows(so_far, committed=False)
+            self.assert_shows(so_far, committed=True)
         self.latest = self.model_of(self.changelog)
         self.committed = deepcopy(self.latest)
 
@@ -161,6 +164,7 @@ class StoreMachine(RuleBasedStateMachine):
             after = rows[-1].key if rows else None
             found = list(self.store.answer(query, after, page, committed))
             assert len(found) <= page
+            assert after is None or not found or found[0].key > after
             rows += found
             if len(found) < page:
                 return rows

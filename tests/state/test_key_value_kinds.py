@@ -20,6 +20,7 @@ from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 
 KEYS = ("", "a", "ab", "b", "\x00", "ÿ")
+VALUES = st.none() | st.sampled_from(["", "x", "yy"])
 TIMES = st.integers(min_value=0, max_value=2**40)
 
 Rows = dict[str, tuple[str, int]]
@@ -40,8 +41,12 @@ class PlainMachine(StoreMachine):
         return rows
 
     @precondition(can_change)
-    @rule(key=st.sampled_from(KEYS), value=st.none() | st.sampled_from(["", "x", "yy"]), timestamp=TIMES)
-    def put(self, key: str, value: str | None, timestamp: int) -> None:
+    @rule(updates=st.lists(st.tuples(st.sampled_from(KEYS), VALUES, TIMES), min_size=1, max_size=5))
+    def put(self, updates: list[tuple[str, str | None, int]]) -> None:
+        for update in updates:
+            self.put_one(*update)
+
+    def put_one(self, key: str, value: str | None, timestamp: int) -> None:
         self.now = timestamp
         self.view.put(key, ValueAndTimestamp(value, timestamp) if self.timestamped and value is not None else value)
         self.latest.pop(key, None)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import random
-from typing import Any
-
 import pytest
 
 from penstock.common.extractors import FailOnInvalidTimestamp
@@ -13,7 +9,6 @@ from penstock.common.handlers import LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.tasks.context import TaskContext
-from penstock.tasks.java_heap import JavaPriorityQueue
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.record_queue import Part, RecordQueue, Source
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -183,20 +178,3 @@ def test_a_task_with_max_task_idle_holds_records_back_until_the_clock_says_so() 
     assert bench.run(wall_ms=1010) == 1
     assert bench.run(wall_ms=1060) == 1
     assert [each.value for each in bench.collector.take()] == [b"r2", b"l5"]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_heap_is_in_order_whatever_is_added_and_taken(seed: int) -> None:
-    print("seed", seed)
-    dice = random.Random(seed)
-    mine: JavaPriorityQueue[int] = JavaPriorityQueue(lambda number: number)
-    model: list[Any] = []
-    for _ in range(500):
-        if model and dice.random() < 0.45:
-            assert mine.peek() == model[0]
-            assert mine.poll() == heapq.heappop(model)
-        else:
-            number = dice.randrange(20)
-            mine.add(number)
-            heapq.heappush(model, number)
-        assert len(mine) == len(model)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.topology.arity import checked_function, takes_key
-from penstock.topology.dsl.stream_base import NameLike, Place
+from penstock.topology.dsl.stream_base import NameLike, StreamHead
 from penstock.topology.logical.graph import Operation
 from penstock.topology.naming import checked_name
 from penstock.topology.physical.operators import Branch, BranchCase, PassThrough
@@ -71,15 +71,15 @@ class BranchedKStream(Generic[K, V]):
     split followed by the branch's own or by its number (from 1; the default branch is 0).
     """
 
-    def __init__(self, place: Place, named: NameLike | None, stream: type[KStream[K, V]]) -> None:
-        self._place = place
+    def __init__(self, head: StreamHead, named: NameLike | None, stream: type[KStream[K, V]]) -> None:
+        self._head = head
         self._stream = stream
-        self._name = place.name(named, "KSTREAM-BRANCH-")
+        self._name = head.name(named, "KSTREAM-BRANCH-")
         self._cases: list[BranchCase] = []
         self._default: str | None = None
         self._branches: dict[str, KStream[K, V]] = {}
         self._node = Operation(self._name, lambda: Branch(tuple(self._cases), self._default))
-        place.graph.add(self._node, place.node)
+        head.graph.add(self._node, head.node)
 
     @overload
     def branch(
@@ -115,10 +115,10 @@ class BranchedKStream(Generic[K, V]):
 
     def _add(self, name: str, how: Branched[K, V]) -> None:
         # The number is used up although the name holds none, as in Kafka Streams.
-        self._place.graph.names.processor(name)
+        self._head.graph.names.processor(name)
         node = Operation(name, PassThrough)
-        self._place.graph.add(node, self._node)
-        stream = self._stream(self._place.moved(node))
+        self._head.graph.add(node, self._node)
+        stream = self._stream(self._head.moved(node))
         if how.consumer is not None:
             how.consumer(stream)
             return

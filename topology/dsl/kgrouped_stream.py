@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
+from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition
 from penstock.topology.logical.tables import AggregatedTable
 from penstock.topology.materialized import Materialized
@@ -32,8 +32,8 @@ class KGroupedStream(Generic[K, V]):
     ``dropped-records-total``. With caching on (the default), downstream sees the last update per key and commit.
     """
 
-    def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
-        self._place = place
+    def __init__(self, head: StreamHead, grouped: Grouped[K, V]) -> None:
+        self._head = head
         self._grouped = grouped
         self._repartition: Repartition | None = None
 
@@ -50,7 +50,7 @@ class KGroupedStream(Generic[K, V]):
         checked_option(materialized, Materialized, "count")
         if materialized is not None and materialized.name is None:
             # Kafka Streams uses up a number here, and the names of all that follow depend on it.
-            self._place.graph.names.store(_AGGREGATE)
+            self._head.graph.names.store(_AGGREGATE)
         return self._aggregated("count", StreamCount(), _AGGREGATE, Serdes.long(), materialized, named)
 
     def reduce(
@@ -116,24 +116,24 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, Any]:
         checked_option(materialized, Materialized, call)
         how = materialized or Materialized()
-        names = self._place.graph.names
+        names = self._head.graph.names
         store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)
-        name = self._place.name(named, prefix)
-        place = self._partitioned_by_key(store.name)
-        place.wanted_by(f"{call} {name}", "Grouped")
+        name = self._head.name(named, prefix)
+        head = self._partitioned_by_key(store.name)
+        head.wanted_by(f"{call} {name}", "Grouped")
         table = AggregatedTable(operator, store)
         node = Operation(name, table.operator, table.stores)
-        place.graph.add(node, place.node)
-        behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
+        head.graph.add(node, head.node)
+        behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
         return KTable(behind, table, how.name)
 
-    def _partitioned_by_key(self, store_name: str) -> Place:
+    def _partitioned_by_key(self, store_name: str) -> StreamHead:
         """This stream partitioned by its key: by a topic of the grouping's name once, else by one per aggregate."""
-        if not self._place.repartition_required:
-            return self._place
-        place, how = self._place, self._grouped
-        fresh = new_repartition(place.graph, how.name or store_name, how.key_serde, how.value_serde)
+        if not self._head.repartition_required:
+            return self._head
+        head, how = self._head, self._grouped
+        fresh = new_repartition(head.graph, how.name or store_name, how.key_serde, how.value_serde)
         if self._repartition is None or how.name is None:
             self._repartition = fresh
-        place.graph.add(self._repartition, place.node)
-        return place.behind(self._repartition)
+        head.graph.add(self._repartition, head.node)
+        return head.behind(self._repartition)

@@ -10,7 +10,7 @@ from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.ktable import KTable, new_source_table
-from penstock.topology.dsl.stream_base import NameLike, Place, checked_option, given_name
+from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option, given_name
 from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
@@ -45,8 +45,8 @@ class KStream(Generic[K, V]):
     change the key, what depends on the key (grouping, joining, ``to_table``) goes through a repartition topic.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, head: StreamHead) -> None:
+        self._head = head
         self._repartitioned: Repartition | None = None
 
     # ---- one record to at most one record ----
@@ -74,8 +74,8 @@ class KStream(Generic[K, V]):
     def _filtered(self, predicate: Callable[..., bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
         call = "filter_not" if negate else "filter"
         with_key = takes_key(predicate, f"{call}: predicate", "value", key_if_any_number=True)
-        name = self._place.name(named, "KSTREAM-FILTER-")
-        return KStream(self._place.then(name, Filter(predicate, negate, with_key)))
+        name = self._head.name(named, "KSTREAM-FILTER-")
+        return KStream(self._head.then(name, Filter(predicate, negate, with_key)))
 
     @overload
     def map_values(self, mapper: Callable[[V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
@@ -88,8 +88,8 @@ class KStream(Generic[K, V]):
         ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
-        name = self._place.name(named, "KSTREAM-MAPVALUES-")
-        return KStream(self._place.then(name, MapValues(mapper, with_key)))
+        name = self._head.name(named, "KSTREAM-MAPVALUES-")
+        return KStream(self._head.then(name, MapValues(mapper, with_key)))
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, named: NameLike | None = None) -> KStream[KR, VR]:
         """Each record replaced by the pair ``mapper(key, value)``. Mirrors ``map``.
@@ -97,8 +97,8 @@ class KStream(Generic[K, V]):
         A pair is a tuple of two: a list or a text of two letters is an error of its record.
         """
         checked_function(mapper, "map: mapper", "key", "value")
-        name = self._place.name(named, "KSTREAM-MAP-")
-        return KStream(self._place.then(name, Map(mapper)))
+        name = self._head.name(named, "KSTREAM-MAP-")
+        return KStream(self._head.then(name, Map(mapper)))
 
     @overload
     def select_key(self, mapper: Callable[[V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
@@ -107,8 +107,8 @@ class KStream(Generic[K, V]):
     def select_key(self, mapper: Callable[..., KR], *, named: NameLike | None = None) -> KStream[KR, V]:
         """Each key replaced by ``mapper(value)`` or ``mapper(key, value)``; it may be None. Mirrors ``selectKey``."""
         with_key = takes_key(mapper, "select_key: mapper", "value", key_if_any_number=True)
-        name = self._place.name(named, "KSTREAM-KEY-SELECT-")
-        return KStream(self._place.then(name, SelectKey(mapper, with_key)))
+        name = self._head.name(named, "KSTREAM-KEY-SELECT-")
+        return KStream(self._head.then(name, SelectKey(mapper, with_key)))
 
     # ---- one record to any number ----
 
@@ -120,8 +120,8 @@ class KStream(Generic[K, V]):
         The mapper may be a generator function. Mirrors ``flatMap``.
         """
         checked_function(mapper, "flat_map: mapper", "key", "value", may_yield=True)
-        name = self._place.name(named, "KSTREAM-FLATMAP-")
-        return KStream(self._place.then(name, FlatMap(mapper)))
+        name = self._head.name(named, "KSTREAM-FLATMAP-")
+        return KStream(self._head.then(name, FlatMap(mapper)))
 
     @overload
     def flat_map_values(
@@ -137,8 +137,8 @@ class KStream(Generic[K, V]):
         The mapper may be a generator function. Mirrors ``flatMapValues``.
         """
         with_key = takes_key(mapper, "flat_map_values: mapper", "value", may_yield=True)
-        name = self._place.name(named, "KSTREAM-FLATMAPVALUES-")
-        return KStream(self._place.then(name, FlatMapValues(mapper, with_key)))
+        name = self._head.name(named, "KSTREAM-FLATMAPVALUES-")
+        return KStream(self._head.then(name, FlatMapValues(mapper, with_key)))
 
     # ---- side effects ----
 
@@ -153,7 +153,7 @@ class KStream(Generic[K, V]):
         for records that are processed again after a failure.
         """
         with_key = takes_key(action, "peek: action", "value", key_if_any_number=True)
-        return KStream(self._place.then(self._place.name(named, "KSTREAM-PEEK-"), Peek(action, with_key)))
+        return KStream(self._head.then(self._head.name(named, "KSTREAM-PEEK-"), Peek(action, with_key)))
 
     @overload
     def for_each(self, action: Callable[[V], object], *, named: NameLike | None = None) -> None: ...
@@ -165,14 +165,14 @@ class KStream(Generic[K, V]):
         Mirrors ``foreach``.
         """
         with_key = takes_key(action, "for_each: action", "value", key_if_any_number=True)
-        self._place.then(self._place.name(named, "KSTREAM-FOREACH-"), ForEach(action, with_key))
+        self._head.then(self._head.name(named, "KSTREAM-FOREACH-"), ForEach(action, with_key))
 
     # ---- several streams ----
 
     def merge(self, other: KStream[K, V], *, named: NameLike | None = None) -> KStream[K, V]:
         """The records of both streams, each side in its own order. Mirrors ``merge``. Serdes are not inherited."""
         _check_kind(other, KStream, "merge", "a KStream")
-        here, there = self._place, other._place
+        here, there = self._head, other._head
         require_same_graph(here.graph, there.graph, "merge")
         node = Operation(here.name(named, "KSTREAM-MERGE-"), PassThrough)
         node.merging = True
@@ -197,7 +197,7 @@ class KStream(Generic[K, V]):
         >>> sorted(branches)
         ['n-0', 'n-big']
         """
-        return BranchedKStream(self._place, named, KStream)
+        return BranchedKStream(self._head, named, KStream)
 
     # ---- topics ----
 
@@ -213,10 +213,10 @@ class KStream(Generic[K, V]):
             checked_function(topic, "to: topic", "key", "value", "context")
         checked_option(produced, Produced, "to")
         how = produced or Produced()
-        place = self._place
-        name = place.graph.names.processor_or(how.name, "KSTREAM-SINK-")
-        serdes = (how.key_serde or place.key_serde, how.value_serde or place.value_serde)
-        place.graph.add(Sink(name, topic, Produced(*serdes, how.partitioner, how.name)), place.node)
+        head = self._head
+        name = head.graph.names.processor_or(how.name, "KSTREAM-SINK-")
+        serdes = (how.key_serde or head.key_serde, how.value_serde or head.value_serde)
+        head.graph.add(Sink(name, topic, Produced(*serdes, how.partitioner, how.name)), head.node)
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
         """The same records by way of an internal topic, partitioned by key. Mirrors ``repartition``.
@@ -227,18 +227,18 @@ class KStream(Generic[K, V]):
         """
         checked_option(repartitioned, Repartitioned, "repartition")
         how = repartitioned or Repartitioned()
-        place = self._place
+        head = self._head
         node = new_repartition(
-            place.graph,
-            how.name or place.graph.names.processor("KSTREAM-REPARTITION-"),
-            how.key_serde or place.key_serde,
-            how.value_serde or place.value_serde,
+            head.graph,
+            how.name or head.graph.names.processor("KSTREAM-REPARTITION-"),
+            how.key_serde or head.key_serde,
+            how.value_serde or head.value_serde,
             partitioner=how.partitioner,
             partitions=how.number_of_partitions,
             optimizable=False,
         )
-        place.graph.add(node, place.node)
-        behind = place.behind(node)
+        head.graph.add(node, head.node)
+        behind = head.behind(node)
         behind.wanted_by("repartition", "Repartitioned")
         return KStream(behind)
 
@@ -250,7 +250,7 @@ class KStream(Generic[K, V]):
         Without ``grouped`` the stream's serdes are used; with it only those it gives.
         """
         checked_option(grouped, Grouped, "group_by_key")
-        return KGroupedStream(self._place, grouped or Grouped(self._place.key_serde, self._place.value_serde))
+        return KGroupedStream(self._head, grouped or Grouped(self._head.key_serde, self._head.value_serde))
 
     @overload
     def group_by(
@@ -271,9 +271,9 @@ class KStream(Generic[K, V]):
         """
         with_key = takes_key(selector, "group_by: selector", "value", key_if_any_number=True)
         checked_option(grouped, Grouped, "group_by")
-        how = grouped or Grouped(None, self._place.value_serde)
-        name = self._place.name(how.name, "KSTREAM-KEY-SELECT-")
-        return KGroupedStream(self._place.then(name, SelectKey(selector, with_key)), how)
+        how = grouped or Grouped(None, self._head.value_serde)
+        name = self._head.name(how.name, "KSTREAM-KEY-SELECT-")
+        return KGroupedStream(self._head.then(name, SelectKey(selector, with_key)), how)
 
     def to_table(
         self, materialized: Materialized[K, V] | None = None, *, named: NameLike | None = None
@@ -284,17 +284,17 @@ class KStream(Generic[K, V]):
         key may have changed. Kept in a store only when named, or when something looks into it.
         """
         checked_option(materialized, Materialized, "to_table")
-        place = self._place
+        head = self._head
         how = materialized or Materialized()
-        name = place.name(named, "KSTREAM-TOTABLE-")
-        store_name = how.name or place.graph.names.store("KSTREAM-TOTABLE-")
-        store = how.builder(store_name, place.key_serde, place.value_serde)
-        if place.repartition_required:
-            repartition = new_repartition(place.graph, name, store.key_serde, store.value_serde)
-            place.graph.add(repartition, place.node)
-            place = place.behind(repartition)
-            place.wanted_by(f"to_table {name}", "Materialized")
-        return new_source_table(place, name, store, named=how.name is not None)
+        name = head.name(named, "KSTREAM-TOTABLE-")
+        store_name = how.name or head.graph.names.store("KSTREAM-TOTABLE-")
+        store = how.builder(store_name, head.key_serde, head.value_serde)
+        if head.repartition_required:
+            repartition = new_repartition(head.graph, name, store.key_serde, store.value_serde)
+            head.graph.add(repartition, head.node)
+            head = head.behind(repartition)
+            head.wanted_by(f"to_table {name}", "Materialized")
+        return new_source_table(head, name, store, named=how.name is not None)
 
     # ---- joins with tables ----
 
@@ -344,32 +344,32 @@ class KStream(Generic[K, V]):
         with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
         checked_option(joined, Joined, call)
         how = joined or Joined()
-        place = self._copartitionable(how)
-        require_same_graph(place.graph, table._place.graph, call)
-        sources = place.graph.copartition(place.sources, table._place.sources)
-        name = place.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
-        place.wanted_by(f"{call} {name}", "Joined")
+        head = self._copartitionable(how)
+        require_same_graph(head.graph, table._head.graph, call)
+        sources = head.graph.copartition(head.sources, table._head.sources)
+        name = head.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+        head.wanted_by(f"{call} {name}", "Joined")
         operator = StreamTableJoin(table._table.getter(), joiner, with_key, left)
         node = Operation(name, lambda: operator)
         node.relaxes_null_keys = left
-        place.graph.add(node, place.node)
-        key_serde = how.key_serde or place.key_serde
+        head.graph.add(node, head.node)
+        key_serde = how.key_serde or head.key_serde
         return KStream(
-            place.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
+            head.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
         )
 
-    def _copartitionable(self, how: Joined[Any, Any, Any]) -> Place:
+    def _copartitionable(self, how: Joined[Any, Any, Any]) -> StreamHead:
         """This stream partitioned by its key. Joins without a name share one repartition topic of the stream."""
-        place = self._place
-        if not place.repartition_required:
-            return place
-        key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
+        head = self._head
+        if not head.repartition_required:
+            return head
+        key_serde, value_serde = how.key_serde or head.key_serde, how.value_serde or head.value_serde
         # The names of a new topic are used up even where the earlier one serves.
-        fresh = new_repartition(place.graph, how.name or place.node.name, key_serde, value_serde)
+        fresh = new_repartition(head.graph, how.name or head.node.name, key_serde, value_serde)
         if self._repartitioned is None or how.name is not None:
-            place.graph.add(fresh, place.node)
+            head.graph.add(fresh, head.node)
             self._repartitioned = fresh
-        return place.behind(self._repartitioned)
+        return head.behind(self._repartitioned)
 
     # ---- Processor API ----
 
@@ -383,13 +383,13 @@ class KStream(Generic[K, V]):
         table. It may change keys: what depends on them afterwards is repartitioned; serdes are not inherited.
         """
         checked_supplier(supplier)
-        name = given_name(named) or self._place.graph.names.processor("KSTREAM-PROCESSOR-")
+        name = given_name(named) or self._head.graph.names.processor("KSTREAM-PROCESSOR-")
         for store in store_names:
             checked_name(store, "process: store name")
         operator = Process(supplier, tuple(dict.fromkeys(store_names)))
         node = Operation(name, lambda: operator)
-        self._place.graph.add(node, self._place.node)
-        return KStream(self._place.moved(node, key_serde=None, value_serde=None, repartition_required=True))
+        self._head.graph.add(node, self._head.node)
+        return KStream(self._head.moved(node, key_serde=None, value_serde=None, repartition_required=True))
 
 
 def _check_kind(given: object, kind: type[Any], call: str, what: str) -> None:

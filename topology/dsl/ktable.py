@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.arity import takes_key
-from penstock.topology.dsl.stream_base import NameLike, Place, checked_option
+from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
 from penstock.topology.materialized import Materialized
@@ -30,8 +30,8 @@ class KTable(Generic[K, V]):
     objects that the table's store holds: they must not change them (docs/PROGRAMS.md).
     """
 
-    def __init__(self, place: Place, table: TableDefinition, queryable_store_name: str | None) -> None:
-        self._place = place
+    def __init__(self, head: StreamHead, table: TableDefinition, queryable_store_name: str | None) -> None:
+        self._head = head
         self._table = table
         self._queryable_store_name = queryable_store_name
 
@@ -58,8 +58,8 @@ class KTable(Generic[K, V]):
 
         if key_mapper is not None:
             takes_key(key_mapper, "to_stream: key_mapper", "value", key_if_any_number=True)
-        name = self._place.name(named, "KTABLE-TOSTREAM-")
-        stream: KStream[Any, V] = KStream(self._place.then(name, TableToStream()))
+        name = self._head.name(named, "KTABLE-TOSTREAM-")
+        stream: KStream[Any, V] = KStream(self._head.then(name, TableToStream()))
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
     @overload
@@ -128,10 +128,10 @@ class KTable(Generic[K, V]):
         call = "filter_not" if negate else "filter"
         with_key = takes_key(predicate, f"{call}: predicate", "value", key_if_any_number=True)
         checked_option(materialized, Materialized, call)
-        store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
-        name = self._place.name(named, "KTABLE-FILTER-")
+        store = self._store("KTABLE-FILTER-", materialized, self._head.value_serde)
+        name = self._head.name(named, "KTABLE-FILTER-")
         table = filtered(self._table, store, predicate, negate, with_key)
-        return self._derived(name, table, materialized, self._place.value_serde)
+        return self._derived(name, table, materialized, self._head.value_serde)
 
     @overload
     def map_values(
@@ -164,7 +164,7 @@ class KTable(Generic[K, V]):
         with_key = takes_key(mapper, "map_values: mapper", "value")
         checked_option(materialized, Materialized, "map_values")
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
-        name = self._place.name(named, "KTABLE-MAPVALUES-")
+        name = self._head.name(named, "KTABLE-MAPVALUES-")
         return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)
 
     def _store(
@@ -174,9 +174,9 @@ class KTable(Generic[K, V]):
             return None
         if materialized.name is None:
             # No store without a name; Kafka Streams uses up a number all the same.
-            self._place.graph.names.store(prefix)
+            self._head.graph.names.store(prefix)
             return None
-        return materialized.builder(materialized.name, self._place.key_serde, value_serde)
+        return materialized.builder(materialized.name, self._head.key_serde, value_serde)
 
     def _derived(
         self,
@@ -187,17 +187,17 @@ class KTable(Generic[K, V]):
     ) -> KTable[Any, Any]:
         how = materialized or Materialized()
         node = Operation(name, table.operator, table.stores)
-        self._place.graph.add(node, self._place.node)
-        place = self._place.moved(
-            node, key_serde=how.key_serde or self._place.key_serde, value_serde=how.value_serde or value_serde
+        self._head.graph.add(node, self._head.node)
+        head = self._head.moved(
+            node, key_serde=how.key_serde or self._head.key_serde, value_serde=how.value_serde or value_serde
         )
-        return KTable(place, table, how.name)
+        return KTable(head, table, how.name)
 
 
-def new_source_table(place: Place, name: str, store: AnyStoreBuilder, *, named: bool) -> KTable[Any, Any]:
-    """The table that the stream at ``place`` is a changelog of."""
+def new_source_table(head: StreamHead, name: str, store: AnyStoreBuilder, *, named: bool) -> KTable[Any, Any]:
+    """The table that the stream at ``head`` is a changelog of."""
     table = SourceTable(store, named)
     node = Operation(name, table.operator, table.stores)
-    place.graph.add(node, place.node)
-    behind = place.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
+    head.graph.add(node, head.node)
+    behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
     return KTable(behind, table, store.name if named else None)

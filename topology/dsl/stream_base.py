@@ -1,4 +1,4 @@
-"""What every object of the DSL holds: its place in the graph, its serdes, the sources it comes from."""
+"""What every object of the DSL holds: the node of the graph where it ends, its serdes, the sources it comes from."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NameLike = Named | str
 
 
 @dataclass(frozen=True)
-class Place:
-    """A node of the graph as the head of a stream or table.
+class StreamHead:
+    """The node of the graph at which a stream or table ends, where its next operator is added.
 
     ``sources`` are the source nodes whose partitions it shares. ``repartition_required``: its keys changed since they
     were last partitioned by.
@@ -37,8 +37,8 @@ class Place:
         """The next operator's name: the given one or the next number's."""
         return self.graph.names.processor_or(given_name(named), prefix)
 
-    def then(self, name: str, operator: Operator) -> Place:
-        """The place behind a new stateless operator. A changed key or value has no known serde."""
+    def then(self, name: str, operator: Operator) -> StreamHead:
+        """The head behind a new stateless operator. A changed key or value has no known serde."""
         node = Operation(name, lambda: operator)
         node.key_changing = not operator.keeps_key
         node.value_changing = not operator.keeps_value
@@ -50,18 +50,18 @@ class Place:
             repartition_required=self.repartition_required or not operator.keeps_key,
         )
 
-    def moved(self, node: LogicalNode, **changes: Any) -> Place:
-        """The same place at ``node``."""
+    def moved(self, node: LogicalNode, **changes: Any) -> StreamHead:
+        """The same head at ``node``."""
         return replace(self, node=node, **changes)
 
     def wanted_by(self, call: str, option: str) -> None:
-        """If this place lies behind a repartition topic, note for whose sake, unless that is known already."""
+        """If this head lies behind a repartition topic, note for whose sake, unless that is known already."""
         if isinstance(self.node, Repartition) and self.node.wanted_by is None:
             self.node.wanted_by = WrittenBy(call, option)
 
-    def behind(self, node: Repartition) -> Place:
-        """The place behind ``node``."""
-        return Place(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
+    def behind(self, node: Repartition) -> StreamHead:
+        """The head behind ``node``."""
+        return StreamHead(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
 
 
 def given_name(named: NameLike | None) -> str | None:

@@ -10,7 +10,7 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.dsl.stream_base import Place, checked_option
+from penstock.topology.dsl.stream_base import StreamHead, checked_option
 from penstock.topology.logical.graph import LogicalGraph, StateStore, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
 from penstock.topology.logical.tables import SourceTable
@@ -56,7 +56,7 @@ class StreamsBuilder:
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(name, names, how)
         self._graph.add(node, self._graph.root)
-        return KStream(Place(self._graph, node, how.key_serde, how.value_serde, frozenset((name,))))
+        return KStream(StreamHead(self._graph, node, how.key_serde, how.value_serde, frozenset((name,))))
 
     @overload
     def table(
@@ -95,8 +95,8 @@ class StreamsBuilder:
         definition = SourceTable(store, named=kept.name is not None)
         node = TableSourceNode(name, source_name, checked, how, definition.operator, definition.stores)
         self._graph.add(node, self._graph.root)
-        place = Place(self._graph, node, key_serde, value_serde, frozenset((source_name,)))
-        return KTable(place, definition, kept.name)
+        head = StreamHead(self._graph, node, key_serde, value_serde, frozenset((source_name,)))
+        return KTable(head, definition, kept.name)
 
     def add_state_store(self, builder: StoreBuilder[Any, Any]) -> StreamsBuilder:
         """Add a store that processors may use by its name (:meth:`KStream.process`). Mirrors ``addStateStore``.

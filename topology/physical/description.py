@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.topology.physical.java_order import TreeSet, hash_order
+from penstock.common.java_collections import TreeSet, hash_order
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology, Topology
 
 

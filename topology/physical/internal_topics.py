@@ -1,14 +1,14 @@
-"""Internal topics: how many partitions each needs, how it is configured, and that it stands before anyone reads it.
+"""Internal topics: how many partitions each needs and how it is configured.
 
-Every host that runs an application for the first time asks here: the coordinator, and a backfill. The rules are Kafka
-Streams' (``RepartitionTopics``, ``CopartitionedTopicsEnforcer``, ``InternalTopicManager``).
+Every host that runs an application for the first time asks here: the coordinator, and a backfill;
+``kafka/internal_topics.py`` then creates them. The rules are Kafka Streams' (``RepartitionTopics``,
+``CopartitionedTopicsEnforcer``, ``InternalTopicManager``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
@@ -20,16 +20,6 @@ _EVERY = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {**_EVERY, "cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(50 * 1024 * 1024)}
 
 
-class TopicAdmin(Protocol):
-    """What is asked of Kafka here; ``kafka``'s ``Admin`` has it."""
-
-    def topics(self) -> dict[str, int]:
-        """Every topic with its number of partitions."""
-
-    def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create; one that exists already is left as it is."""
-
-
 @dataclass(frozen=True)
 class TopicPlan:
     """What an application needs of Kafka: its tasks, and the internal topics that must exist with their partitions."""
@@ -38,23 +28,12 @@ class TopicPlan:
     internal: tuple[NewTopic, ...]
 
 
-def ensure_topics(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> TopicPlan:
-    """Create the internal topics that do not exist yet and return the plan. Idempotent.
-
-    Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), BrokerUnreachableError.
-    """
-    existing = admin.topics()
-    plan = plan_topics(topology, config, existing)
-    missing = [topic for topic in plan.internal if topic.name not in existing]
-    if missing:
-        admin.create_topics(missing)
-        # Another instance may have created them first, from an older topology.
-        plan_topics(topology, config, admin.topics())
-    return plan
-
-
 def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> TopicPlan:
-    """The plan, from the topics there are (name to number of partitions). Pure; raises as :func:`ensure_topics`."""
+    """The plan, from the topics there are (name to number of partitions).
+
+    Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), and BrokerUnreachableError for a
+    topic whose partitions Kafka does not tell at present.
+    """
     _check_known(topology, config, existing)
     _check_external(topology, config, existing)
     counts = _repartition_counts(topology, existing)

@@ -121,5 +121,5 @@ class TopologyWriter:
         if len(counts) == len(topics) and len(set(counts.values())) > 1:
             listed = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
             raise TopologyError(
-                f"topics that are joined must have equally many partitions: {listed}; mend with_number_of_partitions()"
+                f"topics that are joined must have equally many partitions: {listed}; fix with_number_of_partitions()"
             )

@@ -11,7 +11,7 @@ import platformdirs
 import pytest
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka import jars
+from penstock.kafka.local_broker import jars
 
 COORDINATES = ["org.example:one:1.0"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.trust_store import system_trust_store
+from penstock.kafka.local_broker.trust_store import system_trust_store
 
 OLDEST_MAJOR = 17
 """Kafka 4's brokers run on nothing older."""

@@ -7,18 +7,21 @@ from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from typing_extensions import override
 
 from penstock.actors.messages import ActorStatus
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.dispatch import (
     ActorEndedError,
     ActorFailedError,
+    ActorHandle,
     ActorLostError,
     ActorNameTakenError,
-    Sources,
 )
-from penstock.cluster.names import NAMESPACE, coordinator_name, stream_actor_id, stream_actor_name
+from penstock.cluster.named_actors import find_stream_actors, require_coordinator
+from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import Sources
 
 RELEASE_S = 120.0
 """Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
@@ -26,8 +29,8 @@ STATUS_S = 10.0
 _AGAIN_S = 0.5
 
 
-class StreamActorHandle:
-    """One stream actor, from outside: :class:`~penstock.cluster.dispatch.ActorHandle` over Ray."""
+class StreamActorHandle(ActorHandle):
+    """One stream actor, from outside: over Ray."""
 
     def __init__(self, application_id: str, actor_id: str, ray_handle: Any) -> None:
         self.actor_id = actor_id
@@ -52,20 +55,13 @@ class StreamActorHandle:
 
     @classmethod
     def find(cls, application_id: str) -> list[StreamActorHandle]:
-        """Every stream actor of the application that Ray knows."""
-        found = []
-        for entry in ray.util.list_named_actors(all_namespaces=True):
-            identifier = stream_actor_id(entry["name"], application_id)
-            if entry["namespace"] == NAMESPACE and identifier is not None:
-                try:
-                    found.append(cls(application_id, identifier, ray.get_actor(entry["name"], namespace=NAMESPACE)))
-                except ValueError:
-                    continue  # it has ended since it was listed
-        return found
+        """Every stream actor of the application that Ray has."""
+        found = find_stream_actors(application_id)
+        return [cls(application_id, actor_id, handle) for actor_id, handle in found.items()]
 
+    @override
     async def start(self) -> None:
-        """Wait until the actor is up, however long Ray needs to find a CPU for it."""
-        coordinator = ray.get_actor(coordinator_name(self._application_id), namespace=NAMESPACE)
+        coordinator = require_coordinator(self._application_id)
         while True:
             try:
                 await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future()))
@@ -73,16 +69,16 @@ class StreamActorHandle:
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
 
+    @override
     async def assign(self, epoch: int, sources: Sources) -> None:
-        """Give the actor its tasks and what each reads; returns when all others are released."""
         await self._repeat("assign", epoch, sources)
 
+    @override
     async def stop(self) -> None:
-        """Let the actor commit and close everything."""
         await self._repeat("stop")
 
+    @override
     async def wait(self) -> str | None:
-        """Returns when the actor's loop ends: its error, or None after a stop. Raises ActorLostError."""
         while True:
             try:
                 error: str | None = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
@@ -91,8 +87,8 @@ class StreamActorHandle:
             else:
                 return error
 
+    @override
     async def status(self) -> ActorStatus | None:
-        """The actor's own view; None when it does not answer now."""
         ref = asyncio.wrap_future(self.ray_handle.status.remote().future())
         try:
             status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
@@ -100,8 +96,8 @@ class StreamActorHandle:
             return None
         return status
 
+    @override
     def kill(self) -> None:
-        """End the process at once. Idempotent."""
         ray.kill(self.ray_handle)
 
     async def _repeat(self, method: str, *arguments: Any) -> None:

@@ -6,7 +6,7 @@ from penstock.actors.messages import ApplicationState
 from penstock.common.errors import ApplicationStateError
 
 _S = ApplicationState
-_MOVES: dict[ApplicationState, set[ApplicationState]] = {
+_TRANSITIONS: dict[ApplicationState, set[ApplicationState]] = {
     _S.CREATED: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
     _S.REBALANCING: {_S.RUNNING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
     _S.RUNNING: {_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR},
@@ -18,7 +18,7 @@ _MOVES: dict[ApplicationState, set[ApplicationState]] = {
 }
 
 
-def check_move(was: ApplicationState, now: ApplicationState) -> None:
+def check_transition(was: ApplicationState, now: ApplicationState) -> None:
     """Raise ApplicationStateError unless ``now`` may follow ``was``."""
-    if now not in _MOVES[was]:
+    if now not in _TRANSITIONS[was]:
         raise ApplicationStateError(f"an application cannot go from {was.value} to {now.value}")

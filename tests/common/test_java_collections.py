@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import random
+from typing import Any
 
-from penstock.topology.physical.java_order import TreeSet, hash_order, string_hash
+import pytest
+
+from penstock.common.java_collections import JavaPriorityQueue, TreeSet, hash_order, string_hash
 
 
 def test_string_hashes_are_those_of_java() -> None:
@@ -50,3 +54,20 @@ def test_a_tree_set_does_not_move_what_it_holds_when_the_order_changes() -> None
     rank["c"] = 0
     tree.add("a")
     assert list(tree) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_priority_queue_is_in_order_whatever_is_added_and_taken(seed: int) -> None:
+    print("seed", seed)
+    dice = random.Random(seed)
+    mine: JavaPriorityQueue[int] = JavaPriorityQueue(lambda number: number)
+    model: list[Any] = []
+    for _ in range(500):
+        if model and dice.random() < 0.45:
+            assert mine.peek() == model[0]
+            assert mine.poll() == heapq.heappop(model)
+        else:
+            number = dice.randrange(20)
+            mine.add(number)
+            heapq.heappush(model, number)
+        assert len(mine) == len(model)

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.broker_config import NodeFiles
-from penstock.kafka.java import Java
+from penstock.kafka.local_broker.java import Java
+from penstock.kafka.local_broker.node_files import NodeFiles
 
 _FORMAT_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SERVER_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")

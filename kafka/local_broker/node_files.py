@@ -27,14 +27,17 @@ class NodeFiles:
 
     @property
     def properties(self) -> Path:
+        """Its configuration."""
         return self.folder / "server.properties"
 
     @property
     def logging(self) -> Path:
+        """What it writes where, for log4j."""
         return self.folder / "log4j2.properties"
 
     @property
     def data(self) -> Path:
+        """The folder of its partitions."""
         return self.folder / "data"
 
     @property
@@ -44,6 +47,7 @@ class NodeFiles:
 
     @property
     def log(self) -> Path:
+        """What Kafka logs."""
         return self.folder / "server.log"
 
 

@@ -1,7 +1,7 @@
-"""How the questions of one reader travel to one actor.
+"""How the queries of one reader travel to one actor.
 
 Measured need: thousands of single look-ups a second through calls that cost Ray half a millisecond each. So at most one
-call is under way per actor, and all questions that come meanwhile travel together in the next.
+call is under way per actor, and all queries that come meanwhile travel together in the next.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ CALL_S = 10.0
 _MOST_WAITING = 10_000  # look-ups that one reader lets wait for one actor
 
 
-class Lane:
-    """The questions to one actor: one call under way, what comes meanwhile waits for the next.
+class ActorCalls:
+    """The calls with queries to one actor: one under way, what comes meanwhile waits for the next.
 
     A call that takes too long is given up by those who wait, but not repeated: until it has been answered, or the actor
-    is lost, further questions are told at once to come later.
+    is lost, further queries are refused at once with TaskNotReadyError.
     """
 
     def __init__(self, actor: str, call: Caller) -> None:
@@ -75,6 +75,8 @@ def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
 
 
 def caller(handle: Any) -> Caller:
+    """Calls the stream actor behind ``handle``."""
+
     async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
         answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())
         return answers

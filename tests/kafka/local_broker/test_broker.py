@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.broker_config import NodeAddress, NodeFiles
-from penstock.kafka.broker_process import is_node
-from penstock.kafka.local_broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
+from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
+from penstock.kafka.local_broker.node_files import NodeAddress, NodeFiles
+from penstock.kafka.local_broker.node_process import is_node
 
 
 @pytest.fixture

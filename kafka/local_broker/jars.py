@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.java import find_java
+from penstock.kafka.local_broker.java import find_java
 
 KAFKA_VERSION = "4.3.1"
 BROKER_COORDINATES = (

@@ -1,4 +1,4 @@
-"""What one Ray cluster holds, asked in a process of its own: ``python look_into.py HOST:PORT``.
+"""What one Ray cluster holds, asked in a process of its own: ``python ray_probe.py HOST:PORT``.
 
 Ray's client in C++ waits for minutes when nobody answers, and may end the whole process: this one may be ended at any
 time. It needs no penstock, so it starts quickly. It prints one line of JSON: ``{"actors": [[namespace, name], ...]}``,
@@ -16,7 +16,7 @@ from typing import Any
 _CONNECT_S = 3.0
 
 
-def look_into(address: str) -> dict[str, Any]:
+def named_actors_at(address: str) -> dict[str, Any]:
     """The named actors that live there."""
     from ray.exceptions import AuthenticationError, RayError
 
@@ -24,7 +24,7 @@ def look_into(address: str) -> dict[str, Any]:
     table: Any = importlib.import_module("ray.core.generated.gcs_pb2").ActorTableData
     host, _, port = address.rpartition(":")
     try:
-        # Ray tries again for long; who does not listen at all, or cannot be found, is told at once.
+        # Ray tries again for long; an address where nobody listens, or that cannot be found, fails at once.
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
         raylet.GcsClient(address=address)
         state = raylet.GlobalStateAccessor(raylet.GcsClientOptions.create(address, None, True, False))
@@ -40,4 +40,4 @@ def look_into(address: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(look_into(sys.argv[1])))
+    print(json.dumps(named_actors_at(sys.argv[1])))

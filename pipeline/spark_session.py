@@ -13,8 +13,8 @@ from pathlib import Path
 import platformdirs
 from pyspark.sql import SparkSession
 
-from penstock.kafka.jars import resolve
-from penstock.kafka.java import Java, find_java
+from penstock.kafka.local_broker.jars import resolve
+from penstock.kafka.local_broker.java import Java, find_java
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 

@@ -24,10 +24,10 @@ from confluent_kafka.admin import AdminClient
 from filelock import FileLock
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.broker_config import DEFAULT_PORT, HOST, NodeAddress, NodeFiles, write_node_files
-from penstock.kafka.broker_process import await_end, format_node, is_node, start_node, stop_node
-from penstock.kafka.jars import broker_jars
-from penstock.kafka.java import find_java
+from penstock.kafka.local_broker.jars import broker_jars
+from penstock.kafka.local_broker.java import find_java
+from penstock.kafka.local_broker.node_files import DEFAULT_PORT, HOST, NodeAddress, NodeFiles, write_node_files
+from penstock.kafka.local_broker.node_process import await_end, format_node, is_node, start_node, stop_node
 
 _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 20.0

@@ -16,13 +16,13 @@ from penstock.actors.messages import ApplicationState
 _NAMESPACE = "penstock"
 
 
-def remember(actor_id: str, state: ApplicationState, error: str | None) -> None:
+def save(actor_id: str, state: ApplicationState, error: str | None) -> None:
     """Keep how the application of this coordinator ended. Asks Ray, as the others do."""
     internal_kv._internal_kv_put(_key(actor_id), json.dumps([state.value, error]), namespace=_NAMESPACE)
 
 
-def recall(actor_id: str) -> tuple[ApplicationState, str | None] | None:
-    """What was remembered; None if the application has not ended."""
+def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
+    """What was saved; None if the application has not ended."""
     kept = internal_kv._internal_kv_get(_key(actor_id), namespace=_NAMESPACE)
     if kept is None:
         return None
@@ -30,7 +30,7 @@ def recall(actor_id: str) -> tuple[ApplicationState, str | None] | None:
     return ApplicationState(state), error
 
 
-def forget(actor_id: str) -> None:
+def delete(actor_id: str) -> None:
     """The coordinator is ended for good, nobody will ask any more. Idempotent."""
     internal_kv._internal_kv_del(_key(actor_id), namespace=_NAMESPACE)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.java import Java, find_java
-from penstock.kafka.trust_store import java_key_store
+from penstock.kafka.local_broker.java import Java, find_java
+from penstock.kafka.local_broker.trust_store import java_key_store
 
 OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15'
 

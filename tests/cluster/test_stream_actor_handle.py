@@ -16,7 +16,7 @@ from ray.exceptions import (
 )
 
 from penstock.cluster.dispatch import ActorEndedError, ActorFailedError, ActorLostError
-from penstock.cluster.stream_actors import StreamActorHandle
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 
 
@@ -48,8 +48,8 @@ class FlakyActor:
 def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.stream_actors._AGAIN_S", 0.0)
-    monkeypatch.setattr("penstock.cluster.stream_actors.ray.get_actor", lambda *_, **__: None)
+    monkeypatch.setattr("penstock.cluster.stream_actor_handle._AGAIN_S", 0.0)
+    monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
     calls = {"start": handle.start, "assign": lambda: handle.assign(1, {}), "wait": handle.wait}

@@ -1,0 +1,63 @@
+"""Why a stream actor does not start: every CPU is taken, and by whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.cluster.names import application_of_stream_actor
+from penstock.common.log import logger
+
+START_S = 10.0
+"""An actor that has a CPU is up long before."""
+
+
+@dataclass(frozen=True)
+class CpuUsage:
+    """The CPUs of the Ray cluster, and the names of the actors that live there or wait for one."""
+
+    total: int
+    free: float
+    actor_names: Iterable[str]
+
+
+class CpuWatch:
+    """Notices that stream actors do not start because no CPU is free. ``clock`` gives seconds. One thread at a time."""
+
+    def __init__(self, application_id: str, usage: Callable[[], CpuUsage], clock: Callable[[], float]) -> None:
+        self._application_id = application_id
+        self._usage = usage
+        self._clock = clock
+        self._starting_since: dict[str, float] = {}
+        self._reason: str | None = None
+        self._log = logger("penstock.cluster.cpu_watch").bind(application=application_id)
+
+    def check(self, starting: Iterable[str]) -> str | None:
+        """What to tell a user whose actors ``starting`` are not up after START_S; None while a CPU is free, or they are
+        only just starting. A new answer is logged."""
+        now = self._clock()
+        self._starting_since = {name: self._starting_since.get(name, now) for name in starting}
+        late = sum(now - since >= START_S for since in self._starting_since.values())
+        reason = waiting_for_cpus(self._application_id, late, self._usage()) if late else None
+        if reason is not None and reason != self._reason:
+            self._log.warning("waiting for CPUs", why=reason)
+        self._reason = reason
+        return reason
+
+
+def waiting_for_cpus(application_id: str, waiting: int, usage: CpuUsage) -> str | None:
+    """What to tell a user whose application has ``waiting`` actors that have not started; None when a CPU is free."""
+    if usage.free >= 1:
+        return None
+    owners = Counter(owner for name in usage.actor_names if (owner := application_of_stream_actor(name)) is not None)
+    del owners[application_id]
+    count = f"{waiting} stream actor waits" if waiting == 1 else f"{waiting} stream actors wait"
+    what = f"{count} for a free CPU: the Ray cluster has {usage.total}, all taken"
+    if not owners:
+        return f"{what}. Add nodes, end other Ray jobs that hold CPUs, or set tasks.per.actor so that fewer are needed"
+    others = ", ".join(f"{owner!r} ({number})" for owner, number in sorted(owners.items()))
+    return (
+        f"{what}; stream actors of other applications: {others}. Add nodes, stop one of these applications, or set "
+        "tasks.per.actor (tasks that share an actor, and so a CPU) so that each takes fewer"
+    )

@@ -1,0 +1,20 @@
+"""The CPUs of the Ray cluster that this process is connected to."""
+
+from __future__ import annotations
+
+import ray
+
+from penstock.cluster.cpu_watch import CpuUsage
+from penstock.cluster.named_actors import actor_names
+
+
+def cluster_cpus() -> int:
+    """How many CPUs the Ray cluster has."""
+    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
+    return int(resources.get("CPU", 0))
+
+
+def cpu_usage() -> CpuUsage:
+    """How many CPUs there are, how many of them are free, and which actors may hold the others."""
+    free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # untyped in Ray
+    return CpuUsage(cluster_cpus(), free, actor_names())
