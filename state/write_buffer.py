@@ -20,6 +20,7 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.in_steps import put_in_order, sort_in_steps
 from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
 from penstock.state.sizes import KeptSizes, WaitingSizes, strides
@@ -351,7 +352,7 @@ class WriteBuffer:
         decode = self.decode
         if committed:
             return ((key, decode(row)) for key, row in rows)
-        return _overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
+        return overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
 
     def _changes(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
@@ -392,27 +393,3 @@ def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) 
 
 def _update_number(update: tuple[bytes, Entry]) -> int:
     return update[1][3]
-
-
-def _overlay(
-    rows: Iterator[tuple[bytes, bytes]],
-    changes: list[tuple[bytes, Entry]],
-    reverse: bool,
-    decode: Callable[[bytes], Entry],
-) -> Iterator[tuple[bytes, Entry]]:
-    """``rows`` with ``changes`` over them, both in the same order."""
-    position = 0
-    for key, row in rows:
-        while position < len(changes) and (changes[position][0] > key if reverse else changes[position][0] < key):
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
-        if position < len(changes) and changes[position][0] == key:
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
-        else:
-            yield key, decode(row)
-    for change in changes[position:]:
-        if change[1][0] is not None:
-            yield change
