@@ -1,4 +1,4 @@
-"""One commit of several tasks, in the order that a crash between any two steps cannot harm (docs/ARCHITECTURE.md)."""
+"""The commits of an actor, each in an order that a crash between any two steps cannot harm (docs/ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from penstock.actors.clock import Clock
+from penstock.actors.commit_stops import StopWatch
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
-from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.steps import Steps
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import Admin, RecordProducer
+from penstock.kafka.contracts import RecordProducer
 
 _FLUSH_SLICE_S = 0.005
 _ANSWER_SLICE_S = 0.005
@@ -18,35 +19,159 @@ _ANSWER_SLICE_S = 0.005
 AskToCommit = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
 
 
-def commit(
-    tasks: Sequence[HostedTask],
-    producer: RecordProducer,
-    admin: Admin,
-    ask: AskToCommit,
-    clock: Clock,
-) -> Steps[CommitAnswer]:
-    """Flush downstream and changelogs, let Kafka take the offsets, then write the stores.
+class Commit:
+    """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
 
-    A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
-    restored. When the answer is a refusal the tasks must be closed: what they did does not count.
+    ``beside_records``: once the snapshots are taken, records may be processed between the steps. With a transaction
+    they may not: it would commit what those records write.
     """
-    for hosted in tasks:
-        for _ in hosted.task.prepare_commit():
-            yield 0.0
-    while not producer.flush(_FLUSH_SLICE_S):
-        yield 0.0
-    logged = {
-        tp for hosted in tasks for store, tp in hosted.changelogs.items() if store not in hosted.source_changelogs
-    }
-    # Not asked of the consumer: on its connection a question waits until the fetch before it is answered.
-    ends = yield from retry_while_unavailable(lambda: admin.end_offsets(logged), clock)
-    offsets = {hosted.id: hosted.task.offsets() for hosted in tasks}
-    asked = ask({tp: offset for of_task in offsets.values() for tp, offset in of_task.items()})
-    while not asked.done():
-        yield _ANSWER_SLICE_S
-    answer = asked.result()
-    if answer.accepted:
-        for hosted in tasks:
-            hosted.has_committed(offsets[hosted.id], ends, clock.wall_ms())
-            yield 0.0
-    return answer
+
+    def __init__(
+        self,
+        tasks: Sequence[HostedTask],
+        running: Sequence[HostedTask],
+        producer: RecordProducer,
+        ask: AskToCommit,
+        clock: Clock,
+        beside_records: bool,
+    ) -> None:
+        self.tasks = list(tasks)
+        self.records_may_run = False
+        """Whether a record may be processed before the next step."""
+        self.hurried = not beside_records
+        """Whether nothing else is to be done before it is through."""
+        self._running = running
+        self._producer = producer
+        self._ask = ask
+        self._clock = clock
+        self._beside_records = beside_records
+
+    def forget(self, broken: HostedTask) -> None:
+        """Go on without this task: what it did does not count."""
+        self.tasks = [hosted for hosted in self.tasks if hosted is not broken]
+
+    def steps(self) -> Steps[CommitAnswer]:
+        """Flush downstream and changelogs, let Kafka take the offsets, then write the stores.
+
+        A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
+        restored. When the answer is a refusal the tasks must be closed: what they did does not count.
+        """
+        for hosted in self.tasks:
+            for _ in hosted.take_snapshot():
+                yield 0.0
+        before_flush = self._producer.mark()
+        self.records_may_run = self._beside_records
+        yield from self._flush()
+        flushed = self._producer.mark()
+        while not flushed.delivered():
+            yield self._wait_for_the_broker()
+        self._tell_ends(before_flush.ends())
+        if not self.tasks:
+            return CommitAnswer(True)
+        asked = self._ask({tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()})
+        while not asked.done():
+            yield _ANSWER_SLICE_S
+        answer = asked.result()
+        if answer.accepted:
+            for hosted in self.tasks:
+                for _ in hosted.has_committed(flushed.ends(), self._clock.wall_ms()):
+                    yield 0.0
+                yield 0.0
+        self._tell_ends(flushed.ends())
+        return answer
+
+    def _flush(self) -> Steps[None]:
+        for hosted in self.tasks:
+            for _ in hosted.task.flush_snapshot():
+                yield 0.0
+                if hosted not in self.tasks:
+                    break
+
+    def _wait_for_the_broker(self) -> float:
+        if not self.hurried:
+            self._producer.poll()
+            return _ANSWER_SLICE_S
+        self._producer.flush(_FLUSH_SLICE_S)
+        return 0.0
+
+    def _tell_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        for hosted in self._running:
+            hosted.has_logged(ends)
+
+
+class Commits:
+    """When the next commit is due, the one that is under way beside the records, and what became of all of them."""
+
+    def __init__(
+        self, producer: RecordProducer, ask: AskToCommit, clock: Clock, interval_s: float, beside_records: bool
+    ) -> None:
+        self.under_way: Commit | None = None
+        self.accepted = 0
+        self.stops = StopWatch(clock.monotonic_s)
+        self._steps: Steps[CommitAnswer] | None = None
+        self._producer = producer
+        self._ask = ask
+        self._clock = clock
+        self._interval_s = interval_s
+        self._beside_records = beside_records
+        self._due_s = 0.0
+        self.postpone()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the interval has passed since the last one."""
+        return self._clock.monotonic_s() >= self._due_s
+
+    def postpone(self) -> None:
+        """The next one is due when the interval has passed from now on."""
+        self._due_s = self._clock.monotonic_s() + self._interval_s
+
+    def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
+        assert self.under_way is None
+        return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records)
+
+    def begin(self, running: Sequence[HostedTask]) -> None:
+        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
+        if tasks := [hosted for hosted in running if hosted.needs_commit]:
+            self.under_way = self._commit(tasks, running, self._beside_records)
+            self._steps = self.under_way.steps()
+        else:
+            self.postpone()
+
+    def step(self, hurried: bool) -> tuple[float, CommitAnswer | None]:
+        """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""
+        assert self.under_way is not None
+        assert self._steps is not None
+        self.under_way.hurried = hurried
+        self.stops.stop()
+        try:
+            return next(self._steps), None
+        except StopIteration as end:
+            self.under_way = self._steps = None
+            self.postpone()
+            return 0.0, self._through(end.value)
+
+    def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
+        """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
+        tasks = [hosted for hosted in tasks if hosted.needs_commit]
+        if not tasks:
+            return CommitAnswer(True)
+        self.stops.stop()
+        answer = yield from self._commit(tasks, running, beside_records=False).steps()
+        return self._through(answer)
+
+    def _through(self, answer: CommitAnswer) -> CommitAnswer:
+        self.stops.committed()
+        self.accepted += answer.accepted
+        return answer
+
+    def forget(self, broken: HostedTask) -> None:
+        """Have the commit under way, if there is one, go on without this task."""
+        if self.under_way is not None:
+            self.under_way.forget(broken)
+
+    def abandon(self) -> None:
+        """The actor ends."""
+        if self._steps is not None:
+            self._steps.close()
+        self.under_way = self._steps = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from penstock.actors.messages import TaskState, TaskStatus
@@ -61,6 +61,9 @@ class HostedTask:
         self.more = False
         self.batch_size = _FIRST_BATCH
         self.lost_records = 0
+        self.snapshot: dict[TopicPartition, CommittedOffset] = {}
+        """What the commit under way commits."""
+        self._logged: dict[TopicPartition, int] = {}
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
@@ -138,19 +141,35 @@ class HostedTask:
             return True
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
-    def has_committed(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int], wall_ms: int
-    ) -> None:
-        """Kafka took ``offsets``; ``ends`` are the ends of the changelogs after the last record of this commit."""
-        behind = {
-            store: offsets[tp].offset if store in self.source_changelogs else ends[tp]
-            for store, tp in self.changelogs.items()
-            if store not in self.source_changelogs or tp in offsets
-        }
-        self.task.complete_commit(behind)
-        self.committed.update(offsets)
+    def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The broker has the records of the changelogs in front of ``ends``; what else stands there is not ours."""
+        self._logged.update((tp, ends[tp]) for tp in self.changelogs.values() if tp in ends)
+
+    def take_snapshot(self) -> Iterator[None]:
+        """Begin a commit of all that was done until now. Exhaust it; meanwhile no record may be processed."""
+        yield from self.task.take_snapshot()
+        self.snapshot = self.task.offsets()
         self.touched = False
+
+    def has_committed(self, flushed: Mapping[TopicPartition, int], wall_ms: int) -> Iterator[None]:
+        """Kafka took the offsets of the snapshot: write it, in the first step. Exhaust it. ``flushed``: as
+        for :meth:`has_logged`, of what was sent since the snapshot.
+
+        A store whose changelog was not written keeps the offset that it has.
+        """
+        behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
+        self.state_manager.commit({store: offset for store, offset in behind.items() if offset is not None})
+        self.committed.update(self.snapshot)
         self.directory.note_commit(wall_ms)
+        yield from self.state_manager.release_flushed()
+
+    def _restored_from(self, store: str, tp: TopicPartition, flushed: Mapping[TopicPartition, int]) -> int | None:
+        """The offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
+        if store in self.source_changelogs:
+            return self.snapshot[tp].offset if tp in self.snapshot else None
+        logged = self._logged.get(tp)
+        # What else was logged since the snapshot is of the next commit, and so are its rows.
+        return flushed.get(tp, logged) if store in self.state_manager.logged_by_flush else logged
 
     def close(self) -> None:
         """Close; what is not committed is gone."""

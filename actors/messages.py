@@ -66,6 +66,20 @@ class TaskStatus:
 
 
 @dataclass(frozen=True)
+class CommitStops:
+    """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
+    ``latency``, what the stops of one commit come to."""
+
+    commits: int = 0
+    stops: int = 0
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    max_ms: float = 0.0
+    latency_avg_ms: float = 0.0
+    latency_max_ms: float = 0.0
+
+
+@dataclass(frozen=True)
 class ActorStatus:
     """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
     ``stopping``: it was asked to stop and takes no tasks any more."""
@@ -78,6 +92,7 @@ class ActorStatus:
     commits: int = 0
     error: str | None = None
     stopping: bool = False
+    commit_stops: CommitStops = CommitStops()
 
 
 @dataclass(frozen=True)

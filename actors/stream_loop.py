@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
-from penstock.actors.committing import commit
+from penstock.actors.committing import Commit, Commits
 from penstock.actors.failure import describe_error
 from penstock.actors.hosted_task import HostedTask, open_hosted_task
 from penstock.actors.mailbox import Mailbox
@@ -84,16 +84,17 @@ class StreamLoop:
         self._current: HostedTask | None = None
         self._epoch = 0
         self._asked = 0
-        self._commits = 0
         self._next_punctuation_ms = 0
         self._idle_wait_s = 0.0
-        self._commit_interval_s = spec.config.commit_interval_ms / 1000
-        self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
         self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
         self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
         self._consumer = clients.consumer()
         self._producer = clients.producer()
         self._admin = clients.admin()
+        # Not with a transaction: it would commit what these records write.
+        beside_records = spec.config.processing_guarantee == "at_least_once"
+        interval_s = spec.config.commit_interval_ms / 1000
+        self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
@@ -155,6 +156,8 @@ class StreamLoop:
         try:
             self._mailbox.serve(0.0 if self._queries.busy else wait_s)
             self._queries.step()
+            if self._commits.under_way is not None:
+                return self._commit_beside_records(self._commits.under_way)
             if self._job is None and self._jobs:
                 self._job = self._jobs.popleft()
             if self._job is None:
@@ -178,12 +181,13 @@ class StreamLoop:
             self._producer.poll()
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
-        if self._commit_is_due():
-            self._jobs.append(self._committing())
-            return 0.0
-        if self._clock.monotonic_s() >= self._next_cleanup_s and not self._jobs:
-            self._jobs.append(self._cleaning_up())
-            return 0.0
+        if self._commits.under_way is None and not self._jobs:
+            if self._commit_is_due():
+                self._commits.begin(self._running)
+                return 0.0
+            if self._clock.monotonic_s() >= self._next_cleanup_s:
+                self._jobs.append(self._cleaning_up())
+                return 0.0
         self._idle_wait_s = 0.0 if busy else min(max(self._idle_wait_s * 2, _FIRST_IDLE_WAIT_S), IDLE_WAIT_S)
         return self._idle_wait_s
 
@@ -238,25 +242,31 @@ class StreamLoop:
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
-        if self._jobs:
-            return False
-        if self._clock.monotonic_s() >= self._next_commit_s or self._budget.needs_commit:
+        if self._commits.is_due or self._budget.needs_commit:
             return True
         return any(hosted.task.commit_requested for hosted in self._running)
 
-    def _committing(self) -> Steps[None]:
-        yield from self._commit(list(self._running))
-        self._next_commit_s = self._clock.monotonic_s() + self._commit_interval_s
+    def _commit_beside_records(self, commit: Commit) -> float:
+        """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
+        commit, or take too much memory."""
+        free = commit.records_may_run and not self._jobs and not self._budget.is_full
+        wait_s, answer = self._commits.step(hurried=not free)
+        if answer is not None:
+            self._settle(commit.tasks, answer)
+            return 0.0
+        if not free:
+            return wait_s
+        self._commits.stops.go_on()
+        return min(wait_s, self._round())
 
     def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
-        tasks = [hosted for hosted in tasks if hosted.needs_commit]
-        if not tasks:
+        """Commit ``tasks``; records wait."""
+        self._settle(tasks, (yield from self._commits.run(tasks, self._running)))
+
+    def _settle(self, tasks: Sequence[HostedTask], answer: CommitAnswer) -> None:
+        if answer.accepted:
             return
-        taken = yield from commit(tasks, self._producer, self._admin, self._ask_to_commit, self._clock)
-        if taken.accepted:
-            self._commits += 1
-            return
-        self._log.warning("commit refused, tasks dropped", reason=taken.reason, tasks=[str(h.id) for h in tasks])
+        self._log.warning("commit refused, tasks dropped", reason=answer.reason, tasks=[str(h.id) for h in tasks])
         for hosted in tasks:
             self._drop(hosted)
 
@@ -326,8 +336,8 @@ class StreamLoop:
         tasks = tuple(
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
-        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits)
-        return ActorStatus(*known, error=error, stopping=self._stopped is not None)
+        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted)
+        return ActorStatus(*known, error, self._stopped is not None, self._commits.stops.summary())
 
     # ---- end ----
 
@@ -349,6 +359,7 @@ class StreamLoop:
         if broken is None or in_job:
             self._finish(text)
         else:
+            self._commits.forget(broken)
             self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken], text))
 
     def _failing(self, healthy: Sequence[HostedTask], text: str) -> Steps[None]:
@@ -359,6 +370,7 @@ class StreamLoop:
         self._finish(text)
 
     def _finish(self, error: str | None) -> None:
+        self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._restoration.close, self._consumer.close, self._producer.close]
         for close in closing:

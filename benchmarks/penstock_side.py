@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +48,7 @@ class PenstockSide:
     """What the command of this side needs beside workload, application and output.
 
     ``http``: with its HTTP server, which the Java side has not. ``hold``: when all is processed, wait for a line on
-    standard input before closing.
+    standard input before closing. ``commit_interval_ms`` None is the default.
     """
 
     records: int
@@ -56,6 +56,7 @@ class PenstockSide:
     state: Path
     http: bool = False
     hold: bool = False
+    commit_interval_ms: int | None = None
 
     def side(self) -> Side:
         """penstock in one stream actor, every setting that bears on speed at its default."""
@@ -69,6 +70,8 @@ class PenstockSide:
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
         flags = [flag for flag, wanted in (("--http", self.http), ("--hold", self.hold)) if wanted]
+        if self.commit_interval_ms is not None:
+            flags += ["--commit-interval-ms", str(self.commit_interval_ms)]
         return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *flags]
 
 
@@ -90,6 +93,7 @@ def main(
     state: Annotated[Path, typer.Argument(help="state.dir")],
     http: Annotated[bool, typer.Option("--http", help="Serve HTTP on a free port.")] = False,
     hold: Annotated[bool, typer.Option("--hold", help="Close only after a line on standard input.")] = False,
+    commit_interval_ms: Annotated[int | None, typer.Option(help="commit.interval.ms; the default without it.")] = None,
 ) -> None:
     """Process the whole input once."""
     ray.init(
@@ -102,6 +106,8 @@ def main(
         "application.server": "127.0.0.1:0" if http else "",
         "tasks.per.actor": PARTITIONS,
     }
+    if commit_interval_ms is not None:
+        config["commit.interval.ms"] = commit_interval_ms
     application = ps.KafkaStreams(WORKLOADS[workload](output), config)
     application.start()
     begun_ms = time.time() * 1000  # start() returns before the first record
@@ -140,6 +146,7 @@ def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None
             _event("half", _when(records // 2, last, progress))
         last = progress
     _event("processed", last.answered_ms, records=last.records)
+    _event("stops", time.time() * 1000, **asdict(_status(_stream_actor(application)).commit_stops))
 
 
 def _when(records: int, before: Progress, after: Progress) -> float:

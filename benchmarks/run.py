@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import http_lookups
+from benchmarks import commit_stops, http_lookups
 from benchmarks.baseline import Jdk, build, find_jdk
 from benchmarks.data import KEYS, LARGE_KEYS, LARGE_RECORDS, PARTITIONS
 from benchmarks.http_lookups import HttpResult
@@ -20,6 +20,7 @@ from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import comparison, surroundings, to_markdown, to_terminal
 from benchmarks.rig import Rig, rig
 from benchmarks.workloads import LARGE, WORKLOADS
+from penstock.actors.messages import CommitStops
 
 PAGE = Path("docs/BENCHMARKS.md")
 _HEAD = """\
@@ -40,6 +41,12 @@ run's output was compared with what plain Python makes of the same records: `jso
 timestamp), the counts by the final count of every key. `count-large` is the program of `count` on an input of its own,
 whose keys fit into no cache.
 """
+_STOPS_LEGEND = f"""\
+How long commits keep records waiting, while `count` runs at full speed and commits every {commit_stops.INTERVAL_MS} ms,
+so that a commit has nearly all keys, a quarter of them in each task. A stop is the time from when a commit takes the
+stream thread until records may be processed again. Figures are medians of the runs, with their range; the commit at the
+end, when no record is left, is not among them.
+"""
 _HTTP_LEGEND = """\
 Look-ups of random single keys in the store of `count`, by a client in a process of its own on the same machine. Closed
 loop: each connection asks again as soon as it is answered. Open loop: latencies count from when a look-up was due.
@@ -55,6 +62,7 @@ class Results:
 
     where: dict[str, str]
     runs: list[Run] = field(default_factory=list)
+    stops: list[CommitStops] = field(default_factory=list)
     http: HttpResult | None = None
     http_runs: list[Run] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -67,6 +75,7 @@ def main(
     workloads: Annotated[str, typer.Option(help="Which of json, count, join, count-large.")] = ",".join(WORKLOADS),
     large_repeat: Annotated[int, typer.Option(min=1, help="Runs of each side of count-large.")] = 1,
     java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
+    stops: Annotated[bool, typer.Option("--stops/--without-stops", help="Whether to measure commits' stops.")] = True,
     http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
     idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
@@ -81,10 +90,12 @@ def main(
         jdk = find_jdk() if java else None
         measured = Results(surroundings(jdk.version if jdk else None))
         small = [workload for workload in chosen if workload != LARGE]
-        if small or http:
+        if small or stops or http:
             with rig(records, keys, console) as made:
                 measured.where["records"] = _described(made)
                 _measure(made, jdk, small, repeat, measured)
+                if stops:
+                    _measure_stops(made, repeat, measured)
                 if http:
                     _measure_lookups(made, repeat, idle_seconds, measured)
         if LARGE in chosen:
@@ -120,6 +131,11 @@ def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, 
                 _run(made, side, workload, measured)
 
 
+def _measure_stops(made: Rig, repeat: int, measured: Results) -> None:
+    measured.stops, wrong = commit_stops.measure(made, repeat)
+    measured.wrong += wrong
+
+
 def _measure_lookups(made: Rig, repeat: int, idle_seconds: float, measured: Results) -> None:
     measured.http, measured.http_runs, wrong = http_lookups.measure(made, repeat, idle_seconds)
     measured.wrong += wrong
@@ -136,9 +152,12 @@ def _run(made: Rig, side: Side, workload: str, measured: Results) -> None:
 def _show(console: Console, measured: Results) -> None:
     if measured.runs:
         to_terminal(console, "Side by side", comparison(measured.runs))
+    if measured.stops:
+        to_terminal(console, "Stops for commits", commit_stops.table(measured.stops))
     if measured.http is not None:
         to_terminal(console, "Look-ups over HTTP", http_lookups.table(measured.http))
-    console.print(f"outputs of all {len(measured.runs) + len(measured.http_runs)} runs verified")
+    verified = len(measured.runs) + len(measured.stops) + len(measured.http_runs)
+    console.print(f"outputs of all {verified} runs verified")
 
 
 def page(measured: Results) -> str:
@@ -146,6 +165,8 @@ def page(measured: Results) -> str:
     parts = [_HEAD, "\n".join(f"- {name}: {value}" for name, value in measured.where.items()) + "\n"]
     if measured.runs:
         parts += ["## Side by side\n", to_markdown(comparison(measured.runs)) + "\n", _LEGEND]
+    if measured.stops:
+        parts += ["## Stops for commits\n", to_markdown(commit_stops.table(measured.stops)) + "\n", _STOPS_LEGEND]
     if measured.http is not None:
         parts += ["## Look-ups over HTTP\n", to_markdown(http_lookups.table(measured.http)) + "\n", _HTTP_LEGEND]
     return "\n".join(parts)

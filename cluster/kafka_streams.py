@@ -200,7 +200,7 @@ class KafkaStreams:
     def _without_actors(self, state: ApplicationState) -> ApplicationStatus:
         return ApplicationStatus(self.application_id, state, 0, (), {})
 
-    def metrics(self) -> Mapping[MetricName, int]:
+    def metrics(self) -> Mapping[MetricName, float]:
         """Kafka Streams' metrics of the whole application, as of ``status()``: ``process-total`` of group
         ``stream-task-metrics`` with its tags, and so on. A stream actor is the ``thread-id``. Mirrors ``metrics()``."""
         return metrics_of(self.status())

@@ -18,7 +18,7 @@ CLIENT_STATES = {
     ApplicationState.ERROR: 6,
 }
 
-_Samples = Sequence[tuple[Sequence[str], int]]
+_Samples = Sequence[tuple[Sequence[str], float]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class MetricFamily:
     counter: bool = False
 
 
-def metrics_of(status: ApplicationStatus) -> dict[MetricName, int]:
+def metrics_of(status: ApplicationStatus) -> dict[MetricName, float]:
     """Every metric with its value, as of ``status``."""
     return {
         MetricName(family.name, family.group, dict(zip(family.tags, values, strict=True)), family.description): number
@@ -88,6 +88,13 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
         (values, sum(task.state is TaskState.RESTORING for task in actor.tasks)) for values, actor in actors
     ]
     yield MetricFamily("stream-thread-metrics", "commit-total", "Commits", tags, commits, counter=True)
+    for name, what, longest in (("commit-latency-avg", "on average", False), ("commit-latency-max", "at most", True)):
+        what = f"How long one commit kept records waiting, {what} of the last 1000, in ms"
+        latencies: _Samples = [
+            (values, actor.commit_stops.latency_max_ms if longest else actor.commit_stops.latency_avg_ms)
+            for values, actor in actors
+        ]
+        yield MetricFamily("stream-thread-metrics", name, what, tags, latencies)
     group = "stream-state-updater-metrics"
     yield MetricFamily(group, "active-restoring-tasks", "Tasks that restore", tags, restoring)
 

@@ -68,6 +68,19 @@ class RecordConsumer(Protocol):
         """Leave. Idempotent."""
 
 
+class Mark(Protocol):
+    """What a producer was given to send between two calls of ``mark``."""
+
+    def delivered(self) -> bool:
+        """Whether all of it is acknowledged, and all that was sent before. Learnt in ``poll`` and ``flush`` at the
+        latest; stays False once a record was refused."""
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """For each partition that ``send`` was given, not left to choose: the offset behind the last of these records
+        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none,
+        or when a broker, asked twice, only said that it has the record."""
+
+
 class RecordProducer(Protocol):
     """Writes records. ``send`` only queues; ``flush`` makes sure. One thread."""
 
@@ -88,6 +101,9 @@ class RecordProducer(Protocol):
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was queued is acknowledged; False if time ran out. Raises like ``poll``."""
+
+    def mark(self) -> Mark:
+        """What was sent since the last call. What is sent from here on is of the next one."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions ``topic`` has. Raises MissingTopicError."""

@@ -33,6 +33,7 @@ ctypedef union Argument:
     int64_t timestamp
     Bytes bytes
     rd_kafka_headers_t *headers
+    void *opaque
     char room[64]
 
 ctypedef struct rd_kafka_vu_t:
@@ -54,6 +55,8 @@ ctypedef struct rd_kafka_metadata_t:
     char *broker_name
 
 ctypedef void (*on_delivery_t)(rd_kafka_t *, const rd_kafka_message_t *, void *) noexcept nogil
+ctypedef int (*on_new_t)(rd_kafka_t *, const rd_kafka_conf_t *, void *, char *, size_t) noexcept nogil
+ctypedef int (*on_acknowledgement_t)(rd_kafka_t *, rd_kafka_message_t *, void *) noexcept nogil
 
 cdef extern nogil:
     rd_kafka_conf_t *rd_kafka_conf_new()
@@ -61,6 +64,8 @@ cdef extern nogil:
     void rd_kafka_conf_destroy(rd_kafka_conf_t *)
     void rd_kafka_conf_set_dr_msg_cb(rd_kafka_conf_t *, on_delivery_t)
     void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *)
+    int rd_kafka_conf_interceptor_add_on_new(rd_kafka_conf_t *, const char *, on_new_t, void *)
+    int rd_kafka_interceptor_add_on_acknowledgement(rd_kafka_t *, const char *, on_acknowledgement_t, void *)
     rd_kafka_t *rd_kafka_new(int, rd_kafka_conf_t *, char *, size_t)
     void rd_kafka_destroy(rd_kafka_t *)
     int rd_kafka_poll(rd_kafka_t *, int)
@@ -103,6 +108,7 @@ cdef enum:  # kinds of argument of rd_kafka_produceva
     PARTITION = 3
     VALUE = 4
     KEY = 5
+    OPAQUE = 6
     FLAGS = 7
     TIMESTAMP = 8
     HEADERS = 10

@@ -25,6 +25,7 @@ from penstock.kafka.refusals import check_headers, not_bytes
 cdef enum:
     FULL_QUEUE_WAIT_MS = 10
     ERROR_ROOM = 512
+    MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
 
 
 # ---- the producer ----
@@ -52,10 +53,115 @@ cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *mess
         memcpy(failure.key, message.key, message.key_len)
 
 
+cdef extern from *:
+    """
+    #define read_count(count) __atomic_load_n(count, __ATOMIC_ACQUIRE)
+    #define increase_count(count) __atomic_fetch_add(count, 1, __ATOMIC_RELEASE)
+    """
+    int64_t read_count(int64_t *) nogil
+    void increase_count(int64_t *) nogil
+
+
+cdef struct Lane:  # what was sent to one partition between two marks
+    int64_t *delivered  # by all lanes of the same mark
+    int64_t end  # behind the last record that was delivered; 0 while there is none
+    Lane *older  # the next one in the mark's list
+
+
+cdef int _on_acknowledgement(rd_kafka_t *client, rd_kafka_message_t *message, void *opaque) noexcept nogil:
+    """Called by librdkafka's own threads, for each record. Refused ones are `_on_failed_delivery`'s."""
+    cdef Lane *lane = <Lane *> message._private
+    if message.err == 0 and lane != NULL:
+        # A broker that finds that it has a record already does not say where.
+        if message.offset >= lane.end:
+            lane.end = message.offset + 1
+        increase_count(lane.delivered)  # after the end: who sees the count sees the end, too
+    return 0
+
+
+cdef int _on_new(rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, char *error, size_t room) noexcept nogil:
+    return rd_kafka_interceptor_add_on_acknowledgement(client, b"penstock", _on_acknowledgement, NULL)
+
+
+@cython.no_gc_clear  # librdkafka counts in its lanes as long as there is a client
+cdef class Mark:
+    """See ``contracts.Mark``. The last one of a sender is still open: what is sent belongs to it."""
+
+    cdef int64_t _sent
+    cdef int64_t _delivered
+    cdef Lane *_lanes
+    cdef list _partitions  # of the lanes, oldest first
+    cdef Mark _before
+
+    def __dealloc__(self):
+        cdef Lane *lane
+        while self._lanes != NULL:
+            lane, self._lanes = self._lanes, self._lanes.older
+            free(lane)
+
+    cdef Lane *_add(self, topic, int32_t partition) except NULL:
+        cdef Lane *lane = <Lane *> malloc(sizeof(Lane))
+        if lane == NULL:
+            raise MemoryError()
+        lane.delivered, lane.end, lane.older = &self._delivered, 0, self._lanes
+        self._lanes = lane
+        self._partitions.append(TopicPartition(topic, partition))
+        return lane
+
+    def delivered(self):
+        """See the contract."""
+        if self._before is not None:
+            if not self._before.delivered():
+                return False
+            self._before = None
+        return read_count(&self._delivered) == self._sent
+
+    def ends(self):
+        """See the contract."""
+        cdef Lane *lane = self._lanes
+        cdef dict ends = {}
+        read_count(&self._delivered)
+        for partition in reversed(self._partitions):
+            if lane.end > 0 and partition.partition >= 0:
+                ends[partition] = lane.end
+            lane = lane.older
+        return ends
+
+
+@cython.no_gc_clear
 cdef class Topic:
-    """librdkafka's handle of a topic."""
+    """librdkafka's handle of a topic, and the lanes of its partitions since the last mark; first the one of records
+    that librdkafka finds a partition for."""
 
     cdef rd_kafka_topic_t *handle
+    cdef Lane **lanes
+    cdef ssize_t room
+
+    def __dealloc__(self):
+        free(self.lanes)
+
+    cdef inline Lane *lane(self, name, int32_t partition, Mark mark) except NULL:
+        cdef ssize_t at = partition + 1 if -1 <= partition < MOST_PARTITIONS else 0
+        if at < self.room and self.lanes[at] != NULL:
+            return self.lanes[at]
+        return self._new_lane(name, at, mark)
+
+    cdef Lane *_new_lane(self, name, ssize_t at, Mark mark) except NULL:
+        cdef ssize_t index, room = at + 1
+        if room > self.room:
+            grown = <Lane **> realloc(self.lanes, room * sizeof(void *))
+            if grown == NULL:
+                raise MemoryError()
+            for index in range(self.room, room):
+                grown[index] = NULL
+            self.lanes, self.room = grown, room
+        self.lanes[at] = mark._add(name, at - 1)
+        return self.lanes[at]
+
+    cdef void forget_lanes(self):
+        cdef ssize_t index
+        for index in range(self.room):
+            self.lanes[index] = NULL
 
 
 @cython.no_gc_clear  # closing needs the topics
@@ -67,10 +173,11 @@ cdef class Sender:
     """
 
     cdef rd_kafka_t *_client
-    cdef rd_kafka_vu_t _arguments[7]
+    cdef rd_kafka_vu_t _arguments[8]
     cdef dict _topics
     cdef object _refused
     cdef Failure _failure
+    cdef Mark _open  # what is sent now
 
     def __init__(self, settings, refused):
         cdef char error[ERROR_ROOM]
@@ -84,13 +191,17 @@ cdef class Sender:
         rd_kafka_conf_set(configuration, b"delivery.report.only.error", b"true", error, ERROR_ROOM)
         rd_kafka_conf_set_dr_msg_cb(configuration, _on_failed_delivery)
         rd_kafka_conf_set_opaque(configuration, &self._failure)
+        # Successes are counted where librdkafka learns of them. As reports they would come to the sender's thread, which
+        # would have to free each record's memory, too.
+        rd_kafka_conf_interceptor_add_on_new(configuration, b"penstock", _on_new, NULL)
         self._client = rd_kafka_new(PRODUCER, configuration, error, ERROR_ROOM)
         if self._client == NULL:
             rd_kafka_conf_destroy(configuration)
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode()))
         self._topics = {}
         self._refused = refused
-        for index, kind in enumerate((TOPIC, PARTITION, FLAGS, KEY, VALUE, TIMESTAMP, HEADERS)):
+        self._begin_mark(None)
+        for index, kind in enumerate((TOPIC, PARTITION, FLAGS, KEY, VALUE, TIMESTAMP, OPAQUE, HEADERS)):
             self._arguments[index].type = kind
         self._arguments[2].value.flags = COPY
 
@@ -105,19 +216,22 @@ cdef class Sender:
         cdef rd_kafka_error_t *error
         cdef int64_t at = PyLong_AsLongLong(timestamp)
         cdef object found = self._topics.get(topic)
-        arguments[0].value.topic = (<Topic> (self._topic(topic) if found is None else found)).handle
+        cdef Topic known = <Topic> (self._topic(topic) if found is None else found)
+        arguments[0].value.topic = known.handle
         arguments[1].value.partition = partition
         arguments[3].value.bytes = _bytes(key, topic, "key")
         arguments[4].value.bytes = _bytes(value, topic, "value")
         arguments[5].value.timestamp = at if at != 0 else 1
+        arguments[6].value.opaque = known.lane(topic, partition, self._open)
         while True:
-            arguments[6].value.headers = _headers_of(headers, topic) if headers else NULL
+            arguments[7].value.headers = _headers_of(headers, topic) if headers else NULL
             # On success librdkafka owns the headers.
-            error = rd_kafka_produceva(self._client, arguments, 7 if headers else 6)
+            error = rd_kafka_produceva(self._client, arguments, 8 if headers else 7)
             if error == NULL:
+                self._open._sent += 1
                 return
-            if arguments[6].value.headers != NULL:
-                rd_kafka_headers_destroy(arguments[6].value.headers)
+            if arguments[7].value.headers != NULL:
+                rd_kafka_headers_destroy(arguments[7].value.headers)
             self._wait_if_full(error, topic, partition, key)
 
     cdef int _wait_if_full(self, rd_kafka_error_t *error, topic, int32_t partition, key) except -1:
@@ -143,6 +257,22 @@ cdef class Sender:
         PyErr_CheckSignals()
         self._raise_failure()
         return code == 0
+
+    def mark(self):
+        """See ``RecordProducer.mark``."""
+        cdef Mark closed = self._open
+        cdef Topic topic
+        self._check_open()
+        for topic in self._topics.values():
+            topic.forget_lanes()
+        self._begin_mark(closed)
+        return closed
+
+    cdef void _begin_mark(self, Mark before):
+        # Each keeps the one before until that is delivered: librdkafka counts in them.
+        self._open = Mark()
+        self._open._partitions = []
+        self._open._before = before
 
     def count_partitions(self, topic, double timeout_s):
         """How many partitions ``topic`` has; 0 when the broker does not know it. Raises KafkaException."""

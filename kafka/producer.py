@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.common.errors import ProductionError, StreamsError
+from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers
 from penstock.kafka.binding import binding, supports
-from penstock.kafka.contracts import RecordProducer
+from penstock.kafka.contracts import Mark, RecordProducer
 from penstock.kafka.refusals import check_headers, not_bytes, producer_failed, refusal, require_partitions
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -32,6 +33,42 @@ def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> Recor
     return NativeProducer(bootstrap_servers, overrides)
 
 
+class _Mark:
+    """:class:`~penstock.kafka.contracts.Mark`; two calls per record, one of them by confluent-kafka."""
+
+    def __init__(self, before: _Mark | None, failed: Callable[[KafkaError, Message], None]) -> None:
+        self.sent = 0
+        self._delivered = 0
+        self._before = before
+        self._failed = failed
+        self._ends: dict[tuple[str | None, int | None], int] = {}
+
+    def counted(self, error: KafkaError | None, message: Message) -> None:
+        """A record whose partition librdkafka chose has come to its end."""
+        if error is None:
+            self._delivered += 1
+        else:
+            self._failed(error, message)
+
+    def logged(self, error: KafkaError | None, message: Message) -> None:
+        """A record of a given partition has come to its end."""
+        if error is not None:
+            self._failed(error, message)
+            return
+        self._delivered += 1
+        offset = message.offset()
+        if offset is not None and offset >= 0:
+            self._ends[message.topic(), message.partition()] = offset + 1
+
+    def delivered(self) -> bool:
+        if self._before is not None and self._before.delivered():
+            self._before = None
+        return self._before is None and self._delivered == self.sent
+
+    def ends(self) -> dict[TopicPartition, int]:
+        return {TopicPartition(topic or "", partition or 0): end for (topic, partition), end in self._ends.items()}
+
+
 class ConfluentProducer:
     """:class:`~penstock.kafka.contracts.RecordProducer` on confluent-kafka."""
 
@@ -40,10 +77,9 @@ class ConfluentProducer:
         self._failure: ProductionError | None = None
         self._partitions: dict[str, int] = {}
         settings = producer_settings(bootstrap_servers, overrides)
-        # Reports of successes would cost a call of Python per record.
-        reports = {"delivery.report.only.error": True, "on_delivery": self._on_refused}
         with client_configuration("producer."):
-            self._client = Producer({**settings, **reports})
+            self._client = Producer(settings)
+        self._open = _Mark(None, self._on_refused)
         self._produce = self._client.produce
 
     def send(
@@ -61,15 +97,17 @@ class ConfluentProducer:
                 raise not_bytes(part, given, topic)
         if headers:
             check_headers(headers, topic)
+        report = self._open.counted if partition < 0 else self._open.logged
         try:
             if headers:
-                self._produce(topic, value, key, partition, None, None, timestamp or 1, list(headers))
+                self._produce(topic, value, key, partition, report, None, timestamp or 1, list(headers))
             else:
-                self._produce(topic, value, key, partition, None, None, timestamp or 1)
+                self._produce(topic, value, key, partition, report, None, timestamp or 1)
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
             raise refusal(error.args[0], topic, partition, key) from error
+        self._open.sent += 1
 
     def _send_when_there_is_room(
         self,
@@ -81,10 +119,11 @@ class ConfluentProducer:
         partition: int,
     ) -> None:
         given = list(headers) if headers else None
+        report = self._open.counted if partition < 0 else self._open.logged
         while True:
             self._serve(_FULL_QUEUE_WAIT_S)
             try:
-                self._produce(topic, value, key, partition, None, None, timestamp or 1, given)  # type: ignore[arg-type]
+                self._produce(topic, value, key, partition, report, None, timestamp or 1, given)  # type: ignore[arg-type]
             except BufferError:
                 continue
             except KafkaException as error:
@@ -115,9 +154,15 @@ class ConfluentProducer:
         if self._failure is not None:
             raise self._failure
 
-    def _on_refused(self, error: KafkaError | None, message: Message) -> None:
+    def mark(self) -> Mark:
+        """Counts by a call of Python per record, which the compiled form does not need."""
+        closed = self._open
+        self._open = _Mark(closed, self._on_refused)
+        return closed
+
+    def _on_refused(self, error: KafkaError, message: Message) -> None:
         # The first failure is the cause; what follows are its consequences.
-        if error is not None and self._failure is None:
+        if self._failure is None:
             self._failure = refusal(error, message.topic(), message.partition(), message.key())
 
     def partitions(self, topic: str) -> int:

@@ -68,6 +68,11 @@ class KeyValueStateStore(StateStore):
         return bool(self.buffer.dirty)
 
     @override
+    def freeze(self) -> bool:
+        self.buffer.freeze()
+        return True
+
+    @override
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         return self.buffer.flush(batch)
 
@@ -142,6 +147,10 @@ class KeyValueStateStore(StateStore):
     @override
     def dirty_resident_bytes(self) -> float:
         return self.buffer.dirty_resident_bytes()
+
+    @override
+    def flushed_resident_bytes(self) -> float:
+        return self.buffer.flushed_resident_bytes()
 
     @override
     def dirty_cache_bytes(self) -> int:

@@ -139,6 +139,8 @@ class _Changes:
 
 
 class _Batch:
+    takes_rows_by_key = False
+
     def __init__(self, stores: Iterable[str]) -> None:
         self.changes: dict[str, _Changes] = _ByName((name, _Changes()) for name in stores)
 

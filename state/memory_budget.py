@@ -10,6 +10,9 @@ UNCACHED_BYTES = 64 << 20
 """So much may wait for a commit where there is no cache, counted as a cache would."""
 
 
+_BESIDE_A_COMMIT = 1.5
+
+
 class BudgetedStore(Protocol):
     """A store that holds entries in memory."""
 
@@ -18,6 +21,9 @@ class BudgetedStore(Protocol):
 
     def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""
+
+    def flushed_resident_bytes(self) -> float:
+        """What updates take that a commit under way has begun to flush."""
 
     def dirty_cache_bytes(self) -> int:
         """About what Kafka Streams' cache would count for these updates."""
@@ -54,6 +60,15 @@ class MemoryBudget:
         return (
             sum([store.dirty_cache_bytes() for store in self._stores]) > self._cache_max_bytes
             or sum([store.dirty_resident_bytes() for store in self._stores]) > self._max_bytes
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether records must wait for the commit that is under way. What it flushes and what was updated since may
+        take half as much again as entries otherwise may."""
+        return self.needs_commit or (
+            sum([store.dirty_resident_bytes() + store.flushed_resident_bytes() for store in self._stores])
+            > self._max_bytes * _BESIDE_A_COMMIT
         )
 
     def processed(self, records: int) -> None:

@@ -231,6 +231,7 @@ class _Handles(dict[str, ColumnFamily]):
 
 
 class _Batch:
+    takes_rows_by_key = True
     __slots__ = ("_delete", "_handles", "_put", "raw")
 
     def __init__(self, handles: _Handles) -> None:

@@ -35,6 +35,8 @@ def destroy_task_stores(path: Path) -> None:
 
 
 class _ComposedBatch:
+    takes_rows_by_key = True  # those on disk do
+
     def __init__(self, batches: Mapping[int, CommitBatch], part_of: Mapping[str, int]) -> None:
         self.batches = batches
         self._of = {store: batches[part] for store, part in part_of.items()}

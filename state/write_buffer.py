@@ -18,7 +18,9 @@ from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.in_steps import put_in_order, sort_in_steps
 from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
 from penstock.state.sizes import KeptSizes, WaitingSizes, strides
@@ -80,6 +82,9 @@ class WriteBuffer:
         """How often a committed row was needed, be it prefetched or not."""
         self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
+        self._flushed_mean = 0.0
+        self._frozen: dict[bytes, Entry] = {}
+        self._before: dict[bytes, Entry] = {}
         self._log = _log_under(changelog_key, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
@@ -185,29 +190,46 @@ class WriteBuffer:
         """
         self._listeners.append((on_flush, old_values))
 
+    def freeze(self) -> None:
+        """Every update until now is of the commit that :meth:`flush` is for, and every later one is not."""
+        dirty, flushed = self.dirty, self._flushed
+        if not dirty:
+            return
+        if self._ordered is not None:
+            self._order_new_keys(self._ordered)
+        self._ordered_dirty = 0
+        self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
+        self._frozen = dirty.copy()
+        flushed.update(dirty)
+        mean = self._waiting.begin_flush()
+        self._flushed_mean = mean
+        self._kept.flushed(len(dirty), mean, len(self.clean))
+        self.clean.update(dirty)
+        dirty.clear()
+        self._sample_put_at = 0
+
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
+        After :meth:`freeze`: those that it found.
 
         Gives way (yields) now and then; the buffer answers look-ups truly at each such moment. Raises
         SerializationError for a value that the store's serde refuses.
         """
-        dirty, flushed, caching = self.dirty, self._flushed, self.caching
-        if not dirty:
+        caching = self.caching
+        if not self._frozen:
+            self.freeze()
+        frozen, self._frozen = self._frozen, {}
+        before, self._before = self._before, {}
+        if not frozen:
             return
-        updates = sorted(dirty.items(), key=_update_number) if caching else list(dirty.items())
+        updates = list(frozen.items())
+        if caching:
+            yield from sort_in_steps(updates, _update_number)
         self._check_round_trips(updates)
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-        self._ordered_dirty = 0
-        before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
-        flushed.update(dirty)
-        self._kept.flushed(len(dirty), self._waiting.begin_flush(), len(self.clean))
-        self.clean.update(dirty)
-        dirty.clear()
-        self._sample_put_at = 0
-        yield  # sorting takes about a microsecond per key
-        serialize, header, name = self._serialize, self.row_format.header, self.name
-        put, delete = batch.putter(name), batch.delete
+        name, by_key = self.name, batch.takes_rows_by_key
+        rows: dict[bytes, bytes | None] = {}
+        put = rows.__setitem__ if by_key else batch.putter(name)
+        serialize, header = self._serialize, self.row_format.header
         log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
         with_old = any(old_values for _, old_values in self._listeners)
         total = 0
@@ -217,7 +239,10 @@ class WriteBuffer:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
                 data = None
-                delete(name, key)
+                if by_key:
+                    rows[key] = None
+                else:
+                    batch.delete(name, key)
             else:
                 try:
                     data = serialize(value)
@@ -233,6 +258,8 @@ class WriteBuffer:
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
         self._waiting.flushed(len(updates), total)
+        if by_key:
+            yield from put_in_order(rows, batch, name)
 
     def _all_listeners(self) -> OnFlush | None:
         listeners = self._listeners
@@ -291,11 +318,17 @@ class WriteBuffer:
     def resident_bytes(self) -> float:
         """About what all entries take in the process, and the rows that were prefetched."""
         kept = len(self.clean) * self._kept.clean + len(self._older) * self._kept.older
-        return self.dirty_resident_bytes() + kept + len(self._prefetched) * self._prefetched_mean
+        # What is flushed is among the clean ones, but for what was updated since.
+        updated = min(len(self.dirty), len(self._flushed)) * self._flushed_mean
+        return self.dirty_resident_bytes() + updated + kept + len(self._prefetched) * self._prefetched_mean
 
     def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""
         return self._waiting.total().resident
+
+    def flushed_resident_bytes(self) -> float:
+        """About what the updates take that a commit has begun to flush."""
+        return len(self._flushed) * self._flushed_mean
 
     def dirty_cache_bytes(self) -> int:
         """About what Kafka Streams' cache would count for the updates that wait."""
@@ -319,7 +352,7 @@ class WriteBuffer:
         decode = self.decode
         if committed:
             return ((key, decode(row)) for key, row in rows)
-        return _overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
+        return overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
 
     def _changes(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
@@ -360,27 +393,3 @@ def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) 
 
 def _update_number(update: tuple[bytes, Entry]) -> int:
     return update[1][3]
-
-
-def _overlay(
-    rows: Iterator[tuple[bytes, bytes]],
-    changes: list[tuple[bytes, Entry]],
-    reverse: bool,
-    decode: Callable[[bytes], Entry],
-) -> Iterator[tuple[bytes, Entry]]:
-    """``rows`` with ``changes`` over them, both in the same order."""
-    position = 0
-    for key, row in rows:
-        while position < len(changes) and (changes[position][0] > key if reverse else changes[position][0] < key):
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
-        if position < len(changes) and changes[position][0] == key:
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
-        else:
-            yield key, decode(row)
-    for change in changes[position:]:
-        if change[1][0] is not None:
-            yield change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import cast
 
 from penstock.common.ids import TaskId
@@ -41,8 +41,10 @@ class StateManager:
         self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._task_stores = stores
         self._collector = collector
+        self._caching: set[str] = set()
         self._stores = {name: self._open(builder) for name, builder in program.stores.items()}
         self._batch: CommitBatch | None = None
+        self._frozen: list[StateStore] = []
         self.budget.add(self._stores.values())
 
     def _open(self, builder: AnyStoreBuilder) -> StateStore:
@@ -55,6 +57,8 @@ class StateManager:
             context.dropped_records += 1
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
+        if caching:
+            self._caching.add(builder.name)
         changelog = program.changelogs.get(builder.name)
         log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
         return builder.open(StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record))
@@ -126,15 +130,48 @@ class StateManager:
             for store in self._stores.values():
                 yield from store.flush(batch)
 
+    def take_snapshot(self, beside_records: Container[str]) -> Iterator[None]:
+        """The first half of :meth:`flush`: all stores but ``beside_records``. Exhaust it as that; what is changed from
+        then on belongs to the next commit."""
+        batch = self._batch = self._task_stores.new_batch()
+        at_once = [store for name, store in self._stores.items() if name not in beside_records]
+        while any(store.has_changes for store in at_once):
+            for store in at_once:
+                yield from store.flush(batch)
+        self._frozen = []
+        for store in self._stores.values():
+            if store.has_changes:
+                if store.freeze():
+                    self._frozen.append(store)
+                else:
+                    yield from store.flush(batch)
+
+    def flush_snapshot(self) -> Iterator[None]:
+        """The other half: what :meth:`take_snapshot` has left. Exhaust it; between two steps the stores may be queried
+        and written."""
+        assert self._batch is not None
+        for store in self._frozen:
+            yield from store.flush(self._batch)
+
+    @property
+    def logged_by_flush(self) -> frozenset[str]:
+        """Of the commit under way: the stores whose changelogs only :meth:`flush_snapshot` writes."""
+        return frozenset(store.name for store in self._frozen if store.name in self._caching)
+
     def commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has what was flushed: write all stores at once, each with the offset behind its last changelog record.
 
-        A store that is not named keeps the offset that it has.
+        A store that is not named keeps the offset that it has. :meth:`release_flushed` must follow.
         """
         assert self._batch is not None
         self._task_stores.write(self._batch, changelog_offsets)
         self._batch = None
+
+    def release_flushed(self) -> Iterator[None]:
+        """After :meth:`commit`: let go of what stands in the rows now. Exhaust it; between two steps the stores may be
+        queried and written."""
         for store in self._stores.values():
+            yield
             store.batch_written()
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.flush_reach import flushed_beside_records
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
@@ -38,6 +39,10 @@ class Task:
     ``prepare_commit`` (to its end), ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a
     time. An error that leaves any of these calls ends the task: it must be closed without a commit, and nothing of what
     it did since the last one counts.
+
+    A host may also go on with records while it commits: ``take_snapshot`` and ``offsets``, then ``flush_snapshot``,
+    and, once Kafka has taken them, ``commit`` and ``release_flushed`` of ``state_manager``, between whose steps records
+    may be processed. What they do belongs to the next commit.
     """
 
     def __init__(self, state_manager: StateManager, collector: RecordCollector) -> None:
@@ -51,6 +56,8 @@ class Task:
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
+        heard_by = {name: store.heard_by for name, store in wired.items()}
+        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, heard_by)
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -208,7 +215,27 @@ class Task:
         """
         self._context.leave()
         yield from self.state_manager.flush()
+        self._begun_commit()
+
+    def take_snapshot(self) -> Iterator[None]:
+        """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
+        record processed."""
+        self._context.leave()
+        yield from self.state_manager.take_snapshot(self._flushed_beside_records)
+        self._begun_commit()
+
+    def flush_snapshot(self) -> Iterator[None]:
+        """Flush what the snapshot has left. Exhaust it; between two steps records may be processed."""
+        self._context.leave()
+        for _ in self.state_manager.flush_snapshot():
+            self._context.headers = None
+            yield
+            self._context.leave()
         self._context.headers = None
+
+    def _begun_commit(self) -> None:
+        self._context.headers = None
+        self._context.commit_requested = False
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, and the partition's time."""
@@ -221,7 +248,8 @@ class Task:
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""
         self.state_manager.commit(changelog_offsets)
-        self._context.commit_requested = False
+        for _ in self.state_manager.release_flushed():
+            pass
 
     def metrics(self) -> TaskMetrics:
         """Counters so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SerializationError
@@ -29,10 +29,11 @@ Edge = Callable[..., None]
 
 @dataclass(frozen=True)
 class Store:
-    """A store as operators use it."""
+    """A store as operators use it. ``heard_by``: the nodes that forward what its flush tells them."""
 
     builder: AnyStoreBuilder
     opened: StateStore
+    heard_by: list[str] = field(default_factory=list)
 
     @property
     def buffer(self) -> WriteBuffer:

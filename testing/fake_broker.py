@@ -128,8 +128,9 @@ class FakeBroker:
         with self.changed:
             return [record for log in self._topics[topic] for record in log.records]
 
-    def append(self, topic: str, record: FakeRecord, partition: int = -1) -> None:
-        """Write one record; partition −1 goes by murmur2 of the key, or in turn without one. Raises ProductionError."""
+    def append(self, topic: str, record: FakeRecord, partition: int = -1) -> int:
+        """Write one record; partition −1 goes by murmur2 of the key, or in turn without one. Returns its offset. Raises
+        ProductionError."""
         with self.changed:
             self._answering()
             logs = self._topics.get(topic)
@@ -144,6 +145,7 @@ class FakeBroker:
                 partition = self._choose(record.key, len(logs))
             logs[partition].records.append(record)
             self.changed.notify_all()
+            return logs[partition].end - 1
 
     def _choose(self, key: bytes | None, partitions: int) -> int:
         if key is not None:

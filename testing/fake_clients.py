@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from penstock.kafka.contracts import (
     Admin,
     CommittedOffset,
     GroupMember,
+    Mark,
     NewTopic,
     RecordConsumer,
     RecordProducer,
@@ -151,13 +153,41 @@ class FakeConsumer:
         self._positions.clear()
 
 
+class _FakeMark:
+    """:class:`~penstock.kafka.contracts.Mark`."""
+
+    def __init__(self, before: _FakeMark | None) -> None:
+        self.waiting = 0
+        self._before = before
+        self._ends: dict[TopicPartition, int] = {}
+
+    def acknowledge(self, partition: TopicPartition, offset: int) -> None:
+        """One of its records was written."""
+        self.waiting -= 1
+        if partition.partition >= 0:
+            self._ends[partition] = offset + 1
+
+    def delivered(self) -> bool:
+        if self._before is not None and self._before.delivered():
+            self._before = None
+        return self._before is None and self.waiting == 0
+
+    def ends(self) -> dict[TopicPartition, int]:
+        return dict(self._ends)
+
+
 class FakeProducer:
-    """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush."""
+    """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush.
+
+    ``most_at_once``: so many records arrive by one poll, or flush; None is all.
+    """
 
     def __init__(self, broker: FakeBroker) -> None:
+        self.most_at_once: int | None = None
         self._broker = broker
-        self._queue: list[tuple[str, FakeRecord, int]] = []
+        self._queue: deque[tuple[str, FakeRecord, int, _FakeMark]] = deque()
         self._failure: ProductionError | None = None
+        self._open = _FakeMark(None)
 
     def send(
         self,
@@ -171,16 +201,17 @@ class FakeProducer:
         """See the contract. Time 0 becomes 1 ms, as the real client must do it."""
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
-        self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition))
+        self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition, self._open))
+        self._open.waiting += 1
 
     def poll(self) -> None:
         """See the contract."""
         if not self._broker.answers:
             return
-        queued, self._queue = self._queue, []
-        for topic, record, partition in queued:
+        for _ in range(min(len(self._queue), self.most_at_once or len(self._queue))):
+            topic, record, partition, mark = self._queue.popleft()
             try:
-                self._broker.append(topic, record, partition)
+                mark.acknowledge(TopicPartition(topic, partition), self._broker.append(topic, record, partition))
             except ProductionError as error:
                 self._failure = self._failure or error
         if self._failure is not None:
@@ -190,6 +221,11 @@ class FakeProducer:
         """See the contract."""
         self.poll()
         return not self._queue
+
+    def mark(self) -> Mark:
+        """Delivered is what ``poll`` and ``flush`` have written."""
+        closed, self._open = self._open, _FakeMark(self._open)
+        return closed
 
     def partitions(self, topic: str) -> int:
         """See the contract."""

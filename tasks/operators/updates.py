@@ -27,4 +27,5 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             forward(to_key(row), new, old, timestamp)
 
         buffer.listen(flushed, send_old_values)
+        store.heard_by.append(wiring.name)
     return now

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from penstock.actors.messages import CommitStops
 from penstock.api.app import create_app
 from penstock.cluster.read_side import (
     ActorStatus,
@@ -37,6 +38,7 @@ STATUS = ApplicationStatus(
             pid=4711,
             epoch=3,
             commits=7,
+            commit_stops=CommitStops(commits=7, stops=7, latency_avg_ms=8.5, latency_max_ms=12.25),
             tasks=(
                 TaskStatus(
                     TaskId(1, 0),

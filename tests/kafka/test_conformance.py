@@ -11,7 +11,16 @@ from penstock.common.errors import ApplicationStateError, MissingTopicError, Pro
 from penstock.common.ids import TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import BEGINNING, END, CommittedOffset, GroupMember, NewTopic, RecordConsumer
+from penstock.kafka.contracts import (
+    BEGINNING,
+    END,
+    CommittedOffset,
+    GroupMember,
+    Mark,
+    NewTopic,
+    RecordConsumer,
+    RecordProducer,
+)
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -263,6 +272,85 @@ def test_partitions_are_counted_and_an_unknown_topic_is_named(rig: Rig) -> None:
         assert producer.partitions(topic) == 3
         with pytest.raises(MissingTopicError, match="'nowhere'"):
             producer.partitions("nowhere")
+
+
+# ---- what was delivered ----
+
+
+def delivered(producer: RecordProducer, mark: Mark) -> Callable[[], bool]:
+    def is_so() -> bool:
+        producer.flush(0.05)
+        return mark.delivered()
+
+    return is_so
+
+
+def test_a_mark_is_reached_when_all_that_was_sent_before_is_acknowledged(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    with closing(rig.clients.producer()) as producer:
+        nothing = producer.mark()
+        assert nothing.delivered()
+        assert nothing.ends() == {}
+        for number in range(5):
+            producer.send(topic, b"k%d" % number, b"v", 1, None, 0)
+        producer.send(topic, b"k", b"v", 1, [("h", b"x")], 1)
+        mark = producer.mark()
+        eventually(delivered(producer, mark), "the records")
+        assert mark.ends() == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 1}
+
+
+def test_what_is_sent_after_a_mark_does_not_move_its_end(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    with closing(rig.clients.producer()) as producer:
+        marks = []
+        for count in (3, 4, 0, 1):
+            for _ in range(count):
+                producer.send(topic, b"k", b"v", 1, None, 0)
+            marks.append(producer.mark())
+        eventually(delivered(producer, marks[-1]), "the last mark")
+        assert [mark.delivered() for mark in marks] == [True] * 4
+        assert [mark.ends() for mark in marks] == [{tp: 3}, {tp: 7}, {}, {tp: 8}]
+
+
+def test_a_record_whose_partition_the_client_chooses_is_waited_for_and_tells_no_end(
+    rig: Rig, eventually: Eventually
+) -> None:
+    topic = rig.topic(partitions=3)
+    with closing(rig.clients.producer()) as producer:
+        for number in range(30):
+            producer.send(topic, b"k%d" % number, b"v", 1)
+        mark = producer.mark()
+        eventually(delivered(producer, mark), "the records")
+        assert mark.ends() == {}
+    ends = rig.clients.admin().end_offsets([TopicPartition(topic, p) for p in range(3)])
+    assert sum(ends.values()) == 30
+
+
+def test_what_others_write_behind_the_last_record_is_not_part_of_the_end(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    with closing(rig.clients.producer()) as producer:
+        for others in (2, 3):
+            producer.send(topic, b"k", b"v", 1, None, 0)
+            mark = producer.mark()
+            eventually(delivered(producer, mark), "the record")
+            write(rig, topic, *((b"other", b"v", 1) for _ in range(others)))
+            assert mark.ends() == {tp: {2: 1, 3: 4}[others]}
+    assert rig.clients.admin().end_offsets([tp]) == {tp: 7}
+
+
+def test_a_mark_behind_a_refused_record_is_never_reached(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(max_message_bytes="1000")
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"big", b"x" * 5000, 1, None, 0)
+        mark = producer.mark()
+        after = producer.mark()
+        with pytest.raises(ProductionError, match=topic):
+            eventually(lambda: producer.flush(0.2), "the refusal")
+        assert not mark.delivered()
+        assert not after.delivered()
+        assert mark.ends() == {}
 
 
 # ---- admin ----

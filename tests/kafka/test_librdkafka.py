@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, cimpl
+from confluent_kafka import Consumer, Producer, cimpl
 
 from penstock.common.errors import ConfigError, ProductionError
 from penstock.common.ids import TopicPartition
@@ -45,6 +46,11 @@ def producer_with(rig: Rig, **overrides: object) -> RecordProducer:
     assert isinstance(rig.clients, ConfluentClients)
     named = {name.replace("_", "."): value for name, value in overrides.items()}
     return replace(rig.clients, producer_overrides=named).producer()
+
+
+def address_of(rig: Rig) -> str:
+    assert isinstance(rig.clients, ConfluentClients)
+    return rig.clients.bootstrap_servers
 
 
 def read_all(rig: Rig, topic: str, count: int, eventually: Eventually) -> list[bytes | None]:
@@ -217,6 +223,66 @@ def test_a_wrong_setting_is_named(real: Rig) -> None:
 def test_a_wrong_combination_of_settings_is_named(real: Rig) -> None:
     with pytest.raises(ConfigError, match=r"prefix 'producer\.' is wrong"):
         producer_with(real, max_in_flight_requests_per_connection=50).close()
+
+
+def test_a_transactions_marker_behind_the_last_record_is_not_part_of_its_end(real: Rig, eventually: Eventually) -> None:
+    topic = real.topic()
+    tp = TopicPartition(topic, 0)
+    admin = real.clients.admin()
+    stranger = Producer({"bootstrap.servers": address_of(real), "transactional.id": f"{topic}-stranger"})
+    stranger.init_transactions(10)
+    producer = real.clients.producer()
+    for expected in (1, 4):
+        producer.send(topic, b"k", b"v", 1, None, 0)
+        mark = producer.mark()
+        eventually(lambda mark=mark: producer.flush(0.05) and mark.delivered(), "the record")  # type: ignore[misc]
+        stranger.begin_transaction()
+        stranger.produce(topic, b"v", partition=0)
+        stranger.commit_transaction(10)
+        eventually(lambda expected=expected: admin.end_offsets([tp])[tp] == expected + 2, "the marker")  # type: ignore[misc]
+        assert mark.ends() == {tp: expected}
+    producer.close()
+
+
+def test_marks_are_many_and_outlive_their_producer(real: Rig) -> None:
+    topic = real.topic()
+    producer = real.clients.producer()
+    marks = []
+    for _ in range(300):
+        producer.send(topic, b"k", b"v", 1, None, 0)
+        marks.append(producer.mark())
+    assert producer.flush(20)
+    assert marks[-1].delivered()
+    producer.send(topic, b"k", b"v", 1, None, 0)
+    unfinished = producer.mark()
+    producer.close()
+    del producer
+    gc.collect()
+    assert [mark.ends() for mark in marks] == [{TopicPartition(topic, 0): number + 1} for number in range(300)]
+    assert unfinished.delivered() in (True, False)
+
+
+def test_a_closed_producer_marks_nothing(real: Rig) -> None:
+    producer = producer_with(real, bootstrap_servers=NOWHERE)
+    producer.send("t", b"k", b"v", 1, None, 0)
+    mark = producer.mark()
+    producer.close()
+    assert not mark.delivered()
+    assert mark.ends() == {}
+
+
+@pytest.mark.parametrize("partition", [-7, 2_000_000_000])
+def test_a_partition_that_no_topic_can_have_is_refused_and_harms_nothing(real: Rig, partition: int) -> None:
+    topic = real.topic()
+    producer = real.clients.producer()
+
+    def write() -> None:
+        producer.send(topic, b"k", b"v", 1, None, partition)
+        producer.flush(20)
+
+    with pytest.raises(ProductionError, match=topic):
+        write()
+    producer.close()
 
 
 # ---- which form is chosen ----

@@ -1,0 +1,40 @@
+"""Parts of a flush, in steps of 1 to 2 ms: between two of them (a ``yield``) others have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from penstock.state.contracts import CommitBatch
+
+T = TypeVar("T")
+
+_SORTED_AT_ONCE = 4096
+_PUT_AT_ONCE = 2048
+
+
+def sort_in_steps(items: list[T], key: Callable[[T], Any]) -> Iterator[None]:
+    """Sort ``items`` in place, as ``list.sort`` does; between two steps they are in no order."""
+    if len(items) > _SORTED_AT_ONCE:
+        for begin in range(0, len(items), _SORTED_AT_ONCE):
+            run = items[begin : begin + _SORTED_AT_ONCE]
+            run.sort(key=key)
+            items[begin : begin + _SORTED_AT_ONCE] = run
+            yield
+    items.sort(key=key)  # which merges the runs
+    yield
+
+
+def put_in_order(rows: dict[bytes, bytes | None], batch: CommitBatch, store: str) -> Iterator[None]:
+    """Put ``rows`` to ``batch``, None is a deletion: by key, for so RocksDB writes them in a third of the time."""
+    put, delete = batch.putter(store), batch.delete
+    keys = list(rows)
+    yield from sort_in_steps(keys, bytes)
+    for number, key in enumerate(keys, 1):
+        row = rows[key]
+        if row is None:
+            delete(store, key)
+        else:
+            put(key, row)
+        if number % _PUT_AT_ONCE == 0:
+            yield

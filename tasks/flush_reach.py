@@ -1,0 +1,58 @@
+"""Whose flush may go on while records are processed: a store's whose updates nobody but their own sinks can meet.
+
+What a flush forwards belongs to its commit. If it reaches another store, or a processor that keeps something, it must
+be there before the next record; if it shares a node or a topic with other records, it must go before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.topology.physical import operators as spec
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
+
+
+def flushed_beside_records(
+    nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], heard_by: Mapping[str, Sequence[str]]
+) -> frozenset[str]:
+    """Of the stores in ``heard_by``, which has the nodes that each one's flush forwards from: those that no other
+    store's flush reaches, and whose own flush reaches nothing but stateless operators and sinks of its own."""
+    reached = {store: _reached(hearers, children) for store, hearers in heard_by.items()}
+    written = {store for nodes in reached.values() for node in nodes.values() for store in _stores(node)}
+    return frozenset(
+        store
+        for store, hearers in heard_by.items()
+        if store not in written and _is_apart(reached[store], hearers, nodes)
+    )
+
+
+def _reached(hearers: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:
+    reached: dict[str, Node] = {}
+    waiting = [child for hearer in hearers for child in children[hearer]]
+    while waiting:
+        node = waiting.pop()
+        if node.name not in reached:
+            reached[node.name] = node
+            waiting += children[node.name]
+    return reached
+
+
+def _is_apart(reached: Mapping[str, Node], hearers: Sequence[str], nodes: Sequence[Node]) -> bool:
+    inside = {*reached, *hearers}
+    for node in reached.values():
+        if _stores(node) or (isinstance(node, ProcessorNode) and isinstance(node.operator, spec.Process)):
+            return False
+        if not isinstance(node, SourceNode) and not inside.issuperset(node.parents):
+            return False
+    own = [node for node in reached.values() if isinstance(node, SinkNode)]
+    others = [node for node in nodes if isinstance(node, SinkNode) and node.name not in reached]
+    return not any(_may_be_the_same(one, other) for one in own for other in others)
+
+
+def _stores(node: Node) -> tuple[str, ...]:
+    return node.stores if isinstance(node, ProcessorNode) else ()
+
+
+def _may_be_the_same(one: SinkNode, other: SinkNode) -> bool:
+    """Topics; where a function chooses one, it may be any."""
+    return callable(one.topic) or callable(other.topic) or one.topic == other.topic

@@ -1,0 +1,360 @@
+"""Records run while a commit flushes, waits for the broker and the coordinator, and has been written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import CommitRequest
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.kafka.contracts import NewTopic
+from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from penstock.testing.fake_clients import FakeProducer
+from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
+
+KEYS = 3 * FLUSH_STEP_ENTRIES
+TASK = TaskId(0, 0)
+
+
+def writing(rig: Rig, times: int, stamp: int = 1, keys: int = KEYS) -> None:
+    for _ in range(times):
+        rig.write("in", *((f"k{number}", "x", stamp) for number in range(keys)))
+
+
+def counted_once(tmp_path: Path, **config: Any) -> tuple[Rig, StreamLoop]:
+    """A loop that has counted every key once, not committed."""
+    rig = Rig(tmp_path, **config)
+    loop = rig.running()
+    writing(rig, 1)
+    settle(loop)
+    return rig, loop
+
+
+def begin_commit(rig: Rig, loop: StreamLoop) -> None:
+    rig.clock.now_ms += 1001
+    while loop._commits.under_way is None:
+        loop.step()
+
+
+def processed(loop: StreamLoop) -> int:
+    return loop._tasks[TASK].task.metrics().process_total
+
+
+def test_records_are_processed_while_the_coordinator_has_not_answered(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 2)
+    settle(loop)
+    assert processed(loop) == 3 * KEYS
+    assert count_of(loop, "k7") == 3
+    assert count_of(loop, "k7", committed=True) is None
+    rig.coordinator.release()
+    settle(loop)
+    assert count_of(loop, "k7", committed=True) == 1, "what was written is the snapshot"
+    assert count_of(loop, "k7") == 3
+    assert rig.committed() == KEYS
+    assert {count for _, count in rig.counts()} == {1}
+    rig.commit(loop)
+    assert rig.committed() == 3 * KEYS
+    assert count_of(loop, "k7", committed=True) == 3
+    assert rig.counts()[KEYS:] == [(f"k{number}", 3) for number in range(KEYS)]
+
+
+def test_records_are_processed_between_the_steps_of_the_flush(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    begin_commit(rig, loop)
+    seen = set()
+    while not rig.coordinator.requests:
+        rig.write("in", ("k0", "x", 2))
+        loop.step()
+        seen.add(processed(loop))
+    assert len(seen) > 4, "they came one round after the other, before the request"
+    settle(loop)
+    assert rig.coordinator.requests[0].offsets[TopicPartition("in", 0)][0] == KEYS
+    assert count_of(loop, "k0", committed=True) == 1
+
+
+def test_a_key_that_is_updated_before_its_turn_in_the_flush_comes_twice_and_in_order(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    begin_commit(rig, loop)
+    rig.write("in", (f"k{KEYS - 1}", "x", 2))
+    while processed(loop) == KEYS:
+        loop.step()
+    settle(loop)
+    rig.commit(loop)
+    assert [count for key, count in rig.counts() if key == f"k{KEYS - 1}"] == [1, 2]
+    assert [count for key, count in rig.counts(CHANGELOG) if key == f"k{KEYS - 1}"] == [1, 2]
+
+
+def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_since(tmp_path: Path) -> None:
+    """An uncached store logs while the commit waits: these rows are of the next commit."""
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
+        "out", ps.Produced.with_(STRING, LONG)
+    )
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1), ("b", "x", 2))
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    rig.write("in", ("a", "x", 3))
+    settle(loop)
+    assert rig.counts(CHANGELOG) == [("a", 1), ("b", 1), ("a", 2)]
+    rig.coordinator.release()
+    settle(loop)
+    manager = loop._tasks[TASK].state_manager
+    assert (rig.committed(), manager.changelog_offset("counts")) == (2, 2)
+    rig.commit(loop)
+    assert (rig.committed(), manager.changelog_offset("counts")) == (3, 3)
+
+
+def test_no_commit_begins_before_the_one_under_way_is_through(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    for _ in range(3):
+        rig.commit(loop)
+    assert len(rig.coordinator.requests) == 1
+    rig.coordinator.release()
+    settle(loop)
+    rig.commit(loop)
+    assert len(rig.coordinator.requests) == 2
+
+
+def test_a_commit_that_is_asked_for_while_one_is_under_way_follows_it(tmp_path: Path) -> None:
+    class Asking(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.context = context
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self.context.commit()
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(Asking)
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    rig.coordinator.hold()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.write("in", ("a", "x", 2))
+    settle(loop)
+    assert len(rig.coordinator.requests) == 1
+    rig.coordinator.release()
+    settle(loop)
+    assert (len(rig.coordinator.requests), rig.committed()) == (2, 2)
+
+
+def test_records_wait_when_both_generations_of_updates_would_take_too_much_memory(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path, statestore_memory_max_bytes=1 << 20)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    rig.write("in", *((f"other{number}", "x", 1) for number in range(4 * KEYS)))
+    for _ in range(200):
+        loop.step()
+    assert processed(loop) < 5 * KEYS
+    assert loop._budget.is_full
+    rig.coordinator.release()
+    settle(loop, at_most=20_000)
+    assert processed(loop) == 5 * KEYS
+
+
+def test_an_assignment_waits_for_the_commit_under_way_and_commits_what_came_since(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    assigned = rig.assign(loop, 2)
+    writing(rig, 1)
+    settle(loop)
+    assert processed(loop) == 2 * KEYS, "what would wait for another commit is not begun"
+    assert not assigned.done()
+    rig.coordinator.release()
+    settle(loop)
+    assert assigned.done()
+    assert rig.committed() == 2 * KEYS
+    assert states(loop) == {}
+    assert count_of(rig.running(epoch=3), "k1") == 3
+
+
+def test_a_stop_while_a_commit_is_under_way_commits_all_that_was_processed(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    begin_commit(rig, loop)
+    writing(rig, 1)
+    while processed(loop) == KEYS:
+        loop.step()
+    done = processed(loop)
+    rig.stop(loop)
+    assert rig.committed() == done
+
+
+def test_a_refusal_drops_the_task_with_what_it_did_since(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    rig.coordinator.refusal = "assignment 1 has passed"
+    rig.coordinator.release()
+    settle(loop)
+    assert states(loop) == {}
+    assert rig.committed() is None
+    assert not loop.finished.done()
+
+
+def failing_on(bad: str, partitions: int) -> ps.Topology:
+    def check(value: str) -> str:
+        if value == bad:
+            raise ValueError(f"cannot bear {bad}")
+        return value
+
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING)).map_values(check)
+    stream.group_by_key().count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
+    return builder.build()
+
+
+def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    rig.write("in", ("k0", "bad", 2), partition=0)
+    settle(loop)
+    assert "cannot bear bad" in (loop.finished.result() or "")
+    assert (rig.committed(0), rig.committed(1)) == (None, KEYS)
+
+
+# ---- whatever happens, and whenever ----
+
+
+def rows_of(rig: Rig, offset: int) -> dict[bytes, bytes]:
+    """The rows that the first ``offset`` records of the changelog make."""
+    rows: dict[bytes, bytes] = {}
+    for record in rig.broker.records(CHANGELOG)[:offset]:
+        assert record.key is not None
+        assert record.value is not None
+        rows[record.key] = record.value
+    return rows
+
+
+def topologies() -> dict[str, ps.Topology]:
+    def count(materialized: Any) -> ps.KTable[str, int]:
+        return builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key().count(materialized)
+
+    made = {}
+    builder = ps.StreamsBuilder()
+    count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
+    made["cached"] = builder.build()
+    builder = ps.StreamsBuilder()
+    uncached = count(ps.Materialized.as_("counts").with_caching_disabled())
+    uncached.to_stream().to("out", ps.Produced.with_(STRING, LONG))
+    made["uncached"] = builder.build()
+    builder = ps.StreamsBuilder()
+    doubled = count(ps.Materialized.as_("counts")).map_values(
+        lambda value: 2 * value, ps.Materialized.as_("doubled").with_value_serde(LONG)
+    )
+    doubled.to_stream().to("out", ps.Produced.with_(STRING, LONG))
+    made["two stores"] = builder.build()
+    return made
+
+
+TOPOLOGIES = topologies()
+
+
+@pytest.mark.parametrize("shape", list(TOPOLOGIES))
+@pytest.mark.parametrize("seed", range(8))
+def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset(
+    tmp_path: Path, shape: str, seed: int
+) -> None:
+    print(f"seed {seed}, {shape}")
+    random = Random(seed)
+    rig = Rig(tmp_path, TOPOLOGIES[shape])
+    rig.clients.admin().create_topics([NewTopic(f"{APPLICATION}-doubled-changelog", 1)])
+    fed: Counter[str] = Counter()
+    kills = 0
+    for epoch in range(1, 7):
+        loop, known = rig.loop(), None
+        assert isinstance(loop._producer, FakeProducer)
+        loop._producer.most_at_once = random.choice([None, 1, 50])
+        rig.assign(loop, epoch, TASK)
+        for _ in range(random.randrange(10, 250)):
+            what = random.random()
+            if what < 0.2:
+                keys = [f"k{random.randrange(1300)}" for _ in range(random.choice([1, 10, 700]))]
+                fed.update(keys)
+                rig.write("in", *((key, "x", 1) for key in keys))
+            elif what < 0.3:
+                rig.clock.now_ms += 1001
+            elif what < 0.4 and rig.coordinator.held is None:
+                rig.coordinator.hold()
+            elif what < 0.5:
+                rig.coordinator.release()
+            loop.step()
+            assert not loop.finished.done(), loop.finished.result()
+            known = _offset_is_true(rig, loop, known)
+        kills += 1
+        _kill(rig, loop)
+    last = rig.loop()
+    rig.assign(last, 99, TASK)
+    settle(last, at_most=20_000)
+    rig.stop(last)
+    assert kills == 6
+    found = dict(rig.counts())
+    factor = 2 if shape == "two stores" else 1
+    assert found.keys() == fed.keys()
+    assert all(found[key] >= factor * count for key, count in fed.items()), "at least once: nothing is lost"
+    assert rig.committed() == sum(fed.values())
+
+
+def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None:
+    """The committed rows are not older than what the changelog has in front of the offset stored beside them; looked at
+    whenever that moves on from ``known``."""
+    hosted = loop._tasks.get(TASK)
+    offset = hosted.state_manager.changelog_offset("counts") if hosted is not None else None
+    if hosted is None or not offset or offset == known:
+        return known
+    assert known is None or offset > known
+    buffer = hosted.state_manager.store("counts").buffer  # type: ignore[attr-defined]  # a key-value store's
+    for key, value in rows_of(rig, offset).items():
+        row = buffer.committed.get(key)
+        assert row is not None
+        assert int.from_bytes(row[8:], "big") >= int.from_bytes(value, "big"), (key, offset)
+    return offset
+
+
+def _kill(rig: Rig, loop: StreamLoop) -> None:
+    """As if the process had ended: what is queued is gone, and answers that come now reach nobody."""
+    loop._producer.close()
+    loop._commits.abandon()
+    loop._job = None
+    loop._jobs.clear()
+    rig.coordinator.held = None
+    for hosted in loop._tasks.values():
+        hosted.state_manager.close()
+
+
+def test_a_request_that_was_sent_and_never_answered_is_repeated_by_the_next_life(tmp_path: Path) -> None:
+    rig, loop = counted_once(tmp_path)
+    taken: list[CommitRequest] = []
+    rig.coordinator.hold()
+    rig.commit(loop)
+    taken += rig.coordinator.requests
+    _kill(rig, loop)
+    again = rig.running(epoch=2)
+    assert len(taken) == 1
+    assert processed(again) == KEYS
+    rig.commit(again)
+    assert rig.committed() == KEYS

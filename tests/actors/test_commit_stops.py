@@ -1,0 +1,50 @@
+"""How long commits keep records waiting, as the actor tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.actors.commit_stops import StopWatch
+from penstock.actors.messages import CommitStops
+from tests.actors.rig import Rig, settle
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_stop_counts_by_itself_and_the_stops_of_a_commit_together() -> None:
+    clock = Seconds()
+    watch = StopWatch(clock)
+    for stops in ([0.010, 0.002], [0.004]):
+        for waited in stops:
+            watch.stop()
+            clock.now += waited / 2
+            watch.stop()  # they wait already
+            clock.now += waited / 2
+            watch.go_on()
+            clock.now += 1.0  # records are processed
+        watch.committed()
+    found = watch.summary()
+    assert (found.commits, found.stops) == (2, 3)
+    assert [round(ms, 6) for ms in (found.p50_ms, found.p99_ms, found.max_ms)] == [4.0, 10.0, 10.0]
+    assert (round(found.latency_avg_ms, 6), round(found.latency_max_ms, 6)) == (8.0, 12.0)
+
+
+def test_before_the_first_commit_nothing_has_stopped() -> None:
+    assert StopWatch(Seconds()).summary() == CommitStops()
+
+
+def test_an_actor_tells_how_long_its_commits_kept_records_waiting(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.commit(loop)
+    asked = loop.status()
+    loop.step()
+    assert asked.result().commit_stops.commits == 1

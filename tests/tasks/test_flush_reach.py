@@ -1,0 +1,118 @@
+"""Which stores may be flushed while records are processed: those whose updates meet nothing that records meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import penstock as ps
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TaskId
+from penstock.state.stores import open_task_stores
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
+from penstock.tasks.task import Task
+from tests.tasks.bench import Collector
+
+STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
+IN = ps.Consumed.with_(STRING, STRING)
+OUT, OUT_LONG = ps.Produced.with_(STRING, STRING), ps.Produced.with_(STRING, LONG)
+
+
+def beside_records(build: Callable[[ps.StreamsBuilder], object], **config: object) -> set[str]:
+    builder = ps.StreamsBuilder()
+    build(builder)
+    settings = {"application.id": "app", **{key.replace("_", "."): value for key, value in config.items()}}
+    program = TaskProgram.of([builder.build().as_one], StreamsConfig.of(settings))
+    collector = Collector()
+    stores = open_task_stores(None, program.stores.values())
+    task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
+    return set(task._flushed_beside_records)
+
+
+def counted(builder: ps.StreamsBuilder, store: str = "counts", topic: str = "in") -> ps.KTable[str, int]:
+    return builder.stream(topic, IN).group_by_key().count(ps.Materialized.as_(store))
+
+
+def test_a_count_whose_updates_go_to_a_topic_of_their_own() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        counted(builder).to_stream().map_values(str).filter(lambda _, v: v != "1").to("out", OUT)
+
+    assert beside_records(build) == {"counts"}
+
+
+def test_a_count_that_nobody_hears_of() -> None:
+    assert beside_records(counted) == {"counts"}
+
+
+def test_a_table_that_a_stream_looks_up() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        table = builder.table("table", IN, ps.Materialized.as_("table"))
+        builder.stream("in", IN).join(table, lambda left, right: left + right).to("out", OUT)
+
+    assert beside_records(build) == {"table"}
+
+
+def test_not_a_table_whose_updates_reach_another_store_nor_that_store() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        table = builder.table("table", IN, ps.Materialized.as_("first"))
+        table.map_values(str.upper, ps.Materialized.as_("second").with_value_serde(STRING)).to_stream().to("out", OUT)
+        counted(builder).to_stream().to("counts-out", OUT_LONG)
+
+    assert beside_records(build) == {"counts"}
+
+
+def test_not_one_whose_updates_meet_records_at_an_operator() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        other = builder.stream("other", IN)
+        counted(builder).to_stream().map_values(str).merge(other).to("out", OUT)
+
+    assert beside_records(build) == set()
+
+
+def test_not_one_whose_updates_meet_records_in_a_topic() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        counted(builder).to_stream().map_values(str).to("out", OUT)
+        builder.stream("other", IN).to("out", OUT)
+        counted(builder, "others", "third").to_stream().to("another", OUT_LONG)
+
+    assert beside_records(build) == {"others"}
+
+
+def test_not_one_beside_a_sink_that_may_choose_its_topic() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        counted(builder).to_stream().to("out", OUT_LONG)
+        builder.stream("other", IN).to(lambda key, value, context: "out", OUT)
+
+    assert beside_records(build) == set()
+
+
+def test_not_one_whose_updates_reach_a_users_processor() -> None:
+    class Forwarding(ps.Processor[str, int, str, int]):
+        def process(self, record: ps.Record[str, int]) -> None:
+            """What it does is its own business."""
+
+    def build(builder: ps.StreamsBuilder) -> None:
+        counted(builder).to_stream().process(Forwarding).to("out", OUT_LONG)
+
+    assert beside_records(build) == set()
+
+
+def test_not_one_whose_updates_trigger_a_join_nor_what_they_are_joined_with() -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        table = builder.table("table", IN, ps.Materialized.as_("table"))
+        counts = counted(builder).to_stream().map_values(str)
+        counts.join(table, lambda left, right: left + right).to("out", OUT)
+
+    assert beside_records(build) == set()
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_without_a_cache_every_store_for_its_updates_have_been_told_already(caching: bool) -> None:
+    def build(builder: ps.StreamsBuilder) -> None:
+        other = builder.stream("other", IN)
+        counted(builder).to_stream().map_values(str).merge(other).to("out", OUT)
+
+    expected = set() if caching else {"counts"}
+    assert beside_records(build, statestore_cache_max_bytes=1_000_000 if caching else 0) == expected
