@@ -14,6 +14,7 @@ from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
+from penstock.state.key_value_kinds import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_clients import FakeProducer
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
@@ -79,6 +80,34 @@ def test_records_are_processed_between_the_steps_of_the_flush(tmp_path: Path) ->
     settle(loop)
     assert rig.coordinator.requests[0].offsets[TopicPartition("in", 0)][0] == KEYS
     assert count_of(loop, "k0", committed=True) == 1
+
+
+def test_records_wait_for_a_commit_of_a_store_that_cannot_take_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeyValueStateStore, "takes_changes_while_committed", False)
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    assert processed(loop) == KEYS
+    rig.coordinator.release()
+    settle(loop)
+    assert processed(loop) == 2 * KEYS
+    assert count_of(loop, "k7", committed=True) == 1
+
+
+def test_under_exactly_once_records_wait_for_it_is_one_transaction(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
+    loop = rig.running()
+    writing(rig, 1)
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    assert processed(loop) == KEYS
 
 
 def test_a_key_that_is_updated_before_its_turn_in_the_flush_comes_twice_and_in_order(tmp_path: Path) -> None:
