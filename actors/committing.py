@@ -60,7 +60,9 @@ class Commit:
             for _ in hosted.take_snapshot():
                 yield 0.0
         before_flush = self._producer.mark()
-        self.records_may_run = self._beside_records
+        self.records_may_run = self._beside_records and all(
+            hosted.state_manager.takes_changes_while_committed for hosted in self.tasks
+        )
         yield from self._flush()
         flushed = self._producer.mark()
         while not flushed.delivered():

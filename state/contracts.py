@@ -111,6 +111,9 @@ class StateStore(ABC):
 
     queries: ClassVar[tuple[type[Query], ...]] = ()
     """Which queries it answers."""
+    takes_changes_while_committed: ClassVar[bool] = False
+    """Whether it tells changes that come after :meth:`freeze`, or after the end of :meth:`flush`, from those of the
+    commit until :meth:`batch_written`. Records wait for the commits of a task that has a store that does not."""
 
     def __init__(self, name: str, context: StateStoreContext) -> None:
         self.name = name
@@ -125,11 +128,9 @@ class StateStore(ABC):
     def has_changes(self) -> bool:
         """Whether there is something to flush."""
 
-    def freeze(self) -> bool:
-        """Set all changes apart, of which there are some, for :meth:`flush`: those from here on belong to the next
-        commit, and may come while the flush goes on. False for a store that cannot tell the two apart: then it is
-        flushed before the next change."""
-        return False
+    def freeze(self) -> None:  # noqa: B027  # see takes_changes_while_committed
+        """Set all changes apart for :meth:`flush`: what is changed from here on belongs to the next commit. Called only
+        if ``takes_changes_while_committed``, and there are changes."""
 
     @abstractmethod
     def flush(self, batch: CommitBatch) -> Iterator[None]:

@@ -49,6 +49,7 @@ class KeyValueStateStore(StateStore):
     """
 
     queries = (KeyQuery, RangeQuery, CountQuery)
+    takes_changes_while_committed = True
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
         if builder.key_serde is None:
@@ -68,9 +69,8 @@ class KeyValueStateStore(StateStore):
         return bool(self.buffer.dirty)
 
     @override
-    def freeze(self) -> bool:
+    def freeze(self) -> None:
         self.buffer.freeze()
-        return True
 
     @override
     def flush(self, batch: CommitBatch) -> Iterator[None]:

@@ -130,25 +130,27 @@ class StateManager:
             for store in self._stores.values():
                 yield from store.flush(batch)
 
+    @property
+    def takes_changes_while_committed(self) -> bool:
+        """Whether stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
+        return all(store.takes_changes_while_committed for store in self._stores.values())
+
     def take_snapshot(self, beside_records: Container[str]) -> Iterator[None]:
         """The first half of :meth:`flush`: all stores but ``beside_records``. Exhaust it as that; what is changed from
         then on belongs to the next commit."""
         batch = self._batch = self._task_stores.new_batch()
-        at_once = [store for name, store in self._stores.items() if name not in beside_records]
+        beside = beside_records if self.takes_changes_while_committed else ()
+        at_once = [store for name, store in self._stores.items() if name not in beside]
         while any(store.has_changes for store in at_once):
             for store in at_once:
                 yield from store.flush(batch)
-        self._frozen = []
-        for store in self._stores.values():
-            if store.has_changes:
-                if store.freeze():
-                    self._frozen.append(store)
-                else:
-                    yield from store.flush(batch)
+        self._frozen = [store for store in self._stores.values() if store.has_changes]
+        for store in self._frozen:
+            store.freeze()
 
     def flush_snapshot(self) -> Iterator[None]:
-        """The other half: what :meth:`take_snapshot` has left. Exhaust it; between two steps the stores may be queried
-        and written."""
+        """The other half: what :meth:`take_snapshot` has left. Exhaust it; between two steps the stores may be queried,
+        and changed if they can take that."""
         assert self._batch is not None
         for store in self._frozen:
             yield from store.flush(self._batch)
@@ -168,8 +170,7 @@ class StateManager:
         self._batch = None
 
     def release_flushed(self) -> Iterator[None]:
-        """After :meth:`commit`: let go of what stands in the rows now. Exhaust it; between two steps the stores may be
-        queried and written."""
+        """After :meth:`commit`: let go of what stands in the rows now. Exhaust it; between two steps as before."""
         for store in self._stores.values():
             yield
             store.batch_written()

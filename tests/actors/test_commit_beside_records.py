@@ -14,9 +14,10 @@ from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
+from penstock.state.key_value_kinds import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_clients import FakeProducer
-from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
+from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states
 
 KEYS = 3 * FLUSH_STEP_ENTRIES
 TASK = TaskId(0, 0)
@@ -81,6 +82,34 @@ def test_records_are_processed_between_the_steps_of_the_flush(tmp_path: Path) ->
     assert count_of(loop, "k0", committed=True) == 1
 
 
+def test_records_wait_for_a_commit_of_a_store_that_cannot_take_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeyValueStateStore, "takes_changes_while_committed", False)
+    rig, loop = counted_once(tmp_path)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    assert processed(loop) == KEYS
+    rig.coordinator.release()
+    settle(loop)
+    assert processed(loop) == 2 * KEYS
+    assert count_of(loop, "k7", committed=True) == 1
+
+
+def test_under_exactly_once_records_wait_for_it_is_one_transaction(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
+    loop = rig.running()
+    writing(rig, 1)
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    writing(rig, 1)
+    settle(loop)
+    assert processed(loop) == KEYS
+
+
 def test_a_key_that_is_updated_before_its_turn_in_the_flush_comes_twice_and_in_order(tmp_path: Path) -> None:
     rig, loop = counted_once(tmp_path)
     begin_commit(rig, loop)
@@ -91,6 +120,23 @@ def test_a_key_that_is_updated_before_its_turn_in_the_flush_comes_twice_and_in_o
     rig.commit(loop)
     assert [count for key, count in rig.counts() if key == f"k{KEYS - 1}"] == [1, 2]
     assert [count for key, count in rig.counts(CHANGELOG) if key == f"k{KEYS - 1}"] == [1, 2]
+
+
+def test_the_snapshots_of_all_tasks_are_of_one_moment(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    # What the flush of the first task leaves time for, comes before that of the second.
+    rig.write("in", ("k5", "x", 2), partition=1)
+    settle(loop)
+    assert (rig.committed(0), rig.committed(1)) == (KEYS, KEYS)
+    (found,) = query(loop, key_query("k5", committed=True, partition=1))
+    assert [row[1] for row in found.rows] == [1]
+    (found,) = query(loop, key_query("k5", partition=1))
+    assert [row[1] for row in found.rows] == [2]
 
 
 def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_since(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import http_load, http_lookups
+from benchmarks import commit_stops, http_load, http_lookups
 from benchmarks.compare import Output, differences, expected_output
 from benchmarks.data import payments, users
 from benchmarks.measure import BenchmarkError, Run, Side, Usage, run_side
@@ -20,6 +20,7 @@ from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import comparison, pair_ratios, to_markdown
 from benchmarks.rig import Rig
 from benchmarks.workloads import WORKLOADS
+from penstock.actors.messages import CommitStops
 from penstock.kafka.clients import ConfluentClients
 
 RECORDS, KEYS = 5_000, 200
@@ -89,6 +90,23 @@ def test_look_ups_on_an_idle_application_are_all_answered(rig: Rig) -> None:
     assert set(result.idle.statuses) == {"200"}
     assert result.idle.lookups == result.idle.statuses["200"]
     assert "idle" in to_markdown(http_lookups.table(result))
+
+
+@pytest.mark.slow
+def test_the_stops_of_commits_are_measured(rig: Rig) -> None:
+    stops, wrong = commit_stops.measure(rig, repeat=1)
+
+    assert wrong == []
+    assert len(stops) == 1
+    assert stops[0].commits <= stops[0].stops
+
+
+def test_the_stops_of_several_runs_make_one_row() -> None:
+    runs = [CommitStops(2, 20, 1.0, 5.0, 9.0, 30.0, 40.0), CommitStops(3, 30, 2.0, 6.0, 8.0, 20.0, 50.0)]
+    headings, [row] = commit_stops.table(runs)
+    assert len(headings) == len(row)
+    assert row[:2] == ["5", "50"]
+    assert row[4] == "8.5 (8.0–9.0)"
 
 
 def test_a_side_that_fails_is_reported_with_what_it_said(broker: str) -> None:
