@@ -12,10 +12,10 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import StateStoreContext
-from penstock.state.expiring_rows import EntryRow, ExpiringRows
+from penstock.state.expiring_rows import ExpiringRows
 from penstock.state.expiring_store import ExpiringStateStore
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import VALUE, Entry
+from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed_keys import SessionKeySchema
 from penstock.state.windowed_queries import SessionQuery

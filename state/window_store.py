@@ -12,10 +12,10 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import StateStoreContext
-from penstock.state.expiring_rows import EntryRow, ExpiringRows
+from penstock.state.expiring_rows import ExpiringRows
 from penstock.state.expiring_store import ExpiringStateStore
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.row_formats import Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed_keys import LARGEST_SEQUENCE, WindowKeySchema
@@ -94,7 +94,7 @@ class TypedWindowStore:
         self._rows = store.rows
         self._keys = keys
         self._now = now
-        self._timestamped = store.rows.row_format.has_timestamp
+        self._timestamped = store.row_format.has_timestamp
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Set, or with None delete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,23 @@ class WindowedStores(RuleBasedStateMachine):
         for rig in self.rigs:
             rig.commit()
             rig.check_written()
+
+    @rule(puts=puts, steps=st.integers(0, 5), refused=st.booleans())
+    def commit_beside_records(
+        self, puts: list[tuple[str, tuple[int, int], tuple[int, int], str | None]], steps: int, refused: bool
+    ) -> None:
+        self.time_passes(steps)
+        if refused:
+            self.open.clear()
+        times = [sorted((self.at(one), self.at(other))) for _, one, other, _ in puts]
+        for rig in self.rigs:
+            changes = [
+                partial(rig.put, key, end, start, value, timestamp=self.now + number)
+                for number, ((key, _, _, value), (start, end)) in enumerate(zip(puts, times, strict=True))
+            ]
+            rig.commit(refused, changes)
+            rig.check_written()
+        self.now += len(puts)
 
     @rule()
     def a_commit_is_refused(self) -> None:

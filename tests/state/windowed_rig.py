@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext, TaskStores
+from penstock.state.contracts import CommittedStore, StateStoreContext, TaskStores
 from penstock.state.expiring_store import ExpiringStateStore
 from penstock.state.queries import Query, QueryRow
 from penstock.state.stores import open_task_stores
@@ -88,17 +88,41 @@ class Rig:
         self.view.remove(Windowed(key, Window(start, end)))
         self.model.put(key, end, start, None, timestamp, counted=False)
 
-    def commit(self, refused: bool = False) -> None:
-        """``refused``: the changelog has everything, the store nothing, and the task is thrown away."""
+    def commit(self, refused: bool = False, meanwhile: Iterable[Callable[[], None]] = ()) -> None:
+        """``refused``: the changelog has everything, the store nothing, and the task is thrown away.
+
+        ``meanwhile`` has changes that come while the commit is under way: the first after the snapshot, one at each
+        step of the flush, the rest when the batch is written.
+        """
+        changes = iter(meanwhile)
+
+        def change(all_of_them: bool = False) -> None:
+            for do in changes:
+                do()
+                self.check_everything()
+                if not all_of_them:
+                    return
+
         batch = self._stores.new_batch()
-        for _ in self.store.flush(batch):
+        steps: Iterator[None] = iter(())
+        if self.store.has_changes:
+            self.store.freeze()
+            steps = self.store.flush(batch)
+        frozen = self.model.freeze()
+        change()
+        for _ in steps:
+            change()
             self.check_everything()
         if refused:
             self.model.flush()
             self.crash(1000)
             return
-        self._write(batch)
+        offset = len(self.changelog) if self.shape.caching else frozen.offset
+        self._stores.write(batch, {NAME: offset})
+        change(all_of_them=True)
+        self.store.batch_written()
         self.model.commit()
+        self.check_everything()
         self.check_rows()
 
     def commit_unchecked(self) -> None:
@@ -106,9 +130,6 @@ class Rig:
         batch = self._stores.new_batch()
         for _ in self.store.flush(batch):
             pass
-        self._write(batch)
-
-    def _write(self, batch: CommitBatch) -> None:
         self._stores.write(batch, {NAME: len(self.changelog)})
         self.store.batch_written()
 
