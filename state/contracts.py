@@ -181,7 +181,12 @@ class StateStore(ABC):
         """Records with these keys come soon: bring in the rows that they will need, many at once."""
 
     def forget_objects(self) -> None:  # noqa: B027  # there may be none
-        """Read committed rows from their bytes again, as after a restart. Called after a commit only."""
+        """Read committed rows from their bytes again, as after a restart. Called while there are no changes."""
+
+    def wiped(self) -> None:
+        """All committed rows were deleted, to be restored from the first record of the changelog: forget all that was
+        learnt from them. Called while there are no changes."""
+        self.forget_objects()
 
     # ---- memory ----
 

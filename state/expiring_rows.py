@@ -58,15 +58,18 @@ class ExpiringRows:
         self.row_format = row_format
         self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
         self._drop_record = context.drop_record
-        self._noted = context.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time: int
         self.sequence: int
-        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
-        self._noted_time = self._committed_time = self.stream_time
         self._holds_expired = False
         self._frozen: _Progress | None = None
+        self._read_progress()
 
     # ---- time ----
+
+    def _read_progress(self) -> None:
+        self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
+        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self._noted_time = self._committed_time = self.stream_time
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
@@ -225,6 +228,11 @@ class ExpiringRows:
         """The batch is on disk."""
         self.buffer.batch_written()
         self._committed_time = self._noted_time
+
+    def wiped(self) -> None:
+        """The rows are gone, and with them how far the store had come."""
+        self.buffer.forget_objects()
+        self._read_progress()
 
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]

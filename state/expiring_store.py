@@ -51,10 +51,22 @@ class ExpiringStateStore(BufferedStateStore):
         self.rows.batch_written()
 
     @override
+    def wiped(self) -> None:
+        self.rows.wiped()
+
+    @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.rows.restore(batch, keys, values, timestamps)
+
+    @override
+    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
+        value, timestamp = super().changelog_record(key)
+        if value is not None and not self.row_format.has_timestamp:
+            # The topic deletes what is old: by the time of the window, where nothing better is known.
+            timestamp = self.rows.schema.time(key)
+        return value, timestamp
 
     @override
     def row_key(self, changelog_key: bytes) -> bytes:

@@ -142,9 +142,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(portion=st.integers(min_value=1, max_value=7))
     def lose_the_rows(self, portion: int) -> None:
-        """As after a crash with a disk that cannot be read."""
+        """As after a crash with a disk that cannot be read: the store is wiped when it is open."""
+        self.stores.close()
+        self.open()
         self.stores.wipe(NAME)
-        self.crash(portion)
+        self.store.wiped()
+        self.restore(portion)
 
     def restore(self, portion: int) -> None:
         begin = self.stores.changelog_offset(NAME) or 0

@@ -13,7 +13,7 @@ from penstock.common.windows import Window, Windowed
 from penstock.state.factories import Stores
 from penstock.state.queries import RangeQuery
 from penstock.state.windowed_queries import WindowKeyQuery
-from tests.state.windowed_model import Shape
+from tests.state.windowed_model import Key, Shape
 from tests.state.windowed_rig import Rig
 
 HOUR = 3_600_000
@@ -98,3 +98,13 @@ def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> N
     for query in (RangeQuery(), WindowKeyQuery(b"a", 0, 10)):
         with pytest.raises(UnknownQueryError, match=r"answers: SessionQuery$"):
             rig.store.answer(query, None, 10, False)
+
+
+def test_what_is_handed_to_the_changelog_has_the_time_of_its_session() -> None:
+    """Found wrong: it was 0, and a topic with retention deletes such records at once."""
+    rig = Rig(Shape(HOUR, sessions=True), None)
+    rig.put("a", 5000, 4000, "x", 1)
+    rig.commit()
+    assert rig.store.changelog_record(Key("a", 5000, 4000).data(sessions=True)) == (b"x", 5000)
+    assert rig.store.changelog_record(Key("b", 5000, 4000).data(sessions=True)) == (None, 0)
+    rig.close()

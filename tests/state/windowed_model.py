@@ -164,9 +164,9 @@ class Model:
         self.committed_offset = len(self.changelog) if self.shape.caching else self.frozen.offset
         self.frozen = None
 
-    def crash(self) -> int:
+    def crash(self, wiped: bool = False) -> int:
         """Forget what is in memory; then what the changelog has is restored. Returns the offset from which."""
-        if not self.survives:
+        if wiped or not self.survives:
             self.committed, self.committed_time, self.committed_sequence, self.committed_offset = {}, -1, 0, 0
         offset = self.committed_offset
         self.waiting.clear()

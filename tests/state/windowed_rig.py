@@ -133,14 +133,19 @@ class Rig:
         self._stores.write(batch, {NAME: len(self.changelog)})
         self.store.batch_written()
 
-    def crash(self, batch_size: int) -> None:
-        """End the task, start it again, and restore the rest of its changelog in batches."""
+    def crash(self, batch_size: int, wiped: bool = False) -> None:
+        """End the task, start it again, and restore the rest of its changelog in batches; all if it is ``wiped``."""
         self._stores.close()
         self._open()
-        offset = self.model.crash()
+        if wiped:
+            self._stores.wipe(NAME)
+            self.store.wiped()
+        offset = self.model.crash(wiped)
         assert (self._stores.changelog_offset(NAME) or 0) == offset
         for begin in range(offset, len(self.changelog), batch_size):
             self._restore(self.changelog[begin : begin + batch_size], begin)
+            self.fetch_each()  # as queries do: what is restored later must not be hidden by what was read before
+        self.check_everything()
         self.check_rows()
 
     def _restore(self, records: Sequence[tuple[bytes, bytes | None, int]], offset: int) -> None:
@@ -152,6 +157,13 @@ class Rig:
     def close(self) -> None:
         self._stores.close()
 
+    def fetch_each(self) -> dict[Key, Any]:
+        """Of each row that the model shows, what the store has at this very key."""
+        rows = [] if self.shape.retain_duplicates else list(self.model.visible())
+        if self.shape.sessions:
+            return {row: self.view.fetch_session(row.key, row.rest, row.time) for row in rows}
+        return {row: self.view.fetch(row.key, row.time) for row in rows}
+
     # ---- what is expected ----
 
     def check_everything(self) -> None:
@@ -159,6 +171,9 @@ class Rig:
         everything = self.view.fetch(None, None) if self.shape.sessions else self.view.all()
         assert list(everything) == self.windowed(self.model.of_keys(None, None, 0, 1 << 62))
         assert self.dropped == self.model.dropped
+        assert self.fetch_each() == {
+            row: self.value(put) for row, put in self.model.visible().items() if not self.shape.retain_duplicates
+        }
 
     def rows(self) -> dict[bytes, bytes]:
         """What is committed, as it stands."""
