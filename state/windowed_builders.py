@@ -13,6 +13,7 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
+from penstock.state.segments import Segments
 from penstock.state.session_store import SessionStateStore
 from penstock.state.window_store import WindowStateStore
 
@@ -35,6 +36,11 @@ class WindowStoreBuilder(StoreBuilder[K, V]):
     retention_ms: int = 0
     window_size_ms: int = 0
     retain_duplicates: bool = False
+
+    @property
+    @override
+    def layout(self) -> str:
+        return _in_segments(self.kind, self.retention_ms)
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
@@ -82,6 +88,11 @@ class SessionStoreBuilder(StoreBuilder[K, V]):
 
     retention_ms: int = 0
 
+    @property
+    @override
+    def layout(self) -> str:
+        return _in_segments(self.kind, self.retention_ms)
+
     @override
     def open(self, context: StateStoreContext) -> StateStore:
         return SessionStateStore(self.name, self.key_serde, self.value_serde, self.retention_ms, context)
@@ -89,6 +100,10 @@ class SessionStoreBuilder(StoreBuilder[K, V]):
     @override
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
         return {"cleanup.policy": "compact,delete", **_retention(self.retention_ms, additional_retention_ms)}
+
+
+def _in_segments(kind: str, retention_ms: int) -> str:
+    return f"{kind}, segments of {Segments(retention_ms).interval_ms} ms"
 
 
 def _retention(retention_ms: int, additional_ms: int) -> Mapping[str, str]:
