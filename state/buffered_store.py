@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from typing_extensions import override
 
+from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import NO_TIMESTAMP, EntryRow
+from penstock.state.typed_keys import TypedKeys
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -20,9 +22,12 @@ class BufferedStateStore(StateStore):
 
     takes_changes_while_committed = True
 
-    def __init__(self, buffer: WriteBuffer, context: StateStoreContext) -> None:
-        super().__init__(buffer.name, context)
+    def __init__(self, builder: AnyStoreBuilder, buffer: WriteBuffer, context: StateStoreContext) -> None:
+        if builder.key_serde is None:
+            raise ValueError(f"store {builder.name} was not given a key serde")
+        super().__init__(builder.name, context)
         self.buffer = buffer
+        self._key_serde = builder.key_serde
         self.row_format = buffer.row_format
 
     @property
@@ -41,6 +46,10 @@ class BufferedStateStore(StateStore):
     @override
     def batch_written(self) -> None:
         self.buffer.batch_written()
+
+    def typed_keys(self) -> TypedKeys:
+        """The keys of one view."""
+        return TypedKeys(self.name, self._key_serde)
 
     # ---- rows ----
 

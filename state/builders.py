@@ -54,6 +54,11 @@ class StoreBuilder(ABC, Generic[K, V]):
         """
         return {"cleanup.policy": "compact"}
 
+    def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        """Those of them without which the changelog would lose what the store still has: ``topic.*`` of the
+        configuration does not override them, ``topic_config`` does."""
+        return {}
+
     def with_caching_enabled(self) -> Self:
         """One update per key and commit goes downstream and to the changelog."""
         return replace(self, caching=True)

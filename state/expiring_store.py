@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from penstock.common.records import Headers
-from penstock.common.windows import Windowed
+from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.expiring_rows import ExpiringRows
-from penstock.state.segments import pack_segment
-from penstock.state.windowed_keys import changelog_key
+from penstock.state.row_formats import RowFormat
+from penstock.state.segments import Segments, pack_segment
+from penstock.state.windowed_keys import KeySchema, changelog_key
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
 """Hears of each flushed update: (windowed key bytes, new value, old value or None, timestamp, headers)."""
 
 
+@dataclass(frozen=True)
+class ExpiringStoreBuilder(StoreBuilder[K, V]):
+    """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time."""
+
+    retention_ms: int = 0
+
+    @property
+    @override
+    def layout(self) -> str:
+        return f"{self.kind}, segments of {Segments(self.retention_ms).interval_ms} ms"
+
+    @override
+    def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        return {"cleanup.policy": "compact,delete", **self.required_changelog_config(additional_retention_ms)}
+
+    @override
+    def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        return {"retention.ms": str(min(self.retention_ms + additional_retention_ms, LARGEST_TIMESTAMP))}
+
+
 class ExpiringStateStore(BufferedStateStore):
     """A store whose content is ``rows``."""
 
-    def __init__(self, rows: ExpiringRows, context: StateStoreContext) -> None:
-        super().__init__(rows.buffer, context)
-        self.rows = rows
+    def __init__(
+        self,
+        builder: ExpiringStoreBuilder[Any, Any],
+        row_format: RowFormat,
+        schema: KeySchema,
+        context: StateStoreContext,
+    ) -> None:
+        self.rows = ExpiringRows(builder.name, builder.value_serde, row_format, schema, builder.retention_ms, context)
+        super().__init__(builder, self.rows.buffer, context)
 
     def listen(self, listener: FlushListener, old_values: bool) -> None:
         """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.

@@ -9,7 +9,8 @@ from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.windowed_builders import SessionStoreBuilder, TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.session_store import SessionStoreBuilder
+from penstock.state.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")

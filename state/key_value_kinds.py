@@ -49,14 +49,12 @@ class KeyValueStateStore(BufferedStateStore):
     queries = (KeyQuery, RangeQuery, CountQuery)
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
-        if builder.key_serde is None:
-            raise ValueError(f"store {builder.name} was not given a key serde")
-        super().__init__(WriteBuffer(builder.name, builder.value_serde, row_format, context), context)
-        self._key_serde = builder.key_serde
+        buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
+        super().__init__(builder, buffer, context)
 
     @override
     def view(self) -> TypedKeyValueStore:
-        return TypedKeyValueStore(self.buffer, self._key_serde, self.context.now)
+        return TypedKeyValueStore(self.buffer, self.typed_keys(), self.context.now)
 
     @override
     def restore(

@@ -31,8 +31,8 @@ from rocksdict import (
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore
-from penstock.state.memory import unknown_store
+from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
+from penstock.state.in_steps import put_in_order
 from penstock.state.rocksdb_errors import require_manifest, translated
 
 MEMORY_PER_PROCESS = 52 << 20
@@ -208,11 +208,10 @@ class _Cursor:
 
 class _Handles(dict[str, ColumnFamily]):
     def __missing__(self, store: str) -> ColumnFamily:
-        raise unknown_store(store, self)
+        raise no_such_store(store, self)
 
 
 class _Batch:
-    takes_rows_by_key = True
     __slots__ = ("_delete", "_handles", "_put", "raw")
 
     def __init__(self, handles: _Handles) -> None:
@@ -226,6 +225,9 @@ class _Batch:
 
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         return partial(self._put, column_family=self._handles[store])
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        return put_in_order(rows, self, store)
 
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])
@@ -269,7 +271,7 @@ class RocksDBTaskStores:
     def store(self, name: str) -> CommittedStore:
         self._database()
         if name not in self._stores:
-            raise unknown_store(name, self._names)
+            raise no_such_store(name, self._names)
         return self._stores[name]
 
     def new_batch(self) -> CommitBatch:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, TaskStores
-from penstock.state.memory import InMemoryTaskStores, unknown_store
+from penstock.state.contracts import CommitBatch, CommittedStore, TaskStores, no_such_store
+from penstock.state.memory import InMemoryTaskStores
 from penstock.state.rocksdb import RocksDBTaskStores, destroy
 
 
@@ -35,8 +35,6 @@ def destroy_task_stores(path: Path) -> None:
 
 
 class _ComposedBatch:
-    takes_rows_by_key = True  # those on disk do
-
     def __init__(self, batches: Mapping[int, CommitBatch], part_of: Mapping[str, int]) -> None:
         self.batches = batches
         self._of = {store: batches[part] for store, part in part_of.items()}
@@ -47,6 +45,9 @@ class _ComposedBatch:
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         return self._batch(store).putter(store)
 
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        return self._batch(store).put_all(store, rows)
+
     def delete(self, store: str, key: bytes) -> None:
         self._batch(store).delete(store, key)
 
@@ -56,7 +57,7 @@ class _ComposedBatch:
     def _batch(self, store: str) -> CommitBatch:
         batch = self._of.get(store)
         if batch is None:
-            raise unknown_store(store, self._of)
+            raise no_such_store(store, self._of)
         return batch
 
 
@@ -96,5 +97,5 @@ class _ComposedTaskStores:
     def _part(self, name: str) -> TaskStores:
         part = self._parts.get(name)
         if part is None:
-            raise unknown_store(name, self._parts)
+            raise no_such_store(name, self._parts)
         return part

@@ -18,7 +18,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
-from penstock.state.in_steps import put_in_order, sort_in_steps
+from penstock.state.in_steps import sort_in_steps
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
@@ -226,9 +226,7 @@ class WriteBuffer:
         if caching:
             yield from sort_in_steps(updates, _update_number)
         self._check_round_trips(updates)
-        name, by_key = self.name, batch.takes_rows_by_key
         rows: dict[bytes, bytes | None] = {}
-        put = rows.__setitem__ if by_key else batch.putter(name)
         serialize, header = self._serialize, self.row_format.header
         log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
         with_old = any(old_values for _, old_values in self._listeners)
@@ -238,17 +236,13 @@ class WriteBuffer:
             if value is None:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
-                data = None
-                if by_key:
-                    rows[key] = None
-                else:
-                    batch.delete(name, key)
+                data = rows[key] = None
             else:
                 try:
                     data = serialize(value)
                 except Exception as error:
                     raise self._refused(key, value, error) from error
-                put(key, data if header is None else header(timestamp) + data)
+                rows[key] = data if header is None else header(timestamp) + data
                 total += len(data)
             if log is not None:
                 log(key, data, timestamp)
@@ -258,8 +252,7 @@ class WriteBuffer:
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
         self._waiting.flushed(len(updates), total)
-        if by_key:
-            yield from put_in_order(rows, batch, name)
+        yield from batch.put_all(self.name, rows)
 
     def _all_listeners(self) -> OnFlush | None:
         listeners = self._listeners

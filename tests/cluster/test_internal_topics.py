@@ -16,7 +16,7 @@ from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
-from penstock.state.windowed_builders import WindowStoreBuilder
+from penstock.state.window_store import WindowStoreBuilder
 from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.common.serdes import Serde
+from penstock.common.serdes import Serde, Serdes
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.contracts import CommittedStore, Log, StateStore, StateStoreContext
+from penstock.state.key_value_kinds import KeyValueStoreBuilder
 from penstock.state.row_formats import VALUE, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 
@@ -41,4 +42,4 @@ class _Store(BufferedStateStore):
 
 def a_store_over(buffer: WriteBuffer) -> StateStore:
     """A store that keeps its changes there."""
-    return _Store(buffer, a_context(buffer.committed))
+    return _Store(KeyValueStoreBuilder(buffer.name, Serdes.bytes()), buffer, a_context(buffer.committed))
