@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
-from penstock.state.factories import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")

@@ -10,7 +10,7 @@ from typing_extensions import override
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.contracts import CommittedStore, Log, StateStore, StateStoreContext
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.row_formats import VALUE, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 

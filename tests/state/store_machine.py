@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import Query, QueryRow
-from penstock.state.stores import open_task_stores
 
 NAME = "store"
 MANY = 10**6

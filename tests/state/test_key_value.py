@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer
 

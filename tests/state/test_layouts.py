@@ -10,10 +10,10 @@ import pytest
 from penstock.common.errors import StateStoreError
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.session_store import SessionStoreBuilder
-from penstock.state.stores import open_task_stores
-from penstock.state.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.windowed.session_store import SessionStoreBuilder
+from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 
 HOUR = 3_600_000
 STRINGS = (Serdes.string(), Serdes.string())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.memory_budget import MemoryBudget
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, SAMPLE_EVERY, object_bytes
 from penstock.state.write_buffer import MOST_PREFETCHED_BYTES, WriteBuffer

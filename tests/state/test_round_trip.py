@@ -16,9 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer

@@ -10,9 +10,9 @@ import pytest
 from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.factories import Stores
 from penstock.state.queries import RangeQuery
-from penstock.state.windowed_queries import WindowKeyQuery
+from penstock.state.stores import Stores
+from penstock.state.windowed.queries import WindowKeyQuery
 from tests.state.windowed_model import Key, Shape
 from tests.state.windowed_rig import Rig
 

@@ -13,11 +13,11 @@ from penstock.common.errors import SerializationError, StateStoreError, UnknownQ
 from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import StateStoreContext
-from penstock.state.factories import Stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import CountQuery, KeyQuery
-from penstock.state.stores import open_task_stores
-from penstock.state.window_store import WindowStoreBuilder
-from penstock.state.windowed_queries import SessionQuery
+from penstock.state.stores import Stores
+from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.window_store import WindowStoreBuilder
 from tests.state.windowed_model import Shape
 from tests.state.windowed_rig import Rig
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 

@@ -15,8 +15,8 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serdes
 from penstock.state import write_buffer
 from penstock.state.contracts import CommitBatch
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
 from penstock.state.write_buffer import WriteBuffer

@@ -9,12 +9,12 @@ from typing import Any, cast
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.contracts import CommittedStore, StateStoreContext, TaskStores
-from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import Query, QueryRow
-from penstock.state.session_store import SessionStoreBuilder
-from penstock.state.stores import open_task_stores
 from penstock.state.views import ValueAndTimestamp
-from penstock.state.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStateStore
+from penstock.state.windowed.session_store import SessionStoreBuilder
+from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 from tests.state.windowed_model import Flushed, Key, Model, Put, Shape
 
 NAME = "store"

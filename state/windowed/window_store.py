@@ -13,14 +13,14 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
-from penstock.state.windowed_keys import LARGEST_SEQUENCE, WindowKeySchema
-from penstock.state.windowed_queries import WindowKeyQuery, WindowRangeQuery
-from penstock.state.windowed_views import WindowStore
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
+from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
+from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.views import WindowStore
 
 K = TypeVar("K")
 V = TypeVar("V")

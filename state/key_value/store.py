@@ -12,7 +12,7 @@ from typing_extensions import override
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.key_value import TypedKeyValueStore
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
 from penstock.state.write_buffer import WriteBuffer

@@ -1,7 +1,7 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
-A row stands behind the number of its segment (:mod:`~penstock.state.segments`), so rows of one time lie together. What
-is not committed yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
+A row stands behind the number of its segment (``segments.py``), so rows of one time lie together. What is not committed
+yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
 
 Beside the rows one more tells how far the store has come in time, for otherwise a restart would show again what had
 expired, and would take what is too late.
@@ -21,8 +21,8 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
-from penstock.state.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
-from penstock.state.windowed_keys import KeySchema, changelog_key, last_row_key
+from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
+from penstock.state.windowed.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
 from penstock.state.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"

@@ -13,10 +13,10 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.expiring_rows import ExpiringRows
 from penstock.state.row_formats import RowFormat
-from penstock.state.segments import Segments, pack_segment
-from penstock.state.windowed_keys import KeySchema, changelog_key
+from penstock.state.windowed.expiring_rows import ExpiringRows
+from penstock.state.windowed.keys import KeySchema, changelog_key
+from penstock.state.windowed.segments import Segments, pack_segment
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -32,8 +32,8 @@ from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
+from penstock.state.disk.rocksdb_errors import require_manifest, translated
 from penstock.state.in_steps import put_in_order
-from penstock.state.rocksdb_errors import require_manifest, translated
 
 MEMORY_PER_PROCESS = 52 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""

@@ -12,13 +12,13 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.windowed_keys import SessionKeySchema
-from penstock.state.windowed_queries import SessionQuery
-from penstock.state.windowed_views import SessionStore
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
+from penstock.state.windowed.keys import SessionKeySchema
+from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.views import SessionStore
 
 K = TypeVar("K")
 V = TypeVar("V")
