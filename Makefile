@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test check chaos bench lock clean environment jars
+.PHONY: help demo demo-backfill test check chaos golden fuzz-parity bench lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -29,6 +29,13 @@ check: environment  ## lint, format, types
 SECONDS ?= 300
 chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…; then prove that nothing was lost
 	@$(RUN) -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+golden: environment  ## play the parity corpus on KAFKA_STREAMS=4.3.1 and say what changed; WRITE=1 keeps it
+	@$(RUN) -m tests.parity.golden $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS)) $(if $(WRITE),--write)
+
+fuzz-parity: environment  ## play random cases on Kafka Streams and penstock, for SECONDS=300, from SEED=…; KEEP=1 keeps what differs
+	@$(RUN) -m tests.parity.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE)) \
+		$(if $(KEEP),--keep) $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS))
 
 bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks

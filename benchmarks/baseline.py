@@ -84,5 +84,5 @@ def find_jdk() -> Jdk:
     raise BenchmarkError(
         f"Kafka Streams' side needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "
         f"Looked at: {'; '.join(looked_at) or 'JAVA_HOME (not set), PATH (no javac)'}. "
-        "Install one or set JAVA_HOME; or measure penstock alone with --without-java."
+        "Install one or set JAVA_HOME; make bench can measure penstock alone: --without-java."
     )

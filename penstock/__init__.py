@@ -43,11 +43,14 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.factories import Stores
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed_views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
@@ -132,6 +135,8 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionQuery",
+    "SessionStore",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptError",
@@ -158,6 +163,11 @@ __all__ = [
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "Window",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
+    "WindowStore",
+    "Windowed",
     "__version__",
     "run",
 ]

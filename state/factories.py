@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.windowed_builders import SessionStoreBuilder, TimestampedWindowStoreBuilder, WindowStoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,6 +21,26 @@ class KeyValueBytesStoreSupplier:
 
     name: str
     persistent: bool
+
+
+@dataclass(frozen=True)
+class WindowBytesStoreSupplier:
+    """Names a window store and says where it lies, how long it keeps windows and how large they are."""
+
+    name: str
+    persistent: bool
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool
+
+
+@dataclass(frozen=True)
+class SessionBytesStoreSupplier:
+    """Names a session store and says where it lies and how long it keeps sessions."""
+
+    name: str
+    persistent: bool
+    retention_ms: int
 
 
 class Stores:
@@ -47,3 +69,88 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """A key-value store whose rows carry a timestamp: caching off, logging on."""
         return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in RocksDB.
+
+        ``retention_period``: how long a window is kept after its start, by the largest window start that the store was
+        given. ``window_size``: from a window's start to its end. ``retain_duplicates``: keep each value that is put for
+        a key and window, not the last alone. Raises ValueError for a retention shorter than the windows.
+        """
+        return _window_store(name, True, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in memory; restored from its changelog whenever its task starts.
+
+        The arguments are those of :meth:`persistent_window_store`, and so is what it does: Kafka Streams' own form in
+        memory drops late values to the ms instead of by the segment, and orders several keys by time first.
+        """
+        return _window_store(name, False, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def window_store_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A plain window store: caching off, logging on."""
+        return WindowStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            retention_ms=supplier.retention_ms,
+            window_size_ms=supplier.window_size_ms,
+            retain_duplicates=supplier.retain_duplicates,
+        )
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A window store whose rows carry a timestamp: caching off, logging on."""
+        return TimestampedWindowStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            retention_ms=supplier.retention_ms,
+            window_size_ms=supplier.window_size_ms,
+            retain_duplicates=supplier.retain_duplicates,
+        )
+
+    @staticmethod
+    def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """A session store in RocksDB. ``retention_period``: how long a session is kept after its end, by the largest
+        session end that the store was given."""
+        return SessionBytesStoreSupplier(name, True, to_ms(retention_period, "retention_period"))
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """The same in memory; restored from its changelog whenever its task starts."""
+        return SessionBytesStoreSupplier(name, False, to_ms(retention_period, "retention_period"))
+
+    @staticmethod
+    def session_store_builder(
+        supplier: SessionBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A session store: caching off, logging on."""
+        return SessionStoreBuilder(
+            supplier.name, key_serde, value_serde, supplier.persistent, retention_ms=supplier.retention_ms
+        )
+
+
+def _window_store(
+    name: str, persistent: bool, retention_period: Duration, window_size: Duration, retain_duplicates: bool
+) -> WindowBytesStoreSupplier:
+    retention_ms, size_ms = to_ms(retention_period, "retention_period"), to_ms(window_size, "window_size")
+    if size_ms > retention_ms:
+        raise ValueError(
+            f"store {name}: the retention period must be no smaller than the window size: got {retention_ms} ms for "
+            f"windows of {size_ms} ms"
+        )
+    return WindowBytesStoreSupplier(name, persistent, retention_ms, size_ms, retain_duplicates)

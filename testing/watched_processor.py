@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
+from penstock.testing.watched_views import watched_store
 from penstock.topology.arity import checked_function
 from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 
@@ -86,57 +87,4 @@ class _WatchedContext:
         return cancellable
 
     def get_state_store(self, name: str) -> Any:
-        return _WatchedStore(self._context.get_state_store(name), self._processor)
-
-
-class _WatchedStore:
-    """A store that takes note of the values it gives and takes."""
-
-    def __init__(self, store: Any, processor: WatchedProcessor) -> None:
-        self._store = store
-        self._processor = processor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def _given(self, value: Any) -> Any:
-        self._processor.note(f"a value that it got from store {self._store.name}", value)
-        return value
-
-    def _taken(self, value: Any) -> Any:
-        self._processor.note(f"a value that it put into store {self._store.name}", value)
-        return value
-
-    def _each(self, entries: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        return ((key, self._given(value)) for key, value in entries)
-
-    def get(self, key: Any) -> Any:
-        return self._given(self._store.get(key))
-
-    def put(self, key: Any, value: Any) -> None:
-        self._store.put(key, self._taken(value))
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        return self._given(self._store.put_if_absent(key, self._taken(value)))
-
-    def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
-        for key, value in entries:
-            self.put(key, value)
-
-    def delete(self, key: Any) -> Any:
-        return self._given(self._store.delete(key))
-
-    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.range(from_key, to_key))
-
-    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.reverse_range(from_key, to_key))
-
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.all())
-
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.reverse_all())
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.prefix_scan(prefix))
+        return watched_store(self._context.get_state_store(name), self._processor.note)

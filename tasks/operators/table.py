@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
-from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
+from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import TableFilter, TableMapValues, TableSource, TableToStream
 
@@ -85,8 +85,11 @@ def _transformed(
 
     ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
     """
-    failed, name, send_old_values = wiring.failed, wiring.name, spec.send_old_values
-    emit = wiring.forward_change if spec.store is None else _materialize(send_old_values, wiring)
+    send_old_values = spec.send_old_values
+    skip_nothing = skip_nothing and send_old_values
+    if spec.store is not None:
+        return _kept(transform, send_old_values, wiring, skip_nothing=skip_nothing)
+    failed, name, forward = wiring.failed, wiring.name, wiring.forward_change
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
@@ -95,31 +98,43 @@ def _transformed(
         except Exception as error:
             failed(error, name, key)
             return
-        if not (skip_nothing and send_old_values and old is None and new is None):
-            emit(key, new, old, timestamp)
+        if not (skip_nothing and old is None and new is None):
+            forward(key, new, old, timestamp)
 
     return run
 
 
-def _materialize(send_old_values: bool, wiring: Wiring) -> Edge:
+def _kept(
+    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, *, skip_nothing: bool
+) -> TableEdge:
+    """As above, into a store: old values are the store's own, whether the source tells its old ones or not."""
     store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
-    get, put, at_once, failed = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)
+    get, put, at_once, refused = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)
+    failed, name, with_old = wiring.failed, wiring.name, at_once and send_old_values
 
-    def emit(key: Any, new: Any, old: Any, timestamp: int) -> None:
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            new = transform(key, new)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        deletes = skip_nothing and new is None
         try:
             row = key if key_bytes is None else key_bytes(key)
-            entry = get(row) if at_once and send_old_values else None
+            entry = get(row) if with_old or deletes else None
+            if deletes and entry is None:
+                return
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            failed(error, wiring.name, key)
+            refused(error, name, key)
             return
         if at_once:
             update(key, new, None if entry is None else entry[0], timestamp)
 
-    return emit
+    return run
 
 
 @closure_of(TableToStream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
+from penstock.state.windowed_builders import WindowStoreBuilder
 from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
@@ -81,6 +83,37 @@ def test_topic_entries_go_to_every_internal_topic_and_a_stores_own_go_last() -> 
     assert (repartition.config["segment.ms"], repartition.config["retention.ms"]) == ("5", "9")
     assert changelog.config["segment.ms"] == "7"
     assert repartition.replication_factor == 3
+
+
+WINDOWS: WindowStoreBuilder[str, int] = WindowStoreBuilder("windows", retention_ms=3_600_000, window_size_ms=10)
+
+
+def windowed(store: StoreBuilder[str, int]) -> Topology:
+    return Topology((Subtopology(0, (source("lines"),), (store,)),), {}, ())
+
+
+def test_the_changelog_of_a_window_store_keeps_what_the_store_keeps_and_a_day_more() -> None:
+    (changelog,) = plan_topics(windowed(WINDOWS), config(), {"lines": 3}).internal
+    assert changelog.config == {
+        "cleanup.policy": "compact,delete",
+        "message.timestamp.type": "CreateTime",
+        "retention.ms": str(3_600_000 + 86_400_000),
+    }
+    entries = {"windowstore.changelog.additional.retention.ms": 5, "topic.retention.ms": 9}
+    (changelog,) = plan_topics(windowed(WINDOWS), config(**entries), {"lines": 3}).internal
+    assert changelog.config["retention.ms"] == "3600005"
+    own = WINDOWS.with_logging_enabled({"retention.ms": "7"})
+    (changelog,) = plan_topics(windowed(own), config(**entries), {"lines": 3}).internal
+    assert changelog.config["retention.ms"] == "7"
+
+
+def test_a_changelog_that_is_not_compacted_is_not_taken_for_a_repartition_topic() -> None:
+    duplicates = replace(WINDOWS, retain_duplicates=True)
+    (changelog,) = plan_topics(windowed(duplicates), config(), {"lines": 3}).internal
+    assert changelog.config["cleanup.policy"] == "delete"
+    with pytest.raises(InternalTopicError, match="has 2 partitions, but the topology needs 3") as error:
+        plan_topics(windowed(duplicates), config(), {"lines": 3, "app-windows-changelog": 2})
+    assert "repartition(" not in str(error.value)
 
 
 def test_counts_travel_along_a_chain_and_stop_at_a_number_of_the_user() -> None:

@@ -14,7 +14,7 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
+from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
@@ -55,9 +55,10 @@ def build(case: dict[str, Any]) -> Built:
     for step in case["topology"]:
         steps.run(step)
     inputs = {
-        step["topic"]: (step.get("key", "string"), step.get("value", "string"))
+        topic: (step.get("key", "string"), step.get("value", "string"))
         for step in case["topology"]
-        if "topic" in step and step["op"] != "to"
+        if step["op"] != "to"
+        for topic in step.get("topics", [step["topic"]] if "topic" in step else [])
     }
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
@@ -87,44 +88,59 @@ class _Steps:
 
     def _stream(self, step: Step, _: _Result) -> _Result:
         key, value = step.get("key", "string"), step.get("value", "string")
-        return _Result(self.builder.stream(step["topic"], Consumed.with_(SERDES[key], SERDES[value])), key, value)
+        topics = step["topics"] if "topics" in step else step["topic"]
+        return _Result(self.builder.stream(topics, _consumed(step, key, value)), key, value)
 
     def _table(self, step: Step, _: _Result) -> _Result:
         key, value = step.get("key", "string"), step.get("value", "string")
-        consumed = Consumed.with_(SERDES[key], SERDES[value])
-        materialized = self._materialized(step, key, value) if "store" in step else None
-        return _Result(self.builder.table(step["topic"], consumed, materialized), key, value)
+        kept = self._kept(step, key, value)
+        return _Result(self.builder.table(step["topic"], _consumed(step, key, value), *kept), key, value)
 
     def _filter(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.filter(partial(functions.predicate, step["fn"])))
+        predicate, kept = partial(functions.predicate, step["fn"]), self._kept(step, source.key, source.value)
+        return self._same_types(source, source.stream.filter(predicate, *kept, named=step.get("named")))
 
     def _filter_not(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.filter_not(partial(functions.predicate, step["fn"])))
+        predicate, kept = partial(functions.predicate, step["fn"]), self._kept(step, source.key, source.value)
+        return self._same_types(source, source.stream.filter_not(predicate, *kept, named=step.get("named")))
 
     def _map_values(self, step: Step, source: _Result) -> _Result:
-        stream = source.stream.map_values(partial(functions.mapped_value, step["fn"]))
-        return _Result(stream, source.key, step.get("value", source.value))
+        value = step.get("value", source.value)
+        mapper, kept = partial(functions.mapped_value, step["fn"]), self._kept(step, source.key, value)
+        return _Result(source.stream.map_values(mapper, *kept, named=step.get("named")), source.key, value)
 
     def _map(self, step: Step, source: _Result) -> _Result:
         key_fn, fn = step["key_fn"], step["fn"]
-        stream = _kstream(source).map(lambda k, v: (functions.key_of(key_fn, k, v), functions.mapped_value(fn, v)))
+        stream = _kstream(source).map(
+            lambda k, v: (functions.key_of(key_fn, k, v), functions.mapped_value(fn, v)), named=step.get("named")
+        )
         return _Result(stream, "string", step.get("value", source.value))
 
     def _flat_map_values(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, _kstream(source).flat_map_values(partial(functions.flat, step["fn"])))
+        mapper = partial(functions.flat, step["fn"])
+        return self._same_types(source, _kstream(source).flat_map_values(mapper, named=step.get("named")))
 
     def _flat_map(self, step: Step, source: _Result) -> _Result:
         key_fn, fn = step["key_fn"], step["fn"]
         stream = _kstream(source).flat_map(
-            lambda k, v: [(functions.key_of(key_fn, k, each), each) for each in functions.flat(fn, v)]
+            lambda k, v: [(functions.key_of(key_fn, k, each), each) for each in functions.flat(fn, v)],
+            named=step.get("named"),
         )
         return _Result(stream, "string", source.value)
 
     def _select_key(self, step: Step, source: _Result) -> _Result:
-        return _Result(_kstream(source).select_key(partial(functions.key_of, step["fn"])), "string", source.value)
+        selector = partial(functions.key_of, step["fn"])
+        return _Result(_kstream(source).select_key(selector, named=step.get("named")), "string", source.value)
+
+    def _peek(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, _kstream(source).peek(lambda key, value: None, named=step.get("named")))
+
+    def _for_each(self, step: Step, source: _Result) -> None:
+        _kstream(source).for_each(lambda key, value: None, named=step.get("named"))
 
     def _merge(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, _kstream(source).merge(self._results[step["with"]].stream))
+        other = self._results[step["with"]].stream
+        return self._same_types(source, _kstream(source).merge(other, named=step.get("named")))
 
     def _branch(self, step: Step, source: _Result) -> None:
         name = step["name"]
@@ -136,33 +152,39 @@ class _Steps:
             self._results[id] = self._same_types(source, branches[f"{name}-{end}"])
 
     def _repartition(self, step: Step, source: _Result) -> _Result:
-        how = Repartitioned.with_(SERDES[source.key], SERDES[source.value]).with_name(step["name"])
+        how = Repartitioned.with_(SERDES[source.key], SERDES[source.value])
+        how = how.with_name(step["name"]) if "name" in step else how
         return self._same_types(source, _kstream(source).repartition(how))
 
     def _to_table(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, source.value)
-        return self._same_types(source, _kstream(source).to_table(materialized))
+        return self._same_types(source, _kstream(source).to_table(materialized, named=step.get("named")))
 
     def _to_stream(self, step: Step, source: _Result) -> _Result:
-        return self._same_types(source, source.stream.to_stream())
+        if "key_fn" not in step:
+            return self._same_types(source, source.stream.to_stream(named=step.get("named")))
+        selector = partial(functions.key_of, step["key_fn"])
+        return _Result(source.stream.to_stream(selector, named=step.get("named")), "string", source.value)
 
     def _group_by_key(self, step: Step, source: _Result) -> _Result:
-        grouped = Grouped.with_(SERDES[source.key], SERDES[source.value])
+        grouped = _grouped_by(step, source.key, source.value)
         return self._same_types(source, _kstream(source).group_by_key(grouped))
 
     def _group_by(self, step: Step, source: _Result) -> _Result:
-        grouped = Grouped.with_(SERDES["string"], SERDES[source.value])
+        grouped = _grouped_by(step, "string", source.value)
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
-        return _Result(_grouped(source).count(materialized), source.key, "long")
+        return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
 
     def _reduce(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, source.value)
         fn = step["fn"]
-        table = _grouped(source).reduce(lambda aggregate, value: functions.fold(fn, value, aggregate), materialized)
+        table = _grouped(source).reduce(
+            lambda aggregate, value: functions.fold(fn, value, aggregate), materialized, named=step.get("named")
+        )
         return self._same_types(source, table)
 
     def _aggregate(self, step: Step, source: _Result) -> _Result:
@@ -172,6 +194,7 @@ class _Steps:
             partial(functions.initial, init),
             lambda key, value, aggregate: functions.fold(fn, value, aggregate),
             self._materialized(step, source.key, value_type),
+            named=step.get("named"),
         )
         return _Result(table, source.key, value_type)
 
@@ -180,16 +203,19 @@ class _Steps:
         if not isinstance(other.stream, KTable):
             raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no table")
         joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
+        joined = joined.with_name(step["name"]) if "name" in step else joined
         stream = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
         return _Result(join(other.stream, functions.pair, joined), source.key, "string")
 
     def _process(self, step: Step, source: _Result) -> _Result:
         supplier, stores = self._processor(step)
-        return _Result(_kstream(source).process(supplier, *stores), source.key, step.get("value", source.value))
+        stream = _kstream(source).process(supplier, *stores, named=step.get("named"))
+        return _Result(stream, source.key, step.get("value", source.value))
 
     def _to(self, step: Step, source: _Result) -> None:
-        _kstream(source).to(step["topic"], Produced.with_(SERDES[source.key], SERDES[source.value]))
+        produced = Produced.with_(SERDES[source.key], SERDES[source.value])
+        _kstream(source).to(step["topic"], produced.with_name(step["named"]) if "named" in step else produced)
         self.sinks.append((step["topic"], source.key, source.value))
 
     def _processor(self, step: Step) -> tuple[Callable[[], Processor[Any, Any, Any, Any]], list[str]]:
@@ -207,11 +233,29 @@ class _Steps:
         if "store" in step:
             self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
+        if step.get("in_memory", False):
+            how = how.with_store_type(StoreType.IN_MEMORY)
+        if not step.get("logging", True):
+            how = how.with_logging_disabled()
         return how if step.get("caching", True) else how.with_caching_disabled()
+
+    def _kept(self, step: Step, key: str, value: str) -> list[Materialized[Any, Any]]:
+        """The argument by which a table is kept in a store, where the step names one."""
+        return [self._materialized(step, key, value)] if "store" in step else []
 
     @staticmethod
     def _same_types(source: _Result, stream: Any) -> _Result:
         return _Result(stream, source.key, source.value)
+
+
+def _consumed(step: Step, key: str, value: str) -> Consumed[Any, Any]:
+    how = Consumed.with_(SERDES[key], SERDES[value])
+    return how.with_name(step["named"]) if "named" in step else how
+
+
+def _grouped_by(step: Step, key: str, value: str) -> Grouped[Any, Any]:
+    how = Grouped.with_(SERDES[key], SERDES[value])
+    return how.with_name(step["name"]) if "name" in step else how
 
 
 def _kstream(result: _Result) -> KStream[Any, Any]:

@@ -21,9 +21,11 @@ def length(value: Any) -> int:
     return len(text(value).encode("utf-16-le")) // 2
 
 
-def first_char(value: Any) -> str:
-    """``substring(0, 1)``; half a surrogate pair is written as ``?``."""
-    first = text(value)[0]
+def first_char(value: Any) -> str | None:
+    """``substring(0, 1)``, null of nothing; half a surrogate pair is written as ``?``."""
+    first = text(value)[:1]
+    if not first:
+        return None
     return first if ord(first) < 0x10000 else "?"
 
 
@@ -85,7 +87,7 @@ def key_of(function: str, key: Any, value: Any) -> Any:
     name, argument = split_name(function)
     match name:
         case "first_char":
-            return None if value is None or not text(value) else first_char(value)
+            return None if value is None else first_char(value)
         case "value":
             return None if value is None else text(value)
         case "key_upper":

@@ -2,40 +2,35 @@
 
 ``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from
 2,150 random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined
-twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps.
+twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps. ``found.jsonl``
+has what ``make fuzz-parity`` found, made small.
 """
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
+from tests.parity import corpus
+from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
 SHAPES = ("stateless", "aggregate", "stream_table", "process")
-FIELDS = ("output", "internal", "stores", "description", "metrics")
 
-
-def _cases(file: str) -> list[dict[str, Any]]:
-    with gzip.open(Path(__file__).with_name(file), "rb") as lines:
-        return [orjson.loads(line) for line in lines]
-
-
-CASES = [case for case in _cases("golden.jsonl.gz") if case["name"].rsplit("-", 2)[0] in SHAPES]
-MORE = _cases("more.jsonl.gz")
+CASES = [case for case in corpus.read("golden.jsonl.gz") if case["name"].rsplit("-", 2)[0] in SHAPES]
+MORE = corpus.read("more.jsonl.gz")
+FOUND = corpus.read(corpus.FOUND)
 
 
 def test_the_corpus_has_every_shape() -> None:
     assert {case["name"].rsplit("-", 2)[0] for case in CASES} == set(SHAPES)
     assert len(CASES) >= 200
     assert len(MORE) >= 59
+    assert FOUND
 
 
-@pytest.mark.parametrize("case", CASES + MORE, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", CASES + MORE + FOUND, ids=lambda case: case["name"])
 def test_penstock_does_what_kafka_streams_did(case: dict[str, Any]) -> None:
     played = play(case)
     for field in FIELDS:

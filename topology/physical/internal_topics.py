@@ -164,8 +164,11 @@ def _changelogs(topology: Topology, tasks: TaskPlan, config: StreamsConfig) -> I
         for store in sub.stores:
             topic = changelog_topic(config.application_id, store)
             if topic is not None and store.source_topic is None:
-                own = store.changelog_config(config.windowstore_changelog_additional_retention_ms)
-                yield _new_topic(topic, count[sub.id], config, {**_EVERY, **own}, store.topic_config)
+                kind = store.changelog_config(config.windowstore_changelog_additional_retention_ms)
+                # As in Kafka Streams, topic.retention.ms does not shorten what a store's retention needs.
+                retention = {key: value for key, value in kind.items() if key == "retention.ms"}
+                own = {**retention, **store.topic_config}
+                yield _new_topic(topic, count[sub.id], config, {**_EVERY, **kind}, own)
 
 
 def _new_topic(
@@ -181,7 +184,7 @@ def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:
             fixed = ""
-            if topic.config.get("cleanup.policy") == _REPARTITION["cleanup.policy"]:
+            if topic.name.endswith("-repartition"):
                 fixed = f"; or keep it at that by repartition(Repartitioned.with_number_of_partitions({there}))"
             raise InternalTopicError(
                 f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: a "

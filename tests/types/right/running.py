@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import assert_type
 
 import penstock as ps
@@ -46,7 +47,40 @@ class Seen(ps.Processor[str, int, str, ps.ValueAndTimestamp[int]]):
             self._context.forward(ps.Record(key, ps.ValueAndTimestamp(count, now_ms), now_ms))
 
 
+class Windows(ps.Processor[str, int, str, int]):
+    """Keeps counts by window and by session."""
+
+    def init(self, context: ps.ProcessorContext[str, int]) -> None:
+        """Open the stores."""
+        self._windows: ps.WindowStore[str, int] = context.get_state_store("windows")
+        self._stamped: ps.WindowStore[str, ps.ValueAndTimestamp[int]] = context.get_state_store("stamped")
+        self._sessions: ps.SessionStore[str, int] = context.get_state_store("sessions")
+
+    def process(self, record: ps.Record[str, int]) -> None:
+        """Read and write."""
+        self._windows.put(record.key, record.value, 0)
+        self._stamped.put(record.key, ps.ValueAndTimestamp(record.value, 1), 0)
+        assert_type(self._windows.fetch(record.key, 0), int | None)
+        for start, count in self._windows.backward_fetch(record.key, 0, 10):
+            assert_type((start, count), tuple[int, int])
+        for key, count in self._windows.fetch(None, record.key, 0, 10):
+            assert_type(key, ps.Windowed[str])
+            assert_type((key.key, key.window.end, count), tuple[str, int, int])
+        for _, stamped in self._stamped.fetch_all(0, 10):
+            assert_type(stamped.value, int)
+        self._sessions.put(ps.Windowed(record.key, ps.Window(0, 5)), None)
+        assert_type(self._sessions.fetch_session(record.key, 0, 5), int | None)
+        for session, count in self._sessions.find_sessions(record.key, 0, 10):
+            self._sessions.remove(session)
+            assert_type(count, int)
+        assert_type(next(self._sessions.fetch(None, record.key)), tuple[ps.Windowed[str], int])
+
+
 builder = ps.StreamsBuilder()
+windows = ps.Stores.persistent_window_store("windows", timedelta(hours=1), 60_000, retain_duplicates=True)
+assert_type(ps.Stores.window_store_builder(windows, ps.Serdes.string(), ps.Serdes.long()), ps.StoreBuilder[str, int])
+sessions = ps.Stores.in_memory_session_store("sessions", timedelta(hours=1))
+assert_type(ps.Stores.session_store_builder(sessions, ps.Serdes.string(), ps.Serdes.long()), ps.StoreBuilder[str, int])
 supplier = ps.Stores.persistent_key_value_store("seen")
 store = ps.Stores.key_value_store_builder(supplier, ps.Serdes.string(), ps.Serdes.long())
 assert_type(store, ps.StoreBuilder[str, int])

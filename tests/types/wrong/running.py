@@ -25,6 +25,27 @@ class Lengths(ps.Processor[str, str, str, int]):
         ps.ValueAndTimestamp(record.value, 1).value.bit_length()  # error
 
 
+class Windows(ps.Processor[str, int, str, int]):
+    """Asks its stores for what they do not have."""
+
+    def init(self, context: ps.ProcessorContext[str, int]) -> None:
+        """Open the stores."""
+        self._windows: ps.WindowStore[str, int] = context.get_state_store("windows")
+        self._sessions: ps.SessionStore[str, int] = context.get_state_store("sessions")
+
+    def process(self, record: ps.Record[str, int]) -> None:
+        """Read and write."""
+        self._windows.put(record.key, record.value)  # error
+        self._windows.put(record.key, "text", 0)  # error
+        self._windows.fetch(record.key)  # error
+        self._windows.fetch(record.value, 0)  # error
+        self._windows.fetch(record.key, 0).bit_length()  # error
+        self._sessions.put(record.key, 1)  # error
+        self._sessions.put(ps.Windowed(1, ps.Window(0, 5)), 1)  # error
+        self._sessions.find_sessions(record.key, 0)  # error
+        self._sessions.fetch_session(record.key, 0)  # error
+
+
 class Wrong(ps.Processor[str, str, str, int]):
     """Takes another record than it says."""
 
@@ -40,6 +61,8 @@ lines.process(Lengths).map_values(lambda length: length.upper())  # error
 
 supplier = ps.Stores.persistent_key_value_store("seen")
 builder.add_state_store(supplier)  # error
+ps.Stores.window_store_builder(supplier, ps.Serdes.string(), ps.Serdes.long())  # error
+ps.Stores.persistent_window_store("windows", "1h", 10)  # error
 ps.Stores.key_value_store_builder("seen", ps.Serdes.string(), ps.Serdes.long())  # error
 
 with ps.TopologyTestDriver(builder.build()) as driver:

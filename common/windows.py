@@ -1,0 +1,41 @@
+"""Windows as values: spans of event time, and keys that belong to one."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple
+
+from typing_extensions import TypeVar
+
+K = TypeVar("K", covariant=True)
+
+LARGEST_TIMESTAMP = (1 << 63) - 1
+"""Java's ``Long.MAX_VALUE``: the end of a window that would end later."""
+
+
+class Window(NamedTuple):
+    """From ``start`` to ``end``, in ms since 1970. Mirrors ``Window``.
+
+    Whether the end belongs to the window is the window's kind to say: it does in a session (its last record), and does
+    not in a window of fixed size.
+    """
+
+    start: int
+    end: int
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """``key`` within ``window``. Mirrors ``Windowed``.
+
+    Its text is Kafka Streams': ``[key@start/end]``.
+    """
+
+    key: K
+    window: Window
+
+    def __str__(self) -> str:
+        return f"[{self.key}@{self.window.start}/{self.window.end}]"
+
+
+def time_window(start: int, size_ms: int) -> Window:
+    """The window of ``size_ms`` that begins at ``start``; what would end behind the largest timestamp ends there."""
+    return Window(start, min(start + size_ms, LARGEST_TIMESTAMP))

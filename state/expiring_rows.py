@@ -1,0 +1,262 @@
+"""Rows of windowed keys that expire: what window stores and session stores have in common.
+
+A row stands behind the number of its segment (:mod:`~penstock.state.segments`), so rows of one time lie together. What
+is not committed yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
+
+Beside the rows one more tells how far the store has come in time, for otherwise a restart would show again what had
+expired, and would take what is too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import chain
+from struct import Struct
+from typing import Any
+
+from penstock.common.errors import StateStoreError
+from penstock.common.log import logger
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
+from penstock.state.windowed_keys import KeySchema, changelog_key, last_row_key
+from penstock.state.write_buffer import WriteBuffer
+
+EntryRow = tuple[bytes, Entry]
+"""A row's key and what stands there."""
+
+_PROGRESS_KEY = b"\xffprogress"
+"""Behind all rows: the number of a segment does not begin with this byte."""
+_PROGRESS = Struct(">qi")
+"""Observed stream time, last sequence number."""
+
+
+class ExpiringRows:
+    """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
+    sequence number, which only stores that retain duplicates move."""
+
+    def __init__(
+        self,
+        name: str,
+        value_serde: Serde[Any] | None,
+        row_format: RowFormat,
+        schema: KeySchema,
+        retention_ms: int,
+        context: StateStoreContext,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.segments = Segments(retention_ms)
+        self.row_format = row_format
+        self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
+        self._drop_record = context.drop_record
+        self._noted = context.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
+        self.stream_time: int
+        self.sequence: int
+        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self._noted_time = self._committed_time = self.stream_time
+        self._holds_expired = False
+
+    # ---- time ----
+
+    def shows(self, time: int) -> bool:
+        """Whether there can be rows of ``time`` that have not expired."""
+        return self.segments.first_visible(self.stream_time) <= time <= self.stream_time
+
+    # ---- rows ----
+
+    def put(
+        self, key: bytes, suffix: bytes, time: int, value: Any, timestamp: int, headers: Headers | None, counted: bool
+    ) -> None:
+        """Set the row of ``key`` at ``time``, or delete it with None.
+
+        What is so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
+        changelog and listeners are told of it like of any other. ``counted``: say so, and count a dropped record.
+        """
+        if time > self.stream_time:
+            self.stream_time = time
+        elif self.segments.of(time) < self.segments.first_live(self.stream_time):
+            self._holds_expired = True
+            if counted:
+                self._drop(key, time)
+        self.buffer.put(self.row_key(key, suffix, time), value, timestamp, headers)
+
+    def _drop(self, key: bytes, time: int) -> None:
+        logger("penstock.state").warning(
+            "Skipping record for expired segment.",
+            store=self.name,
+            key=key,
+            timestamp=time,
+            observed_stream_time=self.stream_time,
+            retention_ms=self.segments.retention_ms,
+        )
+        self._drop_record()
+
+    def row_key(self, key: bytes, suffix: bytes, time: int) -> bytes:
+        """Where the row of ``key`` at ``time`` stands."""
+        return pack_segment(self.segments.of(time)) + key + suffix
+
+    def key(self, row_key: bytes) -> bytes:
+        """The key in a row's key."""
+        return row_key[SEGMENT_BYTES : -self.schema.suffix_bytes]
+
+    def committed_row(self, key: bytes) -> bytes | None:
+        """The row of a key of the changelog; None when there is none."""
+        return self.buffer.committed.get(pack_segment(self.segments.of(self.schema.time(key))) + key)
+
+    def of_key(
+        self,
+        key: bytes,
+        time_from: int,
+        time_to: int,
+        reverse: bool = False,
+        committed: bool = False,
+        after: bytes | None = None,
+    ) -> Iterator[EntryRow]:
+        """The rows of ``key`` between the times, both included, by time. Only their segments are read.
+
+        ``committed`` leaves out what no commit has taken yet; ``after``, a key of the changelog, what comes up to it.
+        """
+        if after is not None:
+            time_from = max(time_from, self.schema.time(after))
+        begin, end, segments = self._visible(time_from, time_to, committed)
+        scans: list[Iterator[EntryRow]] = []
+        for segment in segments:
+            front = pack_segment(segment) + key
+            last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
+            scans.append(self.buffer.scan(front + self.schema.first(begin), front + last, reverse, committed))
+        # Between them stand rows of keys that begin with this one, too.
+        length = SEGMENT_BYTES + len(key) + self.schema.suffix_bytes
+        rows = (row for row in _in_order(scans, reverse) if len(row[0]) == length)
+        return rows if after is None else (row for row in rows if changelog_key(row[0]) > after)
+
+    def of_keys(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, reverse: bool = False
+    ) -> Iterator[EntryRow]:
+        """The rows of keys and times in these ranges, by segment, then as their keys in the changelog; None is open."""
+        if key_from is not None and key_to is not None and key_from > key_to:
+            logger("penstock.state").warning(
+                "the range of a fetch is empty: from > to. Either the keys are in the wrong order, or their serialised "
+                "bytes are: those of numbers are, across zero",
+                store=self.name,
+                key_from=key_from,
+                key_to=key_to,
+            )
+            return iter(())
+        return _in_order(self._scans(key_from, key_to, time_from, time_to, reverse), reverse)
+
+    def by_changelog_key(
+        self, time_from: int, time_to: int, after: bytes | None, committed: bool
+    ) -> Iterator[EntryRow]:
+        """The rows between the times by their keys in the changelog, behind ``after``: what a query can go on with."""
+        scans = self._scans(None, None, time_from, time_to, False, committed, after)
+        return merge(*scans, key=lambda row: changelog_key(row[0]))
+
+    def _scans(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        time_from: int,
+        time_to: int,
+        reverse: bool,
+        committed: bool = False,
+        after: bytes | None = None,
+    ) -> list[Iterator[EntryRow]]:
+        """One for each segment, oldest first. All are made now: they see the store as it is."""
+        begin, end, segments = self._visible(time_from, time_to, committed)
+        smallest = key_from or b""
+        if after is not None:
+            smallest = max(smallest, after + b"\x00")
+        scans: list[Iterator[EntryRow]] = []
+        for segment in segments:
+            if key_to is None:
+                largest = pack_segment(segment + 1)  # where no row stands
+            else:
+                last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
+                largest = pack_segment(segment) + last_row_key(key_to, last)
+            rows = self.buffer.scan(pack_segment(segment) + smallest, largest, reverse, committed)
+            scans.append(self._within(rows, key_from, key_to, begin, end))
+        return scans
+
+    def _within(
+        self, rows: Iterator[EntryRow], key_from: bytes | None, key_to: bytes | None, begin: int, end: int
+    ) -> Iterator[EntryRow]:
+        time = self.schema.time
+        if key_from is None and key_to is None:
+            return (row for row in rows if begin <= time(row[0]) <= end)
+        smallest = key_from or b""
+        return (
+            row
+            for row in rows
+            if begin <= time(row[0]) <= end
+            and smallest <= (key := self.key(row[0]))
+            and (key_to is None or key <= key_to)
+        )
+
+    def _visible(self, time_from: int, time_to: int, committed: bool) -> tuple[int, int, range]:
+        """What of these times is shown, and the segments in which it lies."""
+        stream_time = self._committed_time if committed else self.stream_time
+        begin = max(time_from, self.segments.first_visible(stream_time))
+        end = min(time_to, stream_time)
+        return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
+
+    # ---- commit and restore ----
+
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        """As the buffer's; what has expired is deleted, including what was put since the last commit."""
+        yield from self.buffer.flush(batch)
+        self._note_progress(batch)
+
+    def batch_written(self) -> None:
+        """The batch is on disk."""
+        self.buffer.batch_written()
+        self._committed_time = self._noted_time
+
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Put rows for these records of the changelog, but for those that have expired once all are observed."""
+        self.buffer.forget_objects()
+        times = [self._restored_time(key) for key in keys]
+        self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
+        if keys:
+            self.sequence = self.schema.sequence(keys[-1])
+        name, put, delete, row = self.name, batch.putter(self.name), batch.delete, self.row_format.row
+        first_live, segment_of = self.segments.first_live(self.stream_time), self.segments.of
+        for key, value, time, timestamp in zip(keys, values, times, timestamps, strict=True):
+            segment = segment_of(time)
+            if segment < first_live:
+                continue
+            if value is None:
+                delete(name, pack_segment(segment) + key)
+            else:
+                put(pack_segment(segment) + key, row(value, timestamp))
+        self._note_progress(batch)
+        self._committed_time = self._noted_time
+
+    def _restored_time(self, key: bytes) -> int:
+        time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1
+        if time < 0:
+            raise StateStoreError(
+                f"store {self.name}: its changelog has a record with the key {key!r}, which is no windowed key: "
+                f"perhaps the store was of another kind before. Give it another name, or delete the topic and the state"
+            )
+        return time
+
+    def _note_progress(self, batch: CommitBatch) -> None:
+        """Put to ``batch`` how far the store has come, and delete the segments that have expired since last time."""
+        progress = _PROGRESS.pack(self.stream_time, self.sequence)
+        if progress != self._noted:
+            batch.put(self.name, _PROGRESS_KEY, progress)
+        first_live = self.segments.first_live(self.stream_time)
+        if self._holds_expired or first_live > self.segments.first_live(self._noted_time):
+            # One range, however many they are. Whatever was put there in this batch goes, too.
+            batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
+        self._noted, self._noted_time, self._holds_expired = progress, self.stream_time, False
+
+
+def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:
+    return chain.from_iterable(reversed(scans) if reverse else scans)

@@ -1,0 +1,50 @@
+"""Segments: how rows that expire are laid out, so that all that expire together are deleted by one range.
+
+A row that belongs to a time stands behind the number of its segment, a span of time as long as half of the retention.
+Which segments are live follows from the *observed stream time*, the largest time that the store was ever given: never
+from a clock. The rules are Kafka Streams' (``AbstractSegments``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from struct import Struct
+
+_SHORTEST_INTERVAL_MS = 60_000
+
+# A segment's number, in front of each row of it. Times are not negative, so the order of bytes is that of time.
+pack_segment = Struct(">q").pack
+SEGMENT_BYTES = 8
+
+NOTHING_OBSERVED = -1
+"""The observed stream time of a store that was given nothing yet."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segments of a store that keeps rows for ``retention_ms``."""
+
+    retention_ms: int
+
+    @cached_property
+    def interval_ms(self) -> int:
+        """How much time a segment spans: half of the retention, and a minute at least."""
+        return max(self.retention_ms // 2, _SHORTEST_INTERVAL_MS)
+
+    def of(self, timestamp: int) -> int:
+        """The number of the segment of ``timestamp``."""
+        return timestamp // self.interval_ms
+
+    def first_live(self, stream_time: int) -> int:
+        """The oldest segment that takes rows at ``stream_time``; those before it are deleted."""
+        return max(stream_time - self.retention_ms, 0) // self.interval_ms
+
+    def first_visible(self, stream_time: int) -> int:
+        """The oldest timestamp that is still shown at ``stream_time``: the rest of its segment has expired, too, but
+        is deleted with all of it."""
+        return max(stream_time - self.retention_ms + 1, 0)
+
+    def last_timestamp(self, segment: int) -> int:
+        """The last ms of ``segment``."""
+        return (segment + 1) * self.interval_ms - 1

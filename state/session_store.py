@@ -1,0 +1,148 @@
+"""Session stores: the store of bytes that engine and operators see, and the typed one that a processor sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
+from penstock.state.contracts import StateStoreContext
+from penstock.state.expiring_rows import EntryRow, ExpiringRows
+from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.row_formats import VALUE, Entry
+from penstock.state.typed_keys import TypedKeys
+from penstock.state.windowed_keys import SessionKeySchema
+from penstock.state.windowed_queries import SessionQuery
+
+
+class SessionStateStore(ExpiringStateStore):
+    """A session store. The time of its rows is the end of their sessions."""
+
+    queries = (SessionQuery,)
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+        retention_ms: int,
+        context: StateStoreContext,
+    ) -> None:
+        self._schema = SessionKeySchema()
+        super().__init__(ExpiringRows(name, value_serde, VALUE, self._schema, retention_ms, context), context)
+        self._key_serde = key_serde
+
+    @override
+    def view(self) -> TypedSessionStore:
+        return TypedSessionStore(self, TypedKeys(self.name, self._key_serde), self.context.now)
+
+    def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
+        """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
+        self._put(key, window, value, timestamp, headers, counted=True)
+
+    def remove(self, key: bytes, window: Window, timestamp: int, headers: Headers | None = None) -> None:
+        """Delete this very session. One that has expired is gone already, which is not worth counting."""
+        self._put(key, window, None, timestamp, headers, counted=False)
+
+    def _put(
+        self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None, counted: bool
+    ) -> None:
+        if not 0 <= window.start <= window.end:
+            raise ValueError(f"store {self.name}: no session goes from {window.start} to {window.end}")
+        self.rows.put(key, self._schema.suffix(window), window.end, value, timestamp, headers, counted)
+
+    def fetch(self, key: bytes, window: Window) -> Entry | None:
+        """The entry of this very session; None when there is none or it has expired. One get."""
+        rows = self.rows
+        if not rows.shows(window.end) or not 0 <= window.start <= window.end:
+            return None
+        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
+
+    def find(self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False) -> Iterator[EntryRow]:
+        """The sessions of ``key`` that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""
+        return self._starting(self.rows.of_key(key, earliest_end, LARGEST_TIMESTAMP, reverse), latest_start)
+
+    def find_in_keys(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_end: int, latest_start: int, reverse: bool = False
+    ) -> Iterator[EntryRow]:
+        """The same for a range of keys; None is open."""
+        rows = self.rows.of_keys(key_from, key_to, earliest_end, LARGEST_TIMESTAMP, reverse)
+        return self._starting(rows, latest_start)
+
+    def _starting(self, rows: Iterator[EntryRow], latest_start: int) -> Iterator[EntryRow]:
+        window = self._schema.window
+        return (row for row in rows if window(row[0]).start <= latest_start)
+
+    @override
+    def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        match query:
+            case SessionQuery(key):
+                found = self.rows.of_key(key, 0, LARGEST_TIMESTAMP, committed=committed, after=after)
+                return map(self.query_row, islice(found, limit))
+            case _:
+                raise unknown_query(query, self.name, self.queries)
+
+
+class TypedSessionStore:
+    """A :class:`~penstock.state.windowed_views.SessionStore`: that is where its methods are explained.
+
+    Each update has the current record's timestamp.
+    """
+
+    def __init__(self, store: SessionStateStore, keys: TypedKeys, now: Callable[[], int]) -> None:
+        self.name = store.name
+        self._store = store
+        self._keys = keys
+        self._now = now
+
+    def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
+        """Set, or with None delete."""
+        key, window = session_key
+        self._store.put(self._keys.written(key), window, aggregate, self._now())
+
+    def remove(self, session_key: Windowed[Any]) -> None:
+        """Delete."""
+        key, window = session_key
+        self._store.remove(self._keys.serialize(key), window, self._now())
+
+    def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
+        """The value of this very session."""
+        entry = self._store.fetch(self._keys.serialize(key), Window(session_start, session_end))
+        return None if entry is None else entry[0]
+
+    def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Of a key or a range of keys, by earliest end and latest start."""
+        return self._find(False, key, *rest)
+
+    def backward_find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backwards."""
+        return self._find(True, key, *rest)
+
+    def fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Of a key or a range of keys."""
+        return self._find(False, key, *rest, 0, LARGEST_TIMESTAMP)
+
+    def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backwards."""
+        return self._find(True, key, *rest, 0, LARGEST_TIMESTAMP)
+
+    def _find(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        match arguments:
+            case (key, end, start):
+                rows = self._store.find(self._keys.serialize(key), end, start, reverse)
+            case (key_from, key_to, end, start):
+                bounds = self._keys.bound(key_from), self._keys.bound(key_to)
+                rows = self._store.find_in_keys(*bounds, end, start, reverse)
+            case _:
+                raise TypeError("a key or two keys are expected, and for find_sessions earliest end and latest start")
+        return map(self._windowed, rows)
+
+    def _windowed(self, row: EntryRow) -> tuple[Windowed[Any], Any]:
+        rows = self._store.rows
+        return Windowed(self._keys.deserialize(rows.key(row[0])), rows.schema.window(row[0])), row[1][0]

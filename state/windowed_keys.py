@@ -1,0 +1,140 @@
+"""The bytes of windowed keys, as they stand in changelogs and, behind a segment's number, in rows.
+
+Kafka Streams' own (``WindowKeySchema``, ``SessionKeySchema``), so that its changelogs can be read and written::
+
+    window store    key, 8 bytes of window start, 4 bytes of sequence number
+    session store   key, 8 bytes of window end, 8 bytes of window start
+
+All numbers are signed and big-endian; none is negative, so bytes sort as the numbers do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from struct import Struct
+from typing import ClassVar
+
+from typing_extensions import override
+
+from penstock.common.windows import Window, time_window
+from penstock.state.segments import SEGMENT_BYTES
+
+LARGEST_SEQUENCE = 0x7FFFFFFF
+"""The largest sequence number; 0 follows it."""
+
+_time_and_sequence = Struct(">qi")
+_end_and_start = Struct(">qq")
+
+
+class KeySchema(ABC):
+    """How a kind of windowed key is written behind the bytes of the key itself.
+
+    ``time`` is what decides a row's segment, its order within a key and its expiry: the window's start, or its end
+    where windows are sessions.
+    """
+
+    suffix_bytes: ClassVar[int]
+
+    @abstractmethod
+    def time(self, key: bytes) -> int:
+        """The time in a changelog key or a row key: both end alike."""
+
+    @abstractmethod
+    def window(self, key: bytes) -> Window:
+        """The window in a changelog key or a row key."""
+
+    @abstractmethod
+    def sequence(self, key: bytes) -> int:
+        """The sequence number in a changelog key or a row key; 0 where there is none."""
+
+    @abstractmethod
+    def first(self, time: int) -> bytes:
+        """The smallest suffix of that time."""
+
+    @abstractmethod
+    def last(self, time: int) -> bytes:
+        """The largest suffix of that time."""
+
+
+@dataclass(frozen=True)
+class WindowKeySchema(KeySchema):
+    """Keys of a window store; ``window_size_ms`` gives windows their end, which is not in the bytes."""
+
+    window_size_ms: int
+    suffix_bytes: ClassVar[int] = _time_and_sequence.size
+
+    def suffix(self, start: int, sequence: int) -> bytes:
+        """What stands behind the key."""
+        return _time_and_sequence.pack(start, sequence)
+
+    @override
+    def time(self, key: bytes) -> int:
+        start: int = _time_and_sequence.unpack_from(key, len(key) - self.suffix_bytes)[0]
+        return start
+
+    @override
+    def window(self, key: bytes) -> Window:
+        return time_window(self.time(key), self.window_size_ms)
+
+    @override
+    def sequence(self, key: bytes) -> int:
+        sequence: int = _time_and_sequence.unpack_from(key, len(key) - self.suffix_bytes)[1]
+        return sequence
+
+    @override
+    def first(self, time: int) -> bytes:
+        return _time_and_sequence.pack(time, 0)
+
+    @override
+    def last(self, time: int) -> bytes:
+        return _time_and_sequence.pack(time, LARGEST_SEQUENCE)
+
+
+@dataclass(frozen=True)
+class SessionKeySchema(KeySchema):
+    """Keys of a session store."""
+
+    suffix_bytes: ClassVar[int] = _end_and_start.size
+
+    def suffix(self, window: Window) -> bytes:
+        """What stands behind the key."""
+        return _end_and_start.pack(window.end, window.start)
+
+    @override
+    def time(self, key: bytes) -> int:
+        end: int = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)[0]
+        return end
+
+    @override
+    def window(self, key: bytes) -> Window:
+        end, start = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)
+        return Window(start, end)
+
+    @override
+    def sequence(self, key: bytes) -> int:
+        return 0
+
+    @override
+    def first(self, time: int) -> bytes:
+        return _end_and_start.pack(time, 0)
+
+    @override
+    def last(self, time: int) -> bytes:
+        return _end_and_start.pack(time, time)  # a session starts at its end at the latest
+
+
+def changelog_key(row_key: bytes) -> bytes:
+    """The key in the changelog of the row that stands at ``row_key``."""
+    return row_key[SEGMENT_BYTES:]
+
+
+def last_row_key(key: bytes, last_suffix: bytes) -> bytes:
+    """The largest that ``k + suffix`` can be for any key ``k`` up to ``key`` and any suffix up to ``last_suffix``.
+
+    That is not always ``key`` with ``last_suffix``: the suffix of a key that ``key`` begins with may be larger than
+    what follows there in ``key``.
+    """
+    first_byte = last_suffix[0]
+    shorter = (key[:length] for length, byte in enumerate(key) if byte <= first_byte)
+    return max([key + last_suffix, *(prefix + last_suffix for prefix in shorter)])

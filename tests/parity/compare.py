@@ -1,0 +1,74 @@
+"""Two answers to one case, held against each other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+Case = dict[str, Any]
+
+GIVEN = ("name", "config", "topology", "input")
+FIELDS = ("output", "internal", "stores", "description", "metrics")
+"""What a player makes of a case."""
+
+REFUSED = "refused"
+
+_PARTICULAR = re.compile(r"[\d'\"].*", re.DOTALL)
+"""Where the words of an error begin to be about one case: its names and numbers."""
+
+
+def asked(case: Case) -> Case:
+    """What a player may read of ``case``."""
+    return {field: case[field] for field in GIVEN}
+
+
+def differing(expected: Case, actual: Case) -> list[str]:
+    """The fields in which two answers differ; ``refused`` alone when one of them refused to play.
+
+    Refusals are equal whatever their words.
+    """
+    if "error" in expected or "error" in actual:
+        return [] if "error" in expected and "error" in actual else [REFUSED]
+    return [field for field in FIELDS if expected[field] != actual[field]]
+
+
+def signature(expected: Case, actual: Case) -> set[str]:
+    """By what a difference is known again in a smaller case: its fields, or who refuses and roughly why."""
+    found = differing(expected, actual)
+    if found != [REFUSED]:
+        return set(found)
+    return {
+        f"{side}: {_PARTICULAR.sub('', answer['error'])}"
+        for side, answer in (("Kafka Streams", expected), ("penstock", actual))
+        if "error" in answer
+    }
+
+
+def first_difference(expected: Case, actual: Case, field: str) -> str:
+    """Where ``field`` differs first, in words."""
+    if field == REFUSED:
+        words = [answer.get("error", "plays it") for answer in (expected, actual)]
+        return f"Kafka Streams: {words[0]}; penstock: {words[1]}"
+    path, left, right = _first(expected[field], actual[field], field)
+    return f"{path}: Kafka Streams {left!r}, penstock {right!r}"
+
+
+def _first(left: Any, right: Any, path: str) -> tuple[str, Any, Any]:
+    """The first place below which nothing can be told apart."""
+    if isinstance(left, str) and isinstance(right, str) and "\n" in left:
+        return _first(left.splitlines(), right.splitlines(), path)
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in [*left, *(key for key in right if key not in left)]:
+            if key not in left or key not in right:
+                return f"{path}.{key}", left.get(key, "has none"), right.get(key, "has none")
+            if left[key] != right[key]:
+                return _first(left[key], right[key], f"{path}.{key}")
+    if isinstance(left, list) and isinstance(right, list):
+        for number, (one, other) in enumerate(zip(left, right, strict=False)):
+            if one != other:
+                return _first(one, other, f"{path}[{number}]")
+        if len(left) != len(right):
+            at = min(len(left), len(right))
+            ended = "has ended"
+            return f"{path}[{at}]", left[at] if at < len(left) else ended, right[at] if at < len(right) else ended
+    return path, left, right

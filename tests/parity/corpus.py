@@ -1,0 +1,29 @@
+"""The cases that are kept, file by file."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+_FOLDER = Path(__file__).parent
+
+FOUND = "found.jsonl"
+"""What random cases found, each made small."""
+FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
+
+
+def read(file: str) -> list[dict[str, Any]]:
+    """The cases of one file."""
+    path = _FOLDER / file
+    lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [orjson.loads(line) for line in lines.splitlines()]
+
+
+def write(file: str, cases: list[dict[str, Any]]) -> None:
+    """Replace a file; the same cases make the same bytes."""
+    path = _FOLDER / file
+    lines = b"".join(orjson.dumps(case) + b"\n" for case in cases)
+    path.write_bytes(gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)

@@ -1,0 +1,1 @@
+"""Random parity cases, played on Kafka Streams and on penstock: ``make fuzz-parity SECONDS=… SEED=…``."""

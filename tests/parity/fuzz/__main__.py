@@ -1,0 +1,55 @@
+"""``python -m tests.parity.fuzz --seconds 300 --seed 7``, or ``make fuzz-parity SECONDS=300 SEED=7``."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated
+
+import typer
+
+from tests.parity import corpus
+from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.run import Difference, Report, fuzz, numbered
+from tests.parity.oracle import KAFKA_VERSION, KafkaStreams
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0, help="How long cases are played; making small comes on top.")] = 300,
+    seed: Annotated[int | None, typer.Option(help="Which cases. By default one of chance, which is told.")] = None,
+    case: Annotated[int | None, typer.Option(min=0, help="Play this one case of the seed only.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help=f"Add what differs to {corpus.FOUND}, made small.")] = False,
+    kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
+) -> None:
+    """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
+    chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    typer.echo(f"seed {chosen}, Kafka Streams {kafka_streams}")
+    cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
+    with KafkaStreams(kafka_streams) as oracle:
+        report = fuzz(oracle, cases, seconds, typer.echo)
+    typer.echo(told(report))
+    if keep:
+        _keep(report.differences)
+    elif report.differences:
+        typer.echo(f"To keep one: make fuzz-parity SEED={chosen} CASE=<its last number> KEEP=1")
+    raise typer.Exit(1 if report.differences else 0)
+
+
+def told(report: Report) -> str:
+    """What a run did, in two lines."""
+    shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.said.most_common())
+    return (
+        f"{report.cases:,} cases, {report.refused} of them refused by both, {len(report.differences)} differ\n"
+        f"cases that make something: {shares}"
+    )
+
+
+def _keep(differences: list[Difference]) -> None:
+    kept = corpus.read(corpus.FOUND)
+    names = {case["name"] for case in kept}
+    new = [each.case for each in differences if each.attempts and each.case["name"] not in names]
+    corpus.write(corpus.FOUND, [*kept, *new])
+    typer.echo(f"{len(new)} cases are added to tests/parity/{corpus.FOUND}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,128 @@
+"""Play random cases on both sides, and make small what differs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
+
+import orjson
+
+from tests.parity.compare import Case, asked, differing, first_difference, signature
+from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.shrink import shrink
+from tests.parity.oracle import KafkaStreams
+from tests.parity.play import answer
+
+_AT_ONCE = 100
+_SHRUNK_AT_MOST = 10
+
+
+@dataclass
+class Report:
+    """What a run did and found."""
+
+    cases: int = 0
+    refused: int = 0
+    """By both sides."""
+    said: Counter[str] = field(default_factory=Counter)
+    """How many cases made something of each kind that can differ."""
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A case whose answers differ, made small, with the answer of Kafka Streams."""
+
+    found: str
+    fields: list[str]
+    where: str
+    case: Case
+    """The small one, as it can be kept."""
+    attempts: int
+    """How many smaller cases were tried; 0 where there were too many to make all small."""
+    seconds: float
+
+
+def on_penstock(case: Case) -> Case:
+    """The answer of the player, as who reads its standard output sees it."""
+    played: Case = orjson.loads(answer(orjson.dumps(case)))
+    return played
+
+
+def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Callable[[str], None]) -> Report:
+    """Play ``cases`` for ``seconds`` on both sides; each difference is told as soon as it is made small."""
+    report = Report()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and (batch := list(islice(cases, _AT_ONCE))):
+        # The JVM plays the case after this one while penstock plays this one.
+        pairs = [(expected, on_penstock(case)) for case, expected in zip(batch, oracle.play(batch), strict=True)]
+        for case, (expected, actual) in zip(batch, pairs, strict=True):
+            report.cases += 1
+            report.refused += "error" in expected and "error" in actual
+            report.said.update(_says(expected))
+            if differing(expected, actual):
+                small = len(report.differences) < _SHRUNK_AT_MOST
+                difference = _made_small(oracle, case, expected, actual, small)
+                report.differences.append(difference)
+                tell(describe(difference) if small else f"{case['name']} differs in {', '.join(difference.fields)}")
+    return report
+
+
+def numbered(seed: int) -> Iterator[Case]:
+    """All cases of a seed, without end."""
+    return (generate(seed, number) for number in count())
+
+
+def _says(expected: Case) -> Iterator[str]:
+    """What of an answer could have differed from another one, beyond being empty."""
+    if "error" in expected:
+        return
+    if any(expected["output"].values()):
+        yield "output"
+    if any(expected["internal"].values()):
+        yield "internal records"
+    if any(expected["stores"].values()):
+        yield "entries in named stores"
+    if expected["metrics"]["dropped-records-total"]:
+        yield "dropped records"
+    if "Sub-topology: 1" in expected["description"]:
+        yield "several sub-topologies"
+
+
+def _made_small(oracle: KafkaStreams, case: Case, expected: Case, actual: Case, small: bool) -> Difference:
+    known_by = signature(expected, actual)
+    attempts = 0
+
+    def both(tried: Case) -> tuple[Case, Case]:
+        (expected,) = oracle.play([tried])
+        return expected, on_penstock(tried)
+
+    def shows_it(tried: Case) -> bool:
+        nonlocal attempts
+        attempts += 1
+        return bool(known_by & signature(*both(tried)))
+
+    began = time.monotonic()
+    smallest = asked(case)
+    if small:
+        smallest = shrink(smallest, shows_it)
+        expected, actual = both(smallest)
+    still = differing(expected, actual)
+    where = first_difference(expected, actual, still[0])
+    return Difference(case["name"], still, where, {**smallest, **expected}, attempts, time.monotonic() - began)
+
+
+def describe(difference: Difference) -> str:
+    """The difference in words, with the case that shows it."""
+    lines = [
+        f"{difference.found} differs in {', '.join(difference.fields)}",
+        f"  made small in {difference.attempts} attempts, {difference.seconds:.1f} s",
+        f"  {difference.where}",
+        f"  config {orjson.dumps(difference.case['config']).decode()}",
+    ]
+    lines += [f"  {orjson.dumps(step).decode()}" for step in difference.case["topology"]]
+    lines += [f"  {orjson.dumps(event).decode()}" for event in difference.case["input"]]
+    return "\n".join(lines)

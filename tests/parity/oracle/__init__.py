@@ -1,0 +1,115 @@
+"""Kafka Streams itself, playing parity cases: a Java program on the real ``TopologyTestDriver``, kept running.
+
+The program is compiled from the sources beside this file for the version of Kafka Streams that is asked for; its jars
+are fetched once and kept where the local broker's are. It needs a JDK.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from benchmarks.baseline import find_jdk
+from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
+
+Case = dict[str, Any]
+
+__all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError"]
+
+_SOURCES = sorted(Path(__file__).parent.glob("*.java"))
+# RocksDB waits for the disk whenever a case's stores close; in memory a case takes a tenth of the time.
+_IN_MEMORY = Path("/dev/shm")
+# A case takes milliseconds: what the second compiler and parallel collection would win goes into their own work.
+_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g")
+
+
+class OracleError(Exception):
+    """The Java program could not be compiled, or it ended before it had answered."""
+
+
+class KafkaStreams:
+    """A JVM that plays cases on one version of Kafka Streams, from ``with`` to its end.
+
+    Raises LocalBrokerError where the jars cannot be had, BenchmarkError where there is no JDK.
+    """
+
+    def __init__(self, version: str = KAFKA_VERSION) -> None:
+        self.version = version
+        jdk = find_jdk()
+        jars = resolve(
+            (
+                f"org.apache.kafka:kafka-streams:{version}",
+                f"org.apache.kafka:kafka-streams-test-utils:{version}",
+                "com.fasterxml.jackson.core:jackson-databind:2.21.2",
+                "org.slf4j:slf4j-nop:1.7.36",
+            ),
+            f"kafka-streams-test-utils-{version}",
+        )
+        self._work = Path(tempfile.mkdtemp(prefix="penstock-oracle-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+        try:
+            class_path = os.pathsep.join(str(jar) for jar in jars)
+            self._compile(jdk.compiler, class_path)
+            self._jvm = subprocess.Popen(
+                [jdk.java, *_JVM_FLAGS, "-cp", f"{class_path}{os.pathsep}{self._work}", "Oracle", self._work / "state"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._work,
+            )  # fmt: skip
+        except BaseException:
+            shutil.rmtree(self._work, ignore_errors=True)
+            raise
+
+    def _compile(self, compiler: Path, class_path: str) -> None:
+        done = subprocess.run(
+            [compiler, "-cp", class_path, "-d", self._work, *_SOURCES], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise OracleError(f"tests/parity/oracle does not compile with Kafka Streams {self.version}:\n{done.stderr}")
+
+    def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """The answer to each case, in order. The JVM works ahead: what is asked must be read to the end."""
+        assert self._jvm.stdout is not None
+        feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
+        feeder.start()
+        for case in cases:
+            line = self._jvm.stdout.readline()
+            if not line:
+                raise OracleError(f"The JVM ended (exit {self._jvm.wait()}) instead of answering {case['name']}.")
+            yield orjson.loads(line)
+        feeder.join()
+
+    def _feed(self, cases: Sequence[Case]) -> None:
+        assert self._jvm.stdin is not None
+        try:
+            for case in cases:
+                self._jvm.stdin.write(orjson.dumps(case) + b"\n")
+            self._jvm.stdin.flush()
+        except BrokenPipeError:
+            return  # the JVM has ended: who waits for its answers says so
+
+    def close(self) -> None:
+        """End the JVM and remove what it wrote."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.kill()
+        self._jvm.wait()
+        self._jvm.stdout.close()
+        with contextlib.suppress(BrokenPipeError):  # it was asked something that nobody waits for any more
+            self._jvm.stdin.close()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def __enter__(self) -> KafkaStreams:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

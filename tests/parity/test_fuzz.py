@@ -1,0 +1,213 @@
+"""Random cases are the same everywhere, can be played, and show a difference in a few lines; without a JVM."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
+from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.run import fuzz, numbered
+from tests.parity.fuzz.shrink import shrink
+from tests.parity.oracle import KafkaStreams
+from tests.parity.play import answer
+
+SEED = 20261122
+CASES = [generate(SEED, number) for number in range(150)]
+Case = dict[str, Any]
+
+
+def played(case: Case) -> Case:
+    result: Case = orjson.loads(answer(orjson.dumps(case)))
+    return result
+
+
+def test_the_same_seed_makes_the_same_cases_in_another_process() -> None:
+    # Hashes of strings differ from process to process: nothing may come out of the order of a set.
+    program = (
+        "import orjson, sys\n"
+        "from tests.parity.fuzz.generate import generate\n"
+        f"sys.stdout.buffer.write(orjson.dumps([generate({SEED}, number) for number in range({len(CASES)})]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=True)
+    assert done.stdout == orjson.dumps(CASES)
+
+
+def test_other_seeds_and_numbers_make_other_cases() -> None:
+    topologies = {orjson.dumps(case["topology"]) for case in [*CASES, generate(SEED + 1, 0)]}
+    assert len(topologies) > 0.9 * len(CASES)
+
+
+def test_a_case_has_the_fields_that_a_player_reads_and_no_others() -> None:
+    assert all(tuple(case) == GIVEN for case in CASES)
+
+
+def test_steps_name_only_what_was_made_before_them() -> None:
+    for case in CASES:
+        made: set[str] = set()
+        for step in case["topology"]:
+            assert {step[field] for field in ("in", "with") if field in step} <= made, case["name"]
+            made.update(step.get("ids", [step["id"]] if "id" in step else []))
+
+
+def test_every_operator_that_the_player_knows_is_made() -> None:
+    ops = Counter(step["op"] for case in CASES for step in case["topology"])
+    assert set(ops) == {
+        *("stream", "table", "filter", "filter_not", "map_values", "map", "flat_map", "flat_map_values", "select_key"),
+        *(
+            "peek",
+            "for_each",
+            "merge",
+            "branch",
+            "repartition",
+            "to_table",
+            "to_stream",
+            "group_by",
+            "group_by_key",
+            "count",
+        ),
+        *("reduce", "aggregate", "stream_table", "process", "to"),
+    }
+    assert min(ops.values()) >= 5
+
+
+def test_inputs_have_nulls_headers_wall_clock_and_times_that_fall_back() -> None:
+    events = [event for case in CASES for event in case["input"]]
+    assert any("advance_wall_ms" in event for event in events)
+    assert any(event.get("headers") for event in events)
+    assert any(event.get("key", "") is None for event in events)
+    assert any(event.get("value", "") is None for event in events)
+    times = [[event["ts"] for event in case["input"] if "ts" in event] for case in CASES]
+    assert any(sorted(each) != each for each in times)
+    assert any(0 in each for each in times)
+
+
+def test_nearly_every_case_can_be_played_and_most_make_something() -> None:
+    answers = [played(case) for case in CASES]
+    assert sum("error" in each for each in answers) <= 0.02 * len(CASES)
+    assert sum(any(each.get("output", {}).values()) for each in answers) > 0.85 * len(CASES)
+    assert sum(any(each.get("internal", {}).values()) for each in answers) > 0.6 * len(CASES)
+
+
+ANSWER = {
+    "output": {"out": [{"key": "k", "value": "v", "ts": 1}]},
+    "internal": {"parity-s-changelog": [["6b", "76", 1]]},
+    "stores": {"s": [["k", "v"]]},
+    "description": "Topologies:\n   Sub-topology: 0\n",
+    "metrics": {"dropped-records-total": 0.0},
+}
+CHANGED = {
+    "output": ({"out": [{"key": "k", "value": "v", "ts": 2}]}, "output.out[0].ts: Kafka Streams 1, penstock 2"),
+    "internal": ({}, "internal.parity-s-changelog: Kafka Streams [['6b', '76', 1]], penstock 'has none'"),
+    "stores": ({"s": []}, "stores.s[0]: Kafka Streams ['k', 'v'], penstock 'has ended'"),
+    "description": (
+        "Topologies:\n   Sub-topology: 1\n",
+        "description[1]: Kafka Streams '   Sub-topology: 0', penstock '   Sub-topology: 1'",
+    ),
+    "metrics": (
+        {"dropped-records-total": 1.0},
+        "metrics.dropped-records-total: Kafka Streams 0.0, penstock 1.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_change_in_any_field_is_a_difference_and_is_pointed_at(field: str) -> None:
+    value, words = CHANGED[field]
+    actual = {**ANSWER, field: value}
+    assert differing(ANSWER, copy.deepcopy(ANSWER)) == []
+    assert differing(ANSWER, actual) == [field]
+    assert first_difference(ANSWER, actual, field) == words
+
+
+def test_a_refusal_by_one_side_is_a_difference_and_by_both_is_none() -> None:
+    refusal, other = {"name": "n", "error": "one way"}, {"name": "n", "error": "another"}
+    assert differing(refusal, other) == []
+    assert differing(refusal, ANSWER) == differing(ANSWER, refusal) == [REFUSED]
+    assert "one way" in first_difference(refusal, ANSWER, REFUSED)
+
+
+def test_a_refusal_is_known_again_by_its_side_and_its_words_up_to_what_is_particular() -> None:
+    refusal = {"name": "n", "error": "TopologyError: there is no store 'store7'"}
+    same = {"name": "n", "error": "TopologyError: there is no store 'store2'"}
+    empty = {"name": "n", "error": "TopologyError: the topology is empty"}
+    assert signature(ANSWER, refusal) == signature(ANSWER, same)
+    assert not signature(ANSWER, refusal) & signature(ANSWER, empty)
+    assert not signature(ANSWER, refusal) & signature(refusal, ANSWER)
+
+
+def counts_twice(case: Case) -> bool:
+    """A fake difference: some count has caching disabled, and some topic gets a key twice."""
+    counted = {step["in"] for step in case["topology"] if step["op"] == "count" and not step.get("caching", True)}
+    keys = Counter((event["topic"], event["key"]) for event in case["input"] if event.get("key"))
+    return bool(counted) and any(number > 1 for number in keys.values())
+
+
+def test_a_difference_is_made_small_whatever_surrounds_it() -> None:
+    found = [case for number in range(600) if counts_twice(case := generate(SEED, number))]
+    assert len(found) >= 10
+    for case in found:
+        small = shrink(case, counts_twice)
+        assert counts_twice(small), case["name"]
+        assert [event["ts"] for event in small["input"]] == [0, 0], case["name"]
+        assert not any("headers" in event for event in small["input"])
+        ops = [step["op"] for step in small["topology"]]
+        assert ops[-1] == "count", case["name"]
+        assert len(ops) <= 3, case["name"]
+        assert small["config"] == {}
+        (count,) = [step for step in small["topology"] if step["op"] == "count"]
+        assert set(count) <= {"op", "in", "id", "caching"}
+
+
+def test_the_small_case_is_the_same_each_time_and_the_found_one_is_left_alone() -> None:
+    case = next(case for number in range(600) if counts_twice(case := generate(SEED, number)))
+    before = copy.deepcopy(case)
+    assert shrink(case, counts_twice) == shrink(case, counts_twice)
+    assert case == before
+
+
+def test_a_case_that_is_small_already_stays() -> None:
+    case = shrink(CASES[0], lambda tried: True)
+    assert case["topology"] == case["input"] == []
+    assert shrink(case, lambda tried: True) == case
+
+
+class FakeKafkaStreams:
+    """Answers as penstock does, but otherwise where the fake difference is in a case of these names."""
+
+    def __init__(self, wrong: Collection[str]) -> None:
+        self.wrong = wrong
+        self.asked: list[str] = []
+
+    def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+        for case in cases:
+            self.asked.append(case["name"])
+            result = played(case)
+            differs = case["name"] in self.wrong and counts_twice(case) and "error" not in result
+            yield {**result, "output": {"more": []}} if differs else result
+
+
+def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() -> None:
+    cases = [generate(SEED, number) for number in range(120)]
+    wrong = [case["name"] for case in cases if counts_twice(case) and "error" not in played(case)][:2]
+    assert len(wrong) == 2
+    oracle, told = FakeKafkaStreams(wrong), list[str]()
+    report = fuzz(cast(KafkaStreams, oracle), islice(numbered(SEED), len(cases)), 600, told.append)
+    assert report.cases == len(cases)
+    assert set(oracle.asked) == {case["name"] for case in cases}
+    assert [difference.found for difference in report.differences] == wrong
+    for difference in report.differences:
+        assert difference.fields == ["output"]
+        assert len(difference.case["topology"]) <= 5
+        assert len(difference.case["input"]) == 2
+        assert difference.case["output"] == {"more": []}
+    assert [line.split()[0] for line in told] == wrong

@@ -1,0 +1,100 @@
+"""Session stores: their bytes, what they find, and what is too late. Any order of things: the model test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.common.errors import UnknownQueryError
+from penstock.common.serdes import Serdes
+from penstock.common.windows import Window, Windowed
+from penstock.state.factories import Stores
+from penstock.state.queries import RangeQuery
+from penstock.state.windowed_queries import WindowKeyQuery
+from tests.state.windowed_model import Shape
+from tests.state.windowed_rig import Rig
+
+HOUR = 3_600_000
+
+
+@pytest.fixture(params=[False, True], ids=["uncached", "cached"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    rig = Rig(Shape(HOUR, caching=request.param, sessions=True), None)
+    yield rig
+    rig.close()
+
+
+def shown(found: Iterator[tuple[Windowed[Any], Any]]) -> list[str]:
+    return [f"{key} {value}" for key, value in found]
+
+
+def test_a_row_stands_behind_its_segment_and_its_changelog_key_is_kafka_streams(rig: Rig) -> None:
+    rig.put("A", 20, 5, "v", timestamp=7)
+    rig.commit()
+    key = "41" + "0000000000000014" + "0000000000000005"
+    assert {key.hex(): row for key, row in rig.rows().items()} == {"0000000000000000" + key: b"v"}
+    assert rig.changelog == [(bytes.fromhex(key), b"v", 7)]
+
+
+def test_a_session_that_is_removed_leaves_a_tombstone(rig: Rig) -> None:
+    rig.put("A", 20, 5, "v", timestamp=7)
+    rig.commit()
+    rig.remove("A", 20, 5, timestamp=8)
+    rig.commit()
+    assert rig.changelog[1:] == [(b"A" + (20).to_bytes(8, "big") + (5).to_bytes(8, "big"), None, 8)]
+    assert rig.rows() == {}
+
+
+def test_the_changelog_is_compacted_and_kept_as_long_as_the_store_and_a_day_more() -> None:
+    supplier = Stores.persistent_session_store("s", HOUR)
+    config = Stores.session_store_builder(supplier, Serdes.string(), Serdes.long()).changelog_config(86_400_000)
+    assert config == {"cleanup.policy": "compact,delete", "retention.ms": str(HOUR + 86_400_000)}
+
+
+def test_sessions_are_found_that_end_late_enough_and_start_early_enough(rig: Rig) -> None:
+    for start, end in ((0, 10), (20, 30), (25, 30), (40, 50)):
+        rig.put("a", end, start, f"{start}", timestamp=0)
+        rig.put("ab", end, start, f"{start}", timestamp=0)
+    assert shown(rig.view.find_sessions("a", 30, 25)) == ["[a@20/30] 20", "[a@25/30] 25"]
+    assert shown(rig.view.backward_find_sessions("a", 30, 25)) == ["[a@25/30] 25", "[a@20/30] 20"]
+    assert shown(rig.view.find_sessions("a", "ab", 31, 100)) == ["[a@40/50] 40", "[ab@40/50] 40"]
+    assert len(shown(rig.view.fetch("a"))) == 4
+    assert len(shown(rig.view.fetch(None, "ab"))) == 8
+    assert rig.view.fetch_session("a", 25, 30) == "25"
+    assert rig.view.fetch_session("a", 26, 30) is None
+    assert rig.view.fetch_session("a", 31, 30) is None
+
+
+def test_a_session_goes_when_its_end_is_too_old_however_early_it_began(rig: Rig) -> None:
+    rig.put("a", 10, 0, "ends early", timestamp=0)
+    rig.put("a", 11, 0, "ends late", timestamp=0)
+    rig.put("b", HOUR + 10, 0, "v", timestamp=0)
+    assert shown(rig.view.fetch("a")) == ["[a@0/11] ends late"]
+
+
+def test_a_put_that_is_too_late_is_counted_and_a_removal_is_not(rig: Rig) -> None:
+    rig.put("a", 9 * HOUR, 0, "v", timestamp=0)
+    rig.remove("a", HOUR, 0, timestamp=0)
+    assert rig.dropped == 0
+    rig.put("a", HOUR, 0, "v", timestamp=0)
+    rig.put("a", HOUR, 0, None, timestamp=0)
+    assert rig.dropped == 2
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (6, 5)])
+def test_a_session_that_cannot_be_is_refused(rig: Rig, start: int, end: int) -> None:
+    with pytest.raises(ValueError, match=f"store store: no session goes from {start} to {end}"):
+        rig.view.put(Windowed("a", Window(start, end)), "v")
+
+
+def test_a_find_of_other_arguments_is_refused(rig: Rig) -> None:
+    with pytest.raises(TypeError, match="a key or two keys are expected"):
+        rig.view.find_sessions("a", 1)
+
+
+def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> None:
+    for query in (RangeQuery(), WindowKeyQuery(b"a", 0, 10)):
+        with pytest.raises(UnknownQueryError, match=r"answers: SessionQuery$"):
+            rig.store.answer(query, None, 10, False)

@@ -1,0 +1,181 @@
+"""What window and session stores must do, said as plainly as possible: dictionaries, and no thought of speed.
+
+Rows are known by their keys in the changelog. Nothing here is shared with the stores but the bytes of these keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.common.windows import Window
+
+Value = str | None
+
+
+class Shape(NamedTuple):
+    """Which store is meant."""
+
+    retention_ms: int
+    caching: bool = False
+    sessions: bool = False
+    timestamped: bool = False
+    retain_duplicates: bool = False
+    window_size_ms: int = 10
+
+
+class Key(NamedTuple):
+    """A row: ``time`` is the window's start, or the session's end; ``rest`` the sequence number, or its start."""
+
+    key: str
+    time: int
+    rest: int
+
+    def data(self, sessions: bool) -> bytes:
+        return self.key.encode() + self.time.to_bytes(8, "big") + self.rest.to_bytes(8 if sessions else 4, "big")
+
+    def window(self, shape: Shape) -> Window:
+        if shape.sessions:
+            return Window(self.rest, self.time)
+        return Window(self.time, self.time + shape.window_size_ms)
+
+
+class Put(NamedTuple):
+    """What was put last: a value or None, and the record's timestamp."""
+
+    value: Value
+    timestamp: int
+
+
+class Flushed(NamedTuple):
+    """What a flush listener hears."""
+
+    key: bytes
+    window: Window
+    new: Value
+    old: Value
+    timestamp: int
+
+
+@dataclass
+class Model:
+    """One store of one task, through commits, crashes and restores."""
+
+    shape: Shape
+    survives: bool
+    """Whether what is committed outlives a crash without the changelog: in RocksDB it does."""
+    rows: dict[Key, Put] = field(default_factory=dict)
+    time: int = -1
+    sequence: int = 0
+    dropped: int = 0
+    changelog: list[tuple[Key, Put]] = field(default_factory=list)
+    heard: list[Flushed] = field(default_factory=list)
+    waiting: dict[Key, Put] = field(default_factory=dict)
+    committed: dict[Key, Put] = field(default_factory=dict)
+    committed_time: int = -1
+    committed_sequence: int = 0
+    committed_offset: int = 0
+
+    # ---- time ----
+
+    @property
+    def interval_ms(self) -> int:
+        return max(self.shape.retention_ms // 2, 60_000)
+
+    def segment(self, time: int) -> int:
+        return time // self.interval_ms
+
+    def expired(self, time: int, now: int) -> bool:
+        """Whether the segment of ``time`` is gone."""
+        return now > self.shape.retention_ms and self.segment(time) < self.segment(now - self.shape.retention_ms)
+
+    def visible(self, committed: bool = False) -> dict[Key, Put]:
+        rows, now = (self.committed, self.committed_time) if committed else (self.rows, self.time)
+        return {key: put for key, put in rows.items() if key.time > now - self.shape.retention_ms}
+
+    # ---- changes ----
+
+    def put(self, key: str, time: int, rest: int, value: Value, timestamp: int, counted: bool = True) -> None:
+        """``counted``: whether it is counted when it is too late, as a put is and a removal is not."""
+        if self.shape.retain_duplicates:
+            if value is None:
+                return
+            self.sequence += 1
+            rest = self.sequence
+        self.time = max(self.time, time)
+        row, put = Key(key, time, rest), Put(value, timestamp)
+        if self.expired(time, self.time):
+            self.dropped += counted  # and written to the changelog all the same
+        else:
+            self._set(self.rows, row, put)
+        if self.shape.caching:
+            self.waiting.pop(row, None)
+            self.waiting[row] = put
+        else:
+            self.changelog.append((row, put))
+
+    @staticmethod
+    def _set(rows: dict[Key, Put], key: Key, put: Put) -> None:
+        if put.value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = put
+
+    def flush(self) -> None:
+        """Cached updates go to the changelog and downstream."""
+        for key, put in self.waiting.items():
+            old = self.committed.get(key)
+            if put.value is None and old is None:
+                continue
+            self.changelog.append((key, put))
+            window = key.window(self.shape)
+            self.heard.append(
+                Flushed(key.key.encode(), window, put.value, None if old is None else old.value, put.timestamp)
+            )
+        self.waiting.clear()
+
+    def commit(self) -> None:
+        self.flush()
+        self.rows = {key: put for key, put in self.rows.items() if not self.expired(key.time, self.time)}
+        self.committed, self.committed_time = dict(self.rows), self.time
+        self.committed_sequence, self.committed_offset = self.sequence, len(self.changelog)
+
+    def crash(self) -> int:
+        """Forget what is in memory; then what the changelog has is restored. Returns the offset from which."""
+        if not self.survives:
+            self.committed, self.committed_time, self.committed_sequence, self.committed_offset = {}, -1, 0, 0
+        offset = self.committed_offset
+        self.waiting.clear()
+        self.rows, self.time, self.sequence = dict(self.committed), self.committed_time, self.committed_sequence
+        for key, put in self.changelog[offset:]:
+            self.time = max(self.time, key.time)
+            self._set(self.rows, key, put)
+            self.sequence = 0 if self.shape.sessions else key.rest
+        self.commit()
+        return offset
+
+    # ---- reading ----
+
+    def of_key(self, key: str, time_from: int, time_to: int, committed: bool = False) -> list[tuple[Key, Put]]:
+        found = ((row, put) for row, put in self.visible(committed).items() if row.key == key)
+        return sorted((row, put) for row, put in found if time_from <= row.time <= time_to)
+
+    def of_keys(self, key_from: str | None, key_to: str | None, time_from: int, time_to: int) -> list[tuple[Key, Put]]:
+        found = [
+            (row, put)
+            for row, put in self.visible().items()
+            if (key_from is None or row.key >= key_from)
+            and (key_to is None or row.key <= key_to)
+            and time_from <= row.time <= time_to
+        ]
+        return sorted(found, key=lambda each: (self.segment(each[0].time), each[0].data(self.shape.sessions)))
+
+    def by_changelog_key(self, time_from: int, time_to: int, committed: bool) -> list[tuple[Key, Put]]:
+        found = ((row, put) for row, put in self.visible(committed).items() if time_from <= row.time <= time_to)
+        return sorted(found, key=lambda each: each[0].data(self.shape.sessions))
+
+
+def until(latest_start: int, found: Iterable[tuple[Key, Put]]) -> list[tuple[Key, Put]]:
+    """The sessions among ``found`` that start by then."""
+    return [(key, put) for key, put in found if key.rest <= latest_start]

@@ -1,0 +1,212 @@
+"""A window or session store of one task with its changelog, beside the model: what is done to one is done to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from penstock.common.serdes import Serdes
+from penstock.common.windows import Window, Windowed
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext, TaskStores
+from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.queries import Query, QueryRow
+from penstock.state.stores import open_task_stores
+from penstock.state.views import ValueAndTimestamp
+from penstock.state.windowed_builders import SessionStoreBuilder, TimestampedWindowStoreBuilder, WindowStoreBuilder
+from tests.state.windowed_model import Flushed, Key, Model, Put, Shape
+
+NAME = "store"
+PROGRESS = b"\xffprogress"
+
+
+def builder_of(shape: Shape) -> Any:
+    """The builder that a program would write for this store."""
+    serdes = (Serdes.string(), Serdes.string())
+    if shape.sessions:
+        return SessionStoreBuilder(NAME, *serdes, retention_ms=shape.retention_ms)
+    kind = TimestampedWindowStoreBuilder if shape.timestamped else WindowStoreBuilder
+    return kind(
+        NAME,
+        *serdes,
+        retention_ms=shape.retention_ms,
+        window_size_ms=shape.window_size_ms,
+        retain_duplicates=shape.retain_duplicates,
+    )
+
+
+class Rig:
+    """The store lies below ``path``, or in memory."""
+
+    def __init__(self, shape: Shape, path: Path | None) -> None:
+        self.shape = shape
+        self.model = Model(shape, survives=path is not None)
+        self.changelog: list[tuple[bytes, bytes | None, int]] = []
+        self.heard: list[Flushed] = []
+        self.dropped = 0
+        self._path = path
+        self.now = 0
+        self._builder = builder_of(shape)
+        self._stores: TaskStores
+        self.store: ExpiringStateStore
+        self.view: Any
+        self._open()
+
+    def _open(self) -> None:
+        self._stores = open_task_stores(self._path, [self._builder])
+        context = StateStoreContext(
+            self._stores.store(NAME), self._log, self.shape.caching, lambda: self.now, self._drop_record
+        )
+        self.store = self._builder.open(context)
+        if self.shape.caching:
+            self.store.listen(self._hear, old_values=True)
+        self.view = self.store.view()
+
+    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self.changelog.append((key, value, timestamp))
+
+    def _drop_record(self) -> None:
+        self.dropped += 1
+
+    def _hear(self, key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Any) -> None:
+        self.heard.append(Flushed(key.key, key.window, new, old, timestamp))
+
+    # ---- changes ----
+
+    def put(self, key: str, time: int, rest: int, value: str | None, timestamp: int) -> None:
+        """In a window store ``rest`` says nothing."""
+        self.now = timestamp
+        if self.shape.sessions:
+            self.view.put(Windowed(key, Window(rest, time)), value)
+        else:
+            stored = ValueAndTimestamp(value, timestamp) if self.shape.timestamped and value is not None else value
+            self.view.put(key, stored, time)
+        self.model.put(key, time, rest if self.shape.sessions else 0, value, timestamp)
+
+    def remove(self, key: str, end: int, start: int, timestamp: int) -> None:
+        self.now = timestamp
+        self.view.remove(Windowed(key, Window(start, end)))
+        self.model.put(key, end, start, None, timestamp, counted=False)
+
+    def commit(self, refused: bool = False) -> None:
+        """``refused``: the changelog has everything, the store nothing, and the task is thrown away."""
+        batch = self._stores.new_batch()
+        for _ in self.store.flush(batch):
+            self.check_everything()
+        if refused:
+            self.model.flush()
+            self.crash(1000)
+            return
+        self._write(batch)
+        self.model.commit()
+        self.check_rows()
+
+    def commit_unchecked(self) -> None:
+        """Commit without a look at the model, which what was done to the view alone has passed by."""
+        batch = self._stores.new_batch()
+        for _ in self.store.flush(batch):
+            pass
+        self._write(batch)
+
+    def _write(self, batch: CommitBatch) -> None:
+        self._stores.write(batch, {NAME: len(self.changelog)})
+        self.store.batch_written()
+
+    def crash(self, batch_size: int) -> None:
+        """End the task, start it again, and restore the rest of its changelog in batches."""
+        self._stores.close()
+        self._open()
+        offset = self.model.crash()
+        assert (self._stores.changelog_offset(NAME) or 0) == offset
+        for begin in range(offset, len(self.changelog), batch_size):
+            self._restore(self.changelog[begin : begin + batch_size], begin)
+        self.check_rows()
+
+    def _restore(self, records: Sequence[tuple[bytes, bytes | None, int]], offset: int) -> None:
+        batch = self._stores.new_batch()
+        keys, values, timestamps = zip(*records, strict=True)
+        self.store.restore(batch, keys, values, timestamps)
+        self._stores.write(batch, {NAME: offset + len(records)})
+
+    def close(self) -> None:
+        self._stores.close()
+
+    # ---- what is expected ----
+
+    def check_everything(self) -> None:
+        """All that is shown, what was written to the changelog, what was heard, and what was dropped."""
+        everything = self.view.fetch(None, None) if self.shape.sessions else self.view.all()
+        assert list(everything) == self.windowed(self.model.of_keys(None, None, 0, 1 << 62))
+        assert self.dropped == self.model.dropped
+
+    def rows(self) -> dict[bytes, bytes]:
+        """What is committed, as it stands."""
+        rows = dict(self._stores.store(NAME).scan(None, None))
+        rows.pop(PROGRESS, None)
+        return rows
+
+    def asked_of_committed(self) -> list[tuple[Any, ...]]:
+        """From now on, what the store asks of its committed rows: names and arguments."""
+        asked: list[tuple[Any, ...]] = []
+        committed = self.store.rows.buffer.committed
+
+        class Asked:
+            def get(self, key: bytes) -> bytes | None:
+                asked.append(("get", key))
+                return committed.get(key)
+
+            def scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False) -> Any:
+                asked.append(("scan", from_key, to_key))
+                return committed.scan(from_key, to_key, reverse)
+
+        self.store.rows.buffer.committed = cast("CommittedStore", Asked())
+        return asked
+
+    def check_rows(self) -> None:
+        """What is committed: no row of an expired segment is left."""
+        segment, sessions = self.model.segment, self.shape.sessions
+        expected = {
+            segment(key.time).to_bytes(8, "big") + key.data(sessions): put for key, put in self.model.committed.items()
+        }
+        rows = self.rows()
+        assert rows.keys() == expected.keys()
+        for key, put in expected.items():
+            header = put.timestamp.to_bytes(8, "big") if self.shape.timestamped else b""
+            assert rows[key] == header + str(put.value).encode()
+
+    def check_written(self) -> None:
+        sessions = self.shape.sessions
+        assert self.changelog == [
+            (key.data(sessions), None if put.value is None else put.value.encode(), put.timestamp)
+            for key, put in self.model.changelog
+        ]
+        if self.shape.caching:
+            assert self.heard == self.model.heard
+
+    def windowed(self, rows: Sequence[tuple[Key, Put]]) -> list[tuple[Windowed[str], Any]]:
+        """What the typed store gives for these rows."""
+        return [(Windowed(key.key, key.window(self.shape)), self.value(put)) for key, put in rows]
+
+    def value(self, put: Put | None) -> Any:
+        if put is None:
+            return None
+        return ValueAndTimestamp(put.value, put.timestamp) if self.shape.timestamped else put.value
+
+    def answers(self, query: Query, page: int, committed: bool) -> list[QueryRow]:
+        """The whole answer, asked for in pages."""
+
+        def pages() -> Iterator[QueryRow]:
+            after: bytes | None = None
+            while rows := list(self.store.answer(query, after, page, committed)):
+                assert len(rows) <= page
+                yield from rows
+                after = rows[-1].key
+
+        return list(pages())
+
+    def query_rows(self, rows: Sequence[tuple[Key, Put]]) -> list[QueryRow]:
+        """What queries give for these rows."""
+        return [
+            QueryRow(key.data(self.shape.sessions), put.value, put.timestamp if self.shape.timestamped else None)
+            for key, put in rows
+        ]
