@@ -165,7 +165,7 @@ def test_all_segments_that_expire_at_once_are_deleted_by_one_range(rig: Rig) -> 
 class CountingBatch:
     """A batch of a commit that is not carried out."""
 
-    takes_rows_by_key = True
+    takes_rows_by_key = False
 
     def __init__(self) -> None:
         self.ranges: list[tuple[bytes, bytes]] = []
