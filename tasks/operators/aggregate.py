@@ -16,8 +16,8 @@ from penstock.topology.physical.operators import StreamAggregate, StreamCount, S
 
 
 @closure_of(StreamCount)
-def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamCount`: the hot path of most programs, so its store look-up stands here in the open."""
+def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
+    """The hot path of most programs, so its store look-up stands here in the open."""
     store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
@@ -52,8 +52,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StreamAggregate)
-def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamAggregate`."""
+def _aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
     initializer, aggregator = spec.initializer, spec.aggregator
 
     def fold(key: Any, value: Any, old: Any) -> Any:
@@ -63,8 +62,7 @@ def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StreamReduce)
-def reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamReduce`."""
+def _reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
     reducer = spec.reducer
 
     def fold(key: Any, value: Any, old: Any) -> Any:

@@ -14,8 +14,8 @@ Getter = Callable[[Any], Any]
 
 
 @closure_of(StreamTableJoin)
-def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamTableJoin`. Only stream records trigger; the table's value is the one at this moment."""
+def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
+    """Only stream records trigger; the table's value is the one at this moment."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
     failed = wiring.failed_at(wiring.store)
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left
@@ -39,8 +39,7 @@ def stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StoreGetter)
-def store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
-    """See :class:`StoreGetter`."""
+def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
     store = wiring.stores[spec.store]
     key_bytes = wiring.key_to_bytes(store)
     dirty_get, clean_get, load = store.buffer.dirty.get, store.buffer.clean.get, store.buffer.load
@@ -53,8 +52,7 @@ def store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
 
 
 @closure_of(FilterGetter)
-def filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
-    """See :class:`FilterGetter`."""
+def _filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
     source, predicate, negate, with_key = make_closure(spec.source, wiring), spec.predicate, spec.negate, spec.with_key
 
     def filtered(key: Any) -> Any:
@@ -67,8 +65,7 @@ def filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
 
 
 @closure_of(MapValuesGetter)
-def map_values_getter(spec: MapValuesGetter, wiring: Wiring) -> Getter:
-    """See :class:`MapValuesGetter`."""
+def _map_values_getter(spec: MapValuesGetter, wiring: Wiring) -> Getter:
     source, mapper, with_key = make_closure(spec.source, wiring), spec.mapper, spec.with_key
 
     def mapped(key: Any) -> Any:

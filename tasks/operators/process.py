@@ -19,8 +19,7 @@ from penstock.topology.processor import Processor, PunctuationType, Punctuator
 
 
 @closure_of(Process)
-def process(spec: Process, wiring: Wiring) -> StreamEdge:
-    """See :class:`Process`."""
+def _process(spec: Process, wiring: Wiring) -> StreamEdge:
     hosted = HostedProcessor(spec, wiring)
     wiring.processors.append(hosted)
     return hosted.edge(wiring.context)

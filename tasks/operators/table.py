@@ -13,8 +13,8 @@ from penstock.topology.physical.operators import TableFilter, TableMapValues, Ta
 
 
 @closure_of(TableSource)
-def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
-    """See :class:`TableSource`. Updates take effect in offset order, whatever their timestamps."""
+def _table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
+    """Updates take effect in offset order, whatever their timestamps."""
     context = wiring.context
     if spec.store is None:
         forward = wiring.forward_change
@@ -52,8 +52,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(TableFilter)
-def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
-    """See :class:`TableFilter`."""
+def _table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
     predicate, negate = spec.predicate, spec.negate
 
     def by_value(key: Any, value: Any) -> Any:
@@ -66,8 +65,7 @@ def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
 
 
 @closure_of(TableMapValues)
-def table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
-    """See :class:`TableMapValues`."""
+def _table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
     mapper, with_key = spec.mapper, spec.with_key
 
     def transform(key: Any, value: Any) -> Any:
@@ -138,8 +136,7 @@ def _kept(
 
 
 @closure_of(TableToStream)
-def table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
-    """See :class:`TableToStream`."""
+def _table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
     forward = wiring.forward
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
