@@ -42,7 +42,7 @@ from penstock.common.ids import Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
-from penstock.topology.physical.internal_topics import TopicPlan, plan_topics
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import serde_topic
 
 _CHECK_ACTORS_S = 0.5

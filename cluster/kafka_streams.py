@@ -25,7 +25,7 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, checked_topology
 
 _LOOK_EACH_S = 0.1

@@ -13,8 +13,8 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
 from penstock.kafka.internal_topics import TopicAdmin
-from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.task_plan import TaskPlan
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 _CHECK_EACH_S = 30.0

@@ -15,7 +15,7 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.state.builders import AnyStoreBuilder
-from penstock.tasks.forms import Forms, find_forms
+from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.physical.topology import (
     Node,
@@ -63,7 +63,8 @@ class TaskProgram:
     ``nodes`` have real topic names, serdes and extractors, parents before their children. ``sources`` are by topic,
     ``stores`` and ``changelogs`` by store, in the order in which a commit flushes them; a store without logging has no
     changelog. Serdes are bound to their topics: a source node has those that all of its topics share, None where these
-    differ, and a sink whose topics a function chooses has unbound ones. ``forms``: which keys and values stay bytes.
+    differ, and a sink whose topics a function chooses has unbound ones. ``undecoded``: which keys and values stay
+    bytes.
     """
 
     config: StreamsConfig
@@ -72,7 +73,7 @@ class TaskProgram:
     sources: Mapping[str, SourceTopic]
     stores: Mapping[str, AnyStoreBuilder]
     changelogs: Mapping[str, Changelog]
-    forms: Forms
+    undecoded: Undecoded
 
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
@@ -99,8 +100,8 @@ class TaskProgram:
             if (topic := changelog_topic(config.application_id, store)) is not None
         }
         children = _children(nodes)
-        forms = find_forms(nodes, children, stores)
-        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, forms)
+        undecoded = find_undecoded(nodes, children, stores)
+        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, undecoded)
 
 
 class Programs:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
-from penstock.testing.watched_views import watched_store
+from penstock.testing.watched_views import watched_view
 from penstock.topology.arity import checked_function
 from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 
@@ -87,4 +87,4 @@ class _WatchedContext:
         return cancellable
 
     def get_state_store(self, name: str) -> Any:
-        return watched_store(self._context.get_state_store(name), self._processor.note)
+        return watched_view(self._context.get_state_store(name), self._processor.note)

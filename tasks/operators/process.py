@@ -20,12 +20,12 @@ from penstock.topology.processor import Processor, PunctuationType, Punctuator
 
 @closure_of(Process)
 def _process(spec: Process, wiring: Wiring) -> StreamEdge:
-    hosted = HostedProcessor(spec, wiring)
+    hosted = TaskProcessor(spec, wiring)
     wiring.processors.append(hosted)
     return hosted.edge(wiring.context)
 
 
-class HostedProcessor:
+class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
     def __init__(self, spec: Process, wiring: Wiring) -> None:
@@ -34,7 +34,7 @@ class HostedProcessor:
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
         stores = {name: store.opened.view() for name, store in wiring.stores.items()}
-        self.context = HostedContext(
+        self.context = TaskProcessorContext(
             self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
         )
 
@@ -52,7 +52,7 @@ class HostedProcessor:
         return run
 
 
-class HostedContext:
+class TaskProcessorContext:
     """See :class:`~penstock.topology.processor.ProcessorContext`."""
 
     def __init__(

@@ -17,7 +17,7 @@ from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
 from penstock.state.windowed_builders import WindowStoreBuilder
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
 COUNTS: StoreBuilder[str, int] = TimestampedKeyValueStoreBuilder("counts", topic_config={"segment.ms": "7"})

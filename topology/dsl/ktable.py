@@ -10,7 +10,7 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.arity import takes_key
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation
-from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
+from penstock.topology.logical.tables import TableDefinition, TopicTable, filtered, mapped
 from penstock.topology.materialized import Materialized
 from penstock.topology.physical.operators import TableToStream
 
@@ -196,7 +196,7 @@ class KTable(Generic[K, V]):
 
 def new_source_table(head: StreamHead, name: str, store: AnyStoreBuilder, *, named: bool) -> KTable[Any, Any]:
     """The table that the stream at ``head`` is a changelog of."""
-    table = SourceTable(store, named)
+    table = TopicTable(store, named)
     node = Operation(name, table.operator, table.stores)
     head.graph.add(node, head.node)
     behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)

@@ -11,9 +11,9 @@ from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
-from penstock.topology.logical.graph import LogicalGraph, StateStore, StreamSourceNode, TableSourceNode
+from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
-from penstock.topology.logical.tables import SourceTable
+from penstock.topology.logical.tables import TopicTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_topics
 from penstock.topology.options import KT, VT, Consumed
@@ -92,7 +92,7 @@ class StreamsBuilder:
         ).builder(store_name, None, None)
         source_name = names.processor_or(read.name, "KSTREAM-SOURCE-", suffix="-source")
         name = names.processor_or(read.name, "KTABLE-SOURCE-")
-        definition = SourceTable(store, named=kept.name is not None)
+        definition = TopicTable(store, named=kept.name is not None)
         node = TableSourceNode(name, source_name, checked, how, definition.operator, definition.stores)
         self._graph.add(node, self._graph.root)
         head = StreamHead(self._graph, node, key_serde, value_serde, frozenset((source_name,)))
@@ -107,7 +107,7 @@ class StreamsBuilder:
             raise TopologyError(
                 f"add_state_store needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {builder!r}"
             )
-        self._graph.add(StateStore(builder), self._graph.root)
+        self._graph.add(StateStoreNode(builder), self._graph.root)
         return self
 
     def build(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> Topology:

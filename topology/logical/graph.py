@@ -184,16 +184,16 @@ class Repartition(LogicalNode):
         writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True, written_by=wanted_by))
 
 
-class StateStore(LogicalNode):
+class StateStoreNode(LogicalNode):
     """``add_state_store``."""
 
-    def __init__(self, definition: AnyStoreBuilder) -> None:
-        super().__init__(definition.name)
-        self.definition = definition
+    def __init__(self, builder: AnyStoreBuilder) -> None:
+        super().__init__(builder.name)
+        self.builder = builder
 
     def write(self, writer: TopologyWriter) -> None:
         """The store, until some processor uses it part of no sub-topology."""
-        writer.add_store(self.definition)
+        writer.add_store(self.builder)
 
 
 class LogicalGraph:

@@ -49,7 +49,7 @@ class TableDefinition(ABC):
         return replace(self._operator, store=name, send_old_values=self.sends_old_values)
 
 
-class SourceTable(TableDefinition):
+class TopicTable(TableDefinition):
     """A table read from a topic or made of a stream: materialised when ``named`` by the user, or when needed."""
 
     def __init__(self, store: AnyStoreBuilder, named: bool) -> None:
