@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from penstock.cluster.read_side import ApplicationState
+from penstock.actors.messages import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 

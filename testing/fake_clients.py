@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import (
     BEGINNING,
     DEFAULT_DELETE_RETENTION_MS,
     END,
     Admin,
-    CommittedOffset,
     GroupMember,
     Mark,
-    NewTopic,
     RecordConsumer,
     RecordProducer,
 )

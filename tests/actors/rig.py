@@ -20,7 +20,7 @@ from penstock.actors.messages import (
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
 from penstock.tasks.program import Programs
 from penstock.testing.fake_broker import FakeBroker, FakeRecord

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
-from penstock.common.ids import TaskId, TopicPartition
-from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder

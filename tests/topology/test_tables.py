@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from typing_extensions import override
 
+from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
 from penstock.topology.logical.tables import DerivedTable, StoredTable
 from penstock.topology.physical.operators import MapValuesGetter, StoreGetter, TableMapValues, TableSource
@@ -26,7 +27,7 @@ def source(*, materialized: bool) -> StoredTable:
 
 
 def derived(kind: type[DerivedTable], parent: StoredTable, store: str | None) -> DerivedTable:
-    builder = None if store is None else TimestampedKeyValueStoreBuilder(store)
+    builder: AnyStoreBuilder | None = None if store is None else TimestampedKeyValueStoreBuilder(store)
     return kind(OPERATOR, builder, lambda getter: MapValuesGetter(getter, str, False), parent)
 
 
