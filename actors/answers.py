@@ -78,7 +78,7 @@ class QueryExecutor:
             ranging.call.answered(ranging.index, answer)
 
     def reject(self, error: Exception) -> None:
-        """The loop has ended."""
+        """Answer every question that waits with ``error``: the loop has ended."""
         while self._ranges:
             self._ranges.popleft().call.rejected(error)
 

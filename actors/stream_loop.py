@@ -72,7 +72,7 @@ class StreamLoop:
         self._node_id = node_id
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
-        self._log = logger("penstock.actors.stream_loop").bind(actor=actor_id)
+        self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
         self._jobs: deque[Steps[None]] = deque()
         self._job: Steps[None] | None = None

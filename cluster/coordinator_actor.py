@@ -61,7 +61,7 @@ class CoordinatorActor:
         self._application_id = application_id
         self._spec_bytes = spec
         self._spec: ApplicationSpec | None = None
-        self._log = logger("penstock.cluster.coordinator").bind(application=application_id)
+        self._log = logger(__name__).bind(application=application_id)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None

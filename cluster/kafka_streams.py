@@ -251,7 +251,7 @@ class KafkaStreams:
         if self._watcher is not None:
             self._watcher.join(max(0.0, deadline - time.monotonic()))
         if not drained:
-            logger("penstock.cluster").warning(
+            logger(__name__).warning(
                 "application not stopped in time, actors killed without a commit",
                 application=self.application_id,
                 timeout_s=timeout_s,

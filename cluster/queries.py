@@ -55,7 +55,7 @@ class StateQueries(ReadSide):
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
-        self._log = logger("penstock.cluster.queries")
+        self._log = logger(__name__)
 
     @property
     @override

@@ -35,7 +35,7 @@ class TopicWatch:
         self._clock = clock
         self._next_check = clock()
         self._differ_since: float | None = None
-        self._log = logger("penstock.cluster.topic_watch").bind(application=config.application_id)
+        self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool) -> bool:
         """Whether it is time to check: every 30 s, and at once when partitions are ``unplanned``, that is, assigned by

@@ -39,7 +39,7 @@ class ConfluentConsumer(RecordConsumer):
 
     def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
         self._address = bootstrap_servers
-        self._log = logger("penstock.kafka.consumer")
+        self._log = logger(__name__)
         with client_configuration("consumer."):
             self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
         self._fetcher = open_fetcher(self._client, overrides)

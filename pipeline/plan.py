@@ -132,7 +132,7 @@ class _Reader:
         if committed is None:
             return begin
         if committed.offset < begin:
-            logger("penstock.pipeline").warning(
+            logger(__name__).warning(
                 "records were removed before they were processed",
                 partition=str(partition),
                 committed=committed.offset,

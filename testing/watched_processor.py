@@ -42,7 +42,7 @@ class WatchedProcessor(Processor[Any, Any, Any, Any]):
         self._call("process", self._inner.process, record)
 
     def close(self) -> None:
-        """The end."""
+        """End the user's processor."""
         self._inner.close()
 
     def note(self, what: str, value: Any) -> None:

@@ -40,6 +40,8 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
             if not at_once:
+                # Past put, and so past its sampling of sizes: where nothing was sampled the memory budget measures one
+                # entry for all, and counts are all of a size.
                 dirty[row] = (new, timestamp, context.headers, next_update_number())
                 return
             put(row, new, timestamp, context.headers)

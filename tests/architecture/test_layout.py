@@ -37,6 +37,12 @@ def test_files_stay_short() -> None:
     assert too_long == {}
 
 
+def test_every_logger_is_named_after_its_module() -> None:
+    named = re.compile(r"\blogger\((?!__name__\)|name: str\))")
+    found = [str(file) for file in python_files(*PACKAGES) if named.search((ROOT / file).read_text())]
+    assert found == []
+
+
 def test_the_lock_files_are_hashed_and_name_no_host() -> None:
     for file in (ROOT / "requirements").glob("*.txt"):
         text = file.read_text()
