@@ -1,4 +1,4 @@
-"""The program of a sub-topology: what its tasks have in common, worked out once by each host.
+"""The task program of a sub-topology: what its tasks have in common, worked out once by each host.
 
 The topology is what the user wrote: it lacks the names that topics have in Kafka, and what the configuration fills in.
 Nothing below this file asks the configuration for a serde, an extractor or the name of a topic.
@@ -77,7 +77,7 @@ class TaskProgram:
 
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
-        """The program of one sub-topology, or of several that run as one.
+        """The task program of one sub-topology, or of several that run as one.
 
         Raises ConfigError where a serde is missing in both program and configuration or cannot be bound, and for a
         function of the configuration that cannot be called as it will be.
@@ -104,8 +104,8 @@ class TaskProgram:
         return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, undecoded)
 
 
-class Programs:
-    """The programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
+class TaskPrograms:
+    """The task programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
@@ -113,7 +113,7 @@ class Programs:
         self._made: dict[int, TaskProgram] = {}
 
     def of(self, subtopology: int) -> TaskProgram:
-        """The program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
+        """The task program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
         if subtopology not in self._made:
             self._made[subtopology] = TaskProgram.of([self._subtopologies[subtopology]], self._config)
         return self._made[subtopology]
