@@ -52,7 +52,7 @@ def find_undecoded(nodes: Sequence[Node], children: Children, stores: Mapping[st
 def _plain(node: SourceNode | SinkNode) -> bool:
     """Whether no extractor or partitioner looks at the record."""
     if isinstance(node, SourceNode):
-        return isinstance(node.timestamp_extractor, FailOnInvalidTimestamp)
+        return type(node.timestamp_extractor) is FailOnInvalidTimestamp  # a subclass may look at the record
     return isinstance(node.topic, str) and node.partitioner is None
 
 
