@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
@@ -33,16 +35,17 @@ class WatchedProcessor(Processor[Any, Any, Any, Any]):
         self._watching = watching
         self._watch = watching("")
 
+    @override
     def init(self, context: Any) -> None:
-        """The processor sees a context whose stores take note."""
+        # The processor sees a context whose stores take note.
         self._call("init", self._inner.init, _WatchedContext(context, self))
 
+    @override
     def process(self, record: Record[Any, Any]) -> None:
-        """One record."""
         self._call("process", self._inner.process, record)
 
+    @override
     def close(self) -> None:
-        """End the user's processor."""
         self._inner.close()
 
     def note(self, what: str, value: Any) -> None:
