@@ -27,14 +27,19 @@ def sort_in_steps(items: list[T], key: Callable[[T], Any]) -> Iterator[None]:
 
 def put_in_order(rows: dict[bytes, bytes | None], batch: CommitBatch, store: str) -> Iterator[None]:
     """Put ``rows`` to ``batch``, None is a deletion: by key, for so RocksDB writes them in a third of the time."""
-    put, delete = batch.putter(store), batch.delete
     keys = list(rows)
     yield from sort_in_steps(keys, bytes)
-    for number, key in enumerate(keys, 1):
+    for begin in range(0, len(keys), _PUT_AT_ONCE):
+        _put(rows, keys[begin : begin + _PUT_AT_ONCE], batch, store)
+        yield
+
+
+def _put(rows: dict[bytes, bytes | None], keys: list[bytes], batch: CommitBatch, store: str) -> None:
+    # Not part of the generator: if that is abandoned, its variables would keep the database open.
+    put, delete = batch.putter(store), batch.delete
+    for key in keys:
         row = rows[key]
         if row is None:
             delete(store, key)
         else:
             put(key, row)
-        if number % _PUT_AT_ONCE == 0:
-            yield
