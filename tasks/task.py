@@ -11,7 +11,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.flush_reach import flushed_beside_records
+from penstock.tasks.flush_isolation import flushed_beside_records
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.punctuation import NEVER, PunctuationQueue
@@ -56,8 +56,8 @@ class Task:
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
-        heard_by = {name: store.heard_by for name, store in wired.items()}
-        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, heard_by)
+        forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
+        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
