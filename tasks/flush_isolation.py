@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.topology.physical import operators as spec
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
@@ -40,7 +39,7 @@ def _reached(forwarders: Iterable[str], children: Mapping[str, Sequence[Node]]) 
 def _is_isolated(reached: Mapping[str, Node], forwarders: Sequence[str], nodes: Sequence[Node]) -> bool:
     inside = {*reached, *forwarders}
     for node in reached.values():
-        if _stores(node) or (isinstance(node, ProcessorNode) and isinstance(node.operator, spec.Process)):
+        if isinstance(node, ProcessorNode) and (node.stores or node.operator.runs_user_objects):
             return False
         if not isinstance(node, SourceNode) and not inside.issuperset(node.parents):
             return False

@@ -317,6 +317,7 @@ class Process(Operator):
     call = "process"
     keeps_key = keeps_value = False
     sees_key = sees_value = True
+    runs_user_objects = True
 
     @property
     def stores(self) -> tuple[str, ...]:
