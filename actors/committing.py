@@ -84,6 +84,8 @@ class Commit:
 
     def _flush(self) -> Steps[None]:
         for hosted in self.tasks:
+            if hosted not in self.tasks:  # forgotten while those before it were flushed
+                continue
             for _ in hosted.task.flush_snapshot():
                 yield 0.0
                 if hosted not in self.tasks:

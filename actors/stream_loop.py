@@ -78,6 +78,7 @@ class StreamLoop:
         self._job: Steps[None] | None = None
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
+        self._failed_with: str | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
         self._queries = QueryExecutor(self._tasks)
         self._running: list[HostedTask] = []
@@ -348,7 +349,7 @@ class StreamLoop:
         done.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
-        """End because of ``error``. When it is one task's own fault the others commit first."""
+        """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
         if self.finished.done():
             return
         text = describe_error(error)
@@ -356,18 +357,17 @@ class StreamLoop:
         broken, self._current = self._current, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or in_job:
-            self._finish(text)
+        if broken is None or in_job or self._failed_with is not None:
+            # The first error is the cause and must be the one that is told.
+            self._finish(self._failed_with or text)
         else:
+            self._failed_with = text
             self._commits.forget(broken)
-            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken], text))
+            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken]))
 
-    def _failing(self, healthy: Sequence[HostedTask], text: str) -> Steps[None]:
-        try:
-            yield from self._commit(healthy)
-        except Exception as error:  # the first error is the cause and must be the one that is told
-            self._log.error("final commit of the other tasks failed", error=describe_error(error))
-        self._finish(text)
+    def _failing(self, healthy: Sequence[HostedTask]) -> Steps[None]:
+        yield from self._commit(healthy)
+        self._finish(self._failed_with)
 
     def _finish(self, error: str | None) -> None:
         self._commits.abandon()  # whose steps hold on to stores

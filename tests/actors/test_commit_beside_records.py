@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
 from penstock.state.key_value_kinds import KeyValueStateStore
@@ -281,6 +282,49 @@ def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_
     settle(loop)
     assert "cannot bear bad" in (loop.finished.result() or "")
     assert (rig.committed(0), rig.committed(1)) == (None, KEYS)
+
+
+def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    rig.write("in", ("k0", "bad", 2), partition=0)
+    while not loop._jobs:
+        loop.step()
+
+    def refuse() -> None:
+        raise StreamsError("the broker does not take it")
+
+    monkeypatch.setattr(loop._producer, "mark", refuse)
+    settle(loop)
+    assert "cannot bear bad" in (loop.finished.result() or "")
+    assert (rig.committed(0), rig.committed(1)) == (None, None)
+
+
+def test_a_task_that_has_failed_is_not_flushed_when_its_turn_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    commit = loop._commits.under_way
+    assert commit is not None
+    last = commit.tasks[-1]
+    flushed: list[str] = []
+    monkeypatch.setattr(last.task, "flush_snapshot", lambda: iter(flushed.append("flushed") or ()))
+    rig.write("in", ("k0", "bad", 2), partition=last.id.partition)
+    settle(loop)
+    assert "cannot bear bad" in (loop.finished.result() or "")
+    assert flushed == []
+    assert rig.committed(1 - last.id.partition) == KEYS
 
 
 # ---- whatever happens, and whenever ----
