@@ -164,6 +164,27 @@ def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_si
     assert (rig.committed(), manager.changelog_offset("counts")) == (3, 3)
 
 
+@pytest.mark.parametrize("records", [1, 5])
+def test_a_batch_that_the_broker_had_already_does_not_make_the_stored_offset_sink(tmp_path: Path, records: int) -> None:
+    """librdkafka numbers it from −1, so that its end is among the first offsets, or there is none."""
+    rig, loop = counted_once(tmp_path)
+    rig.commit(loop)
+    manager = loop._tasks[TASK].state_manager
+    assert manager.changelog_offset("counts") == KEYS
+    assert isinstance(loop._producer, FakeProducer)
+    loop._producer.offsets_unknown = True
+    writing(rig, 1, keys=records)
+    settle(loop)
+    rig.commit(loop)
+    assert rig.committed() == KEYS + records
+    assert manager.changelog_offset("counts") == KEYS
+    loop._producer.offsets_unknown = False
+    writing(rig, 1, keys=1)
+    settle(loop)
+    rig.commit(loop)
+    assert manager.changelog_offset("counts") == KEYS + records + 1
+
+
 def test_no_commit_begins_before_the_one_under_way_is_through(tmp_path: Path) -> None:
     rig, loop = counted_once(tmp_path)
     rig.coordinator.hold()
@@ -392,6 +413,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
                 rig.coordinator.hold()
             elif what < 0.5:
                 rig.coordinator.release()
+            elif what < 0.55:
+                loop._producer.offsets_unknown = not loop._producer.offsets_unknown
             loop.step()
             assert not loop.finished.done(), loop.finished.result()
             known = _offset_is_true(rig, loop, known)
