@@ -41,7 +41,6 @@ class StateManager:
         self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._task_stores = stores
         self._collector = collector
-        self._caching: set[str] = set()
         self._stores = {name: self._open(builder) for name, builder in program.stores.items()}
         self._batch: CommitBatch | None = None
         self._frozen: list[StateStore] = []
@@ -57,8 +56,6 @@ class StateManager:
             context.dropped_records += 1
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
-        if caching:
-            self._caching.add(builder.name)
         changelog = program.changelogs.get(builder.name)
         log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
         return builder.open(StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record))
@@ -151,7 +148,7 @@ class StateManager:
     @property
     def logged_by_flush(self) -> frozenset[str]:
         """Of the commit under way: the stores whose changelogs only :meth:`flush_snapshot` writes."""
-        return frozenset(store.name for store in self._frozen if store.name in self._caching)
+        return frozenset(store.name for store in self._frozen if store.logs_when_flushed)
 
     def commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has what was flushed: write all stores at once, each with the offset behind its last changelog record.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -162,6 +164,68 @@ def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_si
     assert (rig.committed(), manager.changelog_offset("counts")) == (2, 2)
     rig.commit(loop)
     assert (rig.committed(), manager.changelog_offset("counts")) == (3, 3)
+
+
+class Latest(ps.StateStore):
+    """A user's own, which logs in its flush without a cache, as docs/STORES.md does."""
+
+    takes_changes_while_committed = True
+    logs_when_flushed = True
+
+    def __init__(self, name: str, context: ps.StateStoreContext) -> None:
+        super().__init__(name, context)
+        self.changed: dict[bytes, bytes] = {}
+        self.frozen: dict[bytes, bytes] = {}
+
+    def view(self) -> Latest:
+        return self
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.changed)
+
+    def freeze(self) -> None:
+        self.frozen, self.changed = self.changed, {}
+
+    def flush(self, batch: ps.CommitBatch) -> Iterator[None]:
+        assert self.context.log is not None
+        for key, row in self.frozen.items():
+            batch.put(self.name, key, row)
+            self.context.log(key, row, 1)
+        yield
+
+    def batch_written(self) -> None:
+        self.frozen = {}
+
+
+@dataclass(frozen=True)
+class LatestBuilder(ps.StoreBuilder[str, str]):
+    kind = "latest"
+
+    def open(self, context: ps.StateStoreContext) -> ps.StateStore:
+        return Latest(self.name, context)
+
+
+class KeepLatest(ps.Processor[str, str, str, str]):
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.store: Latest = context.get_state_store("counts")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        assert record.key is not None
+        self.store.changed[record.key.encode()] = b"seen"
+
+
+def test_a_store_of_the_users_that_logs_in_its_flush_is_written_with_the_offset_of_that_flush(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    builder.add_state_store(LatestBuilder("counts", STRING, STRING, persistent=True))
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(KeepLatest, "counts")
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    for commits in range(1, 4):
+        writing(rig, 1, keys=10)
+        settle(loop)
+        rig.commit(loop)
+        assert loop._tasks[TASK].state_manager.changelog_offset("counts") == 10 * commits
 
 
 @pytest.mark.parametrize("records", [1, 5])
@@ -340,7 +404,12 @@ def test_a_task_that_has_failed_is_not_flushed_when_its_turn_comes(
     assert commit is not None
     last = commit.tasks[-1]
     flushed: list[str] = []
-    monkeypatch.setattr(last.task, "flush_snapshot", lambda: iter(flushed.append("flushed") or ()))
+
+    def flush_snapshot() -> Iterator[None]:
+        flushed.append("flushed")
+        yield
+
+    monkeypatch.setattr(last.task, "flush_snapshot", flush_snapshot)
     rig.write("in", ("k0", "bad", 2), partition=last.id.partition)
     settle(loop)
     assert "cannot bear bad" in (loop.finished.result() or "")
