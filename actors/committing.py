@@ -19,6 +19,14 @@ _ANSWER_SLICE_S = 0.005
 AskToCommit = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
 
 
+def delivery(producer: RecordProducer) -> Steps[None]:
+    """Wait until the broker has all that was sent. Raises as :meth:`RecordProducer.flush` does."""
+    sent = producer.mark()
+    while not sent.delivered():
+        producer.flush(_FLUSH_SLICE_S)
+        yield 0.0
+
+
 class Commit:
     """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
-from penstock.actors.committing import Commit, Commits
+from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.failure import describe_error
 from penstock.actors.hosted_task import HostedTask, open_hosted_task
 from penstock.actors.mailbox import Mailbox
@@ -297,7 +297,10 @@ class StreamLoop:
             yield 0.0
         self._epoch = epoch
         done.set_result(None)
-        yield from self._open({task_id: sources[task_id] for task_id in sorted(sources.keys() - self._tasks.keys())})
+        if added := sorted(sources.keys() - self._tasks.keys()):
+            # Records of a task that was dropped may be on their way to a changelog that is restored now.
+            yield from delivery(self._producer)
+            yield from self._open({task_id: sources[task_id] for task_id in added})
 
     def _open(self, sources: Sources) -> Steps[None]:
         opened = []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import CommitRequest
+from penstock.actors.messages import CommitRequest, TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId, TopicPartition
@@ -144,12 +144,7 @@ def test_the_snapshots_of_all_tasks_are_of_one_moment(tmp_path: Path) -> None:
 
 def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_since(tmp_path: Path) -> None:
     """An uncached store logs while the commit waits: these rows are of the next commit."""
-    builder = ps.StreamsBuilder()
-    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
-    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
-        "out", ps.Produced.with_(STRING, LONG)
-    )
-    rig = Rig(tmp_path, builder.build())
+    rig = Rig(tmp_path, uncached())
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 2))
     settle(loop)
@@ -344,6 +339,47 @@ def test_a_refusal_drops_the_task_with_what_it_did_since(tmp_path: Path) -> None
     assert not loop.finished.done()
 
 
+def uncached() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
+        "out", ps.Produced.with_(STRING, LONG)
+    )
+    return builder.build()
+
+
+def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the changelog would grow behind the end up to which it is restored, by records that no row has."""
+    rig = Rig(tmp_path, uncached())
+    loop = rig.running()
+    writing(rig, 1, keys=1)
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    with monkeypatch.context() as slow:
+        slow.setattr(loop._producer, "poll", lambda: None)
+        writing(rig, 1, keys=2)
+        settle(loop)
+        assert processed(loop) == 3
+        rig.coordinator.refusal = "assignment 1 has passed"
+        rig.coordinator.release()
+        rig.coordinator.refusal = ""
+        settle(loop)
+        rig.assign(loop, 2, TASK)
+        for _ in range(20):
+            loop.step()
+        assert states(loop) == {}
+        assert len(rig.counts(CHANGELOG)) == 1
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    rig.commit(loop)
+    offset = loop._tasks[TASK].state_manager.changelog_offset("counts")
+    assert offset == len(rig.counts(CHANGELOG))
+    assert {key: count_of(loop, key, committed=True) for key in ("k0", "k1")} == dict(rig.counts(CHANGELOG))
+
+
 def failing_on(bad: str, partitions: int) -> ps.Topology:
     def check(value: str) -> str:
         if value == bad:
@@ -438,10 +474,7 @@ def topologies() -> dict[str, ps.Topology]:
     builder = ps.StreamsBuilder()
     count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
     made["cached"] = builder.build()
-    builder = ps.StreamsBuilder()
-    uncached = count(ps.Materialized.as_("counts").with_caching_disabled())
-    uncached.to_stream().to("out", ps.Produced.with_(STRING, LONG))
-    made["uncached"] = builder.build()
+    made["uncached"] = uncached()
     builder = ps.StreamsBuilder()
     doubled = count(ps.Materialized.as_("counts")).map_values(
         lambda value: 2 * value, ps.Materialized.as_("doubled").with_value_serde(LONG)
