@@ -26,7 +26,7 @@ class StopWatch:
         if self._since is None:
             self._since = self._clock_s()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Records may be processed."""
         if self._since is not None:
             waited = self._clock_s() - self._since
@@ -36,7 +36,7 @@ class StopWatch:
 
     def committed(self) -> None:
         """The commit is through; what follows belongs to the next."""
-        self.go_on()
+        self.resume()
         self._commits.append(self._of_commit)
         self._of_commit = 0.0
 

@@ -46,7 +46,7 @@ class Commit:
         self.tasks = list(tasks)
         self.records_may_run = False
         """Whether a record may be processed before the next step."""
-        self.hurried = not beside_records
+        self.blocks_records = not beside_records
         """Whether nothing else is to be done before it is through."""
         self._running = running
         self._producer = producer
@@ -75,7 +75,7 @@ class Commit:
         flushed = self._producer.mark()
         while not flushed.delivered():
             yield self._wait_for_the_broker()
-        self._tell_ends(before_flush.ends())
+        self._note_changelog_ends(before_flush.ends())
         if not self.tasks:
             return CommitAnswer(True)
         asked = self._ask({tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()})
@@ -87,7 +87,7 @@ class Commit:
                 for _ in hosted.has_committed(flushed.ends(), self._clock.wall_ms()):
                     yield 0.0
                 yield 0.0
-        self._tell_ends(flushed.ends())
+        self._note_changelog_ends(flushed.ends())
         return answer
 
     def _flush(self) -> Steps[None]:
@@ -100,13 +100,13 @@ class Commit:
                     break
 
     def _wait_for_the_broker(self) -> float:
-        if not self.hurried:
+        if not self.blocks_records:
             self._producer.poll()
             return _ANSWER_SLICE_S
         self._producer.flush(_FLUSH_SLICE_S)
         return 0.0
 
-    def _tell_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _note_changelog_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         for hosted in self._running:
             hosted.has_logged(ends)
 
@@ -150,18 +150,18 @@ class Commits:
         else:
             self.postpone()
 
-    def step(self, hurried: bool) -> tuple[float, CommitAnswer | None]:
+    def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
         """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""
         assert self.under_way is not None
         assert self._steps is not None
-        self.under_way.hurried = hurried
+        self.under_way.blocks_records = blocks_records
         self.stops.stop()
         try:
             return next(self._steps), None
         except StopIteration as end:
             self.under_way = self._steps = None
             self.postpone()
-            return 0.0, self._through(end.value)
+            return 0.0, self._finished(end.value)
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
         """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
@@ -170,9 +170,9 @@ class Commits:
             return CommitAnswer(True)
         self.stops.stop()
         answer = yield from self._commit(tasks, running, beside_records=False).steps()
-        return self._through(answer)
+        return self._finished(answer)
 
-    def _through(self, answer: CommitAnswer) -> CommitAnswer:
+    def _finished(self, answer: CommitAnswer) -> CommitAnswer:
         self.stops.committed()
         self.accepted += answer.accepted
         return answer

@@ -251,13 +251,13 @@ class StreamLoop:
         """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
         commit, or take too much memory."""
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
-        wait_s, answer = self._commits.step(hurried=not free)
+        wait_s, answer = self._commits.step(blocks_records=not free)
         if answer is not None:
             self._settle(commit.tasks, answer)
             return 0.0
         if not free:
             return wait_s
-        self._commits.stops.go_on()
+        self._commits.stops.resume()
         return min(wait_s, self._round())
 
     def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:

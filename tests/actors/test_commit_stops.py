@@ -26,7 +26,7 @@ def test_each_stop_counts_by_itself_and_the_stops_of_a_commit_together() -> None
             clock.now += waited / 2
             watch.stop()  # they wait already
             clock.now += waited / 2
-            watch.go_on()
+            watch.resume()
             clock.now += 1.0  # records are processed
         watch.committed()
     found = watch.summary()
