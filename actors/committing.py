@@ -173,7 +173,7 @@ class Commits:
         return self._finished(answer)
 
     def _finished(self, answer: CommitAnswer) -> CommitAnswer:
-        self.stops.committed()
+        self.stops.finished(answer.accepted)
         self.accepted += answer.accepted
         return answer
 
