@@ -45,7 +45,9 @@ class Commit:
     ) -> None:
         self.tasks = list(tasks)
         self.records_may_run = False
-        """Whether a record may be processed before the next step."""
+        """Whether a record of a task that is not ``held`` may be processed before the next step."""
+        self.held = frozenset(tasks)
+        """Tasks with a store that cannot take changes until the commit is through."""
         self.blocks_records = not beside_records
         """Whether nothing else is to be done before it is through."""
         self._running = running
@@ -68,9 +70,8 @@ class Commit:
             for _ in hosted.take_snapshot():
                 yield 0.0
         before_flush = self._producer.mark()
-        self.records_may_run = self._beside_records and all(
-            hosted.state_manager.takes_changes_while_committed for hosted in self.tasks
-        )
+        self.held = frozenset(it for it in self.tasks if not it.state_manager.takes_changes_while_committed)
+        self.records_may_run = self._beside_records and not self.held.issuperset(self._running)
         yield from self._flush()
         flushed = self._producer.mark()
         while not flushed.delivered():
@@ -149,6 +150,11 @@ class Commits:
             self._steps = self.under_way.steps()
         else:
             self.postpone()
+
+    @property
+    def held(self) -> frozenset[HostedTask]:
+        """The tasks whose records wait for the commit under way, also where others' may be processed."""
+        return frozenset() if self.under_way is None else self.under_way.held
 
     def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
         """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""

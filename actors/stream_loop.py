@@ -211,11 +211,12 @@ class StreamLoop:
     def _process(self, now_ms: int) -> bool:
         busy = False
         clock, alone = self._clock.monotonic_s, len(self._running) == 1
+        held = self._commits.held
         for hosted in self._running:
             self._current = hosted
             if hosted.has_several_inputs:
                 self._reader.update_all_caught_up(hosted)
-            done = hosted.process(now_ms, clock)
+            done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current = None
             busy = busy or done > 0
             if not alone or self._reader.pauses or (hosted.has_several_inputs and not hosted.more):
@@ -228,7 +229,7 @@ class StreamLoop:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
         for hosted in self._running:
             self._current = hosted
-            if hosted.task.punctuate(now_ms):
+            if hosted not in self._commits.held and hosted.task.punctuate(now_ms):
                 hosted.touched = True
         self._current = None
 

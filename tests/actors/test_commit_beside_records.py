@@ -101,6 +101,30 @@ def test_records_wait_for_a_commit_of_a_store_that_cannot_take_changes_meanwhile
     assert count_of(loop, "k7", committed=True) == 1
 
 
+def test_records_of_the_other_tasks_do_not_wait_for_a_store_that_cannot_take_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", ("k0", "x", 1), partition=partition)
+    settle(loop)
+    held, free = (loop._tasks[TaskId(0, partition)] for partition in range(2))
+    monkeypatch.setattr(held.state_manager.store("counts"), "takes_changes_while_committed", False)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    for partition in range(2):
+        rig.write("in", *(("k0", "x", 1) for _ in range(3)), partition=partition)
+    settle(loop)
+    assert [hosted.task.metrics().process_total for hosted in (held, free)] == [1, 4]
+    rig.coordinator.release()
+    settle(loop)
+    assert [hosted.task.metrics().process_total for hosted in (held, free)] == [4, 4]
+    assert (rig.committed(0), rig.committed(1)) == (1, 1)
+    rig.commit(loop)
+    assert (rig.committed(0), rig.committed(1)) == (4, 4)
+
+
 def test_under_exactly_once_records_wait_for_it_is_one_transaction(tmp_path: Path) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     loop = rig.running()
