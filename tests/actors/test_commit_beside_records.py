@@ -16,7 +16,7 @@ from penstock.actors.messages import CommitRequest, TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.key_value_kinds import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_clients import FakeProducer
