@@ -76,8 +76,11 @@ class Mark(Protocol):
 
     def ends(self) -> dict[TopicPartition, int]:
         """For each partition that ``send`` was given, not left to choose: the offset behind the last of these records
-        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none,
-        or when a broker, asked twice, only said that it has the record."""
+        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none.
+
+        Of a batch that the broker has already, sent again after a lost answer, nobody learns where it is: the
+        partition is left out then, or its end is too low, maybe lower than that of an older mark. It never is too high.
+        """
 
 
 class RecordProducer(Protocol):
