@@ -57,7 +57,9 @@ class SparkCollector(RecordCollector):
         partition: int = -1,
     ) -> None:
         if topic in self._topics.changelogs:
-            self._changelogs.setdefault(topic, {})[key] = (value, timestamp)
+            rows = self._changelogs.setdefault(topic, {})
+            rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
+            rows[key] = (value, timestamp)
             return
         kind = SINK
         if topic in self._topics.repartition:

@@ -169,6 +169,15 @@ def test_state_goes_on_from_what_was_committed_and_ends_as_one_row_per_key() -> 
     assert len(results[CHANGELOG]) == 3
 
 
+def test_the_rows_of_a_changelog_come_in_the_order_in_which_their_keys_were_last_put() -> None:
+    words = ["first", "second", "third", "first", "second"]
+    # More than a commit's worth between them: a commit alone puts each key once.
+    filler = "x" * (9 << 20)
+    rows = [process(0, "lines", offset, key, filler, offset) for offset, key in enumerate(words)]
+    results = output(host(latest_words()).run(batches(rows, 1)))
+    assert [row["key"] for row in results[CHANGELOG]] == [b"third", b"first", b"second"]
+
+
 def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it() -> None:
     rows = [
         restore(0, "latest", 0, "kept", b"true", 5),
