@@ -107,8 +107,8 @@ class KeyValueStateStore(StateStore):
                 entry = self._look_up(key, committed)
                 return iter(() if entry is None else (self._row(key, entry),))
             case RangeQuery(from_key, to_key):
-                # The smallest key behind ``after``.
-                first = from_key if after is None else after + b"\x00"
+                # The smallest key behind ``after``, which may be of another range.
+                first = from_key if after is None else max(from_key or b"", after + b"\x00")
                 entries = self.buffer.scan(first, to_key, committed=committed, limit=limit)
                 return (self._row(key, entry) for key, entry in islice(entries, limit))
             case CountQuery():

@@ -120,6 +120,16 @@ def test_a_store_without_a_serde_cannot_be_opened(part: str) -> None:
         builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
 
 
+def test_a_range_goes_on_inside_of_its_ends_also_behind_a_key_in_front_of_them() -> None:
+    for kind in (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder):
+        builder = kind("store", Serdes.string(), Serdes.string())
+        store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+        for key in KEYS:
+            store.buffer.put(key.encode(), "value", 0, None)
+        for after, expected in ((b"", [b"ab", b"b"]), (b"ab", [b"b"]), (b"b", [])):
+            assert [row.key for row in store.answer(RangeQuery(b"ab", b"b"), after, 10, False)] == expected
+
+
 def test_a_query_of_another_kind_is_refused_with_those_that_are_answered() -> None:
     builder = KeyValueStoreBuilder("store", Serdes.string(), Serdes.string())
     store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
