@@ -79,6 +79,7 @@ class FakeActor:
         self.held: list[Future[list[StoreAnswer]]] | None = None
         self.keys: list[bytes] = [word.encode() for word in WORDS]
         self.cut_at = 10**9
+        self.has_every_key = False
 
     @property
     def query(self) -> Method:
@@ -107,7 +108,11 @@ class FakeActor:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
         if self.failure is not None:
             return StoreAnswer(failure=self.failure, detail="no good")
-        mine = sorted(key for key in self.keys if partition_for(key, PARTITIONS) == query.task_id.partition)
+        mine = sorted(
+            key
+            for key in self.keys
+            if self.has_every_key or partition_for(key, PARTITIONS) == query.task_id.partition
+        )
         asked = query.query
         if isinstance(asked, CountQuery):
             return StoreAnswer(rows=(QueryRow(b"", len(mine), None),))
@@ -432,6 +437,24 @@ def test_a_page_ends_early_where_its_rows_are_large(
     page = ask(lambda queries: queries.range("counts", None, None, 100))
     assert [entry.key for entry in page.entries] == WORDS[:10]
     assert ask(lambda queries: all_pages(queries, 100)) == WORDS
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+def test_rows_that_two_tasks_have_of_one_key_stand_on_one_page(coordinator: FakeCoordinator, limit: int) -> None:
+    for actor in coordinator.actors.values():
+        actor.has_every_key = True
+    pages: list[list[Any]] = []
+
+    async def read(queries: StateQueries) -> None:
+        cursor = None
+        while not pages or cursor is not None:
+            page = await queries.range("counts", "word-21", None, limit, cursor)
+            pages.append([entry.key for entry in page.entries])
+            cursor = page.cursor
+
+    ask(read)
+    assert [key for page in pages for key in page] == [word for word in WORDS[21:] for _ in range(PARTITIONS)]
+    assert all(len(page) >= limit for page in pages[:-1])
 
 
 def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordinator: FakeCoordinator) -> None:
