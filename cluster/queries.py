@@ -238,6 +238,7 @@ class StateQueries(ReadSide):
         for attempt in range(2):
             if self._coordinator is None:
                 self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)
+                self._key_serdes.clear()  # it may run another program
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)

@@ -139,6 +139,7 @@ class FakeCoordinator:
         self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
+        self.gone = False
         self.key_serdes: dict[str, bytes] = {"counts": pickled(STORE.key_serde)}
 
     @property
@@ -158,7 +159,12 @@ class FakeCoordinator:
 
     @property
     def status(self) -> Method:
-        return Method(lambda: ApplicationStatus("app", self.state, 1, (), {}, error=self.error))
+        return Method(self._status)
+
+    def _status(self) -> ApplicationStatus:
+        if self.gone:
+            raise ActorDiedError
+        return ApplicationStatus("app", self.state, 1, (), {}, error=self.error)
 
 
 @pytest.fixture
@@ -514,6 +520,21 @@ def test_the_keys_of_a_range_are_read_as_the_store_has_them(coordinator: FakeCoo
     for actor in coordinator.actors.values():
         actor.keys = [f"app-counts-changelog key {word}".encode() for word in WORDS]
     assert ask(lambda queries: all_pages(queries, 3)) == sorted(WORDS)
+
+
+def test_keys_are_written_as_the_program_of_another_coordinator_has_them(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def redeploy(queries: StateQueries) -> None:
+        assert await queries.key_serde("counts") is Serdes.string()
+        new = FakeCoordinator()
+        new.key_serdes["counts"] = pickled(Serdes.long())
+        monkeypatch.setattr("ray.get_actor", lambda *_: new)
+        coordinator.gone = True
+        assert (await queries.status()).state is ApplicationState.RUNNING
+        assert await queries.key_serde("counts") is Serdes.long()
+
+    ask(redeploy)
 
 
 def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:
