@@ -12,7 +12,7 @@ from hypothesis.stateful import precondition, rule
 from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.key_value_kinds import KeyValueStateStore, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.memory import InMemoryTaskStores
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import ValueAndTimestamp
@@ -124,6 +124,7 @@ def test_a_range_goes_on_inside_of_its_ends_also_behind_a_key_in_front_of_them()
     for kind in (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder):
         builder = kind("store", Serdes.string(), Serdes.string())
         store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+        assert isinstance(store, KeyValueStateStore)
         for key in KEYS:
             store.buffer.put(key.encode(), "value", 0, None)
         for after, expected in ((b"", [b"ab", b"b"]), (b"ab", [b"b"]), (b"b", [])):
