@@ -269,6 +269,10 @@ class FakeAdmin:
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
 
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """See the contract."""
+        return {name: {"cleanup.policy": "delete", **self._broker.topic_config(name)} for name in topics}
+
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """See the contract."""
         configs = {name: self._broker.topic_config(name) for name in topics}
