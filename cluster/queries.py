@@ -44,7 +44,7 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 
 
-class KeyForms(NamedTuple):
+class KeySerdes(NamedTuple):
     """How a key stands in a store, and in the source topic whose partitioning says which task has it.
 
     ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic.
@@ -71,12 +71,12 @@ class StateQueries(ReadSide):
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._key_serdes: dict[tuple[str, str], KeyForms] = {}
+        self._key_serdes: dict[tuple[str, str], KeySerdes] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
-        self._log = logger("penstock.cluster.queries")
+        self._log = logger(__name__)
 
     @property
     @override
@@ -98,16 +98,16 @@ class StateQueries(ReadSide):
 
     @override
     async def key_serde(self, store: str) -> Serde[Any]:
-        return (await self._key_forms(store)).stored
+        return (await self._key_serdes_of(store)).stored
 
-    async def _key_forms(self, store: str) -> KeyForms:
+    async def _key_serdes_of(self, store: str) -> KeySerdes:
         where = await self._store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
             serde, produced = _unpickled(store, await self._ask_coordinator("key_serdes", *which))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
-            self._key_serdes[which] = KeyForms(
+            self._key_serdes[which] = KeySerdes(
                 bound(serde, where.serde_topic, "key"),
                 bound(produced or serde, where.source_topic, "key"),
                 bound(serde, where.source_topic, "key"),
@@ -118,8 +118,8 @@ class StateQueries(ReadSide):
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         data = await self._key_bytes(store, key)
         where = await self._store(store)
-        forms = await self._key_forms(store)
-        task = TaskId(where.subtopology, partition_for(forms.placed(store, key, data), where.partitions))
+        serdes = await self._key_serdes_of(store)
+        task = TaskId(where.subtopology, partition_for(serdes.placed(store, key, data), where.partitions))
         answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
         return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
 

@@ -17,7 +17,7 @@ Log = Callable[[bytes, bytes | None, int], None]
 
 
 class CommittedStore(Protocol):
-    """The rows of one store that are committed: bytes in, bytes out. Changed only by :class:`TaskStores.write`."""
+    """The rows of one store that are committed: bytes in, bytes out. Changed only by :meth:`TaskStores.write`."""
 
     def get(self, key: bytes) -> bytes | None:
         """The row of ``key``."""

@@ -11,7 +11,6 @@ from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
 from penstock.state.factories import KeyValueBytesStoreSupplier
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -106,9 +105,15 @@ class Materialized(Generic[K, V]):
         """On disk or in memory."""
         return replace(self, store_type=store_type)
 
-    def builder(self, name: str, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> StoreBuilder[K, V]:
-        """The table's store under ``name``; a serde that is not set here is the one given."""
-        return TimestampedKeyValueStoreBuilder(
+    def builder(
+        self,
+        kind: Callable[..., StoreBuilder[K, V]],
+        name: str,
+        key_serde: Serde[K] | None,
+        value_serde: Serde[V] | None,
+    ) -> StoreBuilder[K, V]:
+        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given."""
+        return kind(
             name,
             self.key_serde or key_serde,
             self.value_serde or value_serde,

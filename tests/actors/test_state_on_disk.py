@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.rocksdb import RocksDBTaskStores
 from tests.actors.rig import (
     APPLICATION,

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.common.errors import DeserializationError, ProcessingError
+from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
+from penstock.common.records import Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -147,6 +149,20 @@ def test_an_extractor_of_the_users_sees_decoded_records() -> None:
     )
     assert values(Bench(builder).feed("in", ("k", "v", 1))) == ["v"]
     assert seen == [("k", "v")]
+
+
+def test_an_extractor_derived_from_ours_sees_decoded_records() -> None:
+    class FromValue(FailOnInvalidTimestamp):
+        def __call__(
+            self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+        ) -> int:
+            return int(record.value.split(",")[1])
+
+    builder = StreamsBuilder()
+    builder.stream("in", STRINGS.with_timestamp_extractor(FromValue())).to(
+        "out", Produced.with_(Serdes.string(), Serdes.string())
+    )
+    assert values(Bench(builder).feed("in", ("k", "v,7", 1))) == ["v,7"]
 
 
 def copying(serde: Serde[Any], handler: Any) -> Bench:
