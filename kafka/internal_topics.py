@@ -59,7 +59,7 @@ def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
         wrong = _wrong_settings(needed[name], there)
         if wrong:
             entries = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in wrong.items())
-            logger("penstock.kafka.internal_topics").warning(
+            logger(__name__).warning(
                 "internal topic has other settings than the application needs",
                 topic=name,
                 needed=wrong,
