@@ -132,6 +132,10 @@ class Admin(Protocol):
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends as of now."""
 
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings of each topic, by their names in Kafka; a topic whose settings this client may not see is left
+        out."""
+
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic
         whose settings this client may not see it is a broker's default."""

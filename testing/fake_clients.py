@@ -281,6 +281,10 @@ class FakeAdmin(Admin):
             return {tp: self._broker.log(tp).end for tp in partitions}
 
     @override
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {name: {"cleanup.policy": "delete", **self._broker.topic_config(name)} for name in topics}
+
+    @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         configs = {name: self._broker.topic_config(name) for name in topics}
         compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}
