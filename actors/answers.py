@@ -15,6 +15,7 @@ from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, Task
 from penstock.common.errors import UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.state.queries import QueryRow
+from penstock.state.row_formats import UNCHANGEABLE
 
 CHUNK_ROWS = 500
 """A range gives way to records and to other queries after so many rows, about 2 ms of work."""
@@ -29,8 +30,6 @@ MOST_WAITING_CALLS = 64
 
 Calls count, not ranges: a page asks all tasks of the actor in one call, and must have a chance however many they are.
 """
-
-_UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
 
 
 class QueryExecutor:
@@ -166,14 +165,14 @@ def _failed(error: Exception) -> StoreAnswer:
 def _copied(row: QueryRow) -> QueryRow:
     # The answer is pickled in another thread while this one goes on processing: an aggregate that a user function
     # changes in place must not change on its way.
-    return row if type(row.value) in _UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))
+    return row if type(row.value) in UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))
 
 
 def _size(value: Any, store_serialize: Serialize) -> int:
     """About how many bytes ``value`` takes in an answer."""
     if isinstance(value, str | bytes):
         return len(value)
-    if type(value) in _UNCHANGEABLE:
+    if type(value) in UNCHANGEABLE:
         return 8
     try:
         return len(store_serialize(value))

@@ -17,11 +17,19 @@ Entry = tuple[Any, int, Headers | None, int]
 EntryRow = tuple[bytes, Entry]
 """A row's key and what stands there."""
 
+UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
+"""Types whose values nobody can change in place."""
+
 NO_TIMESTAMP = -1
 """The timestamp of an entry that was read from a row without one."""
 
 _TIME = Struct(">q")
 _read_time = _TIME.unpack_from
+
+
+def update_number(update: EntryRow) -> int:
+    """The number of an update: of two, the later one has the larger."""
+    return update[1][3]
 
 
 class RowFormat(ABC):

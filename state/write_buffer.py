@@ -22,7 +22,7 @@ from penstock.state.in_steps import sort_in_steps
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
+from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, RowFormat, update_number
 from penstock.state.sizes import KeptSizes, WaitingSizes, strides
 
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
@@ -122,7 +122,7 @@ class WriteBuffer:
 
     def _read(self, key: bytes) -> Entry:
         if self._flushed and (flushed := self._flushed.get(key)):
-            return flushed
+            return self._apart(key, flushed)
         try:
             row = self._prefetched.pop(key)
         except KeyError:
@@ -133,6 +133,18 @@ class WriteBuffer:
             self._sample_read_at = misses + self._stride()
             self._kept.read(key, entry[0], len(row or b""), len(self.clean))
         return entry
+
+    def _apart(self, key: bytes, flushed: Entry) -> Entry:
+        """``flushed``, or a copy while its value waits to be serialised: a function that changes it in place must not
+        change what is committed."""
+        value = flushed[0]
+        if type(value) in UNCHANGEABLE or key not in self._frozen:
+            return flushed
+        try:
+            copied = self._value_serde.deserialize(self._serialize(value))
+        except Exception as error:
+            raise self._refused(key, value, error) from error
+        return copied, flushed[1], flushed[2], flushed[3]
 
     def get(self, key: bytes) -> Entry | None:
         """The entry of ``key`` with its uncommitted changes; None when absent or deleted."""
@@ -204,7 +216,9 @@ class WriteBuffer:
         mean = self._waiting.begin_flush()
         self._flushed_mean = mean
         self._kept.flushed(len(dirty), mean, len(self.clean))
-        self.clean.update(dirty)
+        for kept in filter(None, (self.clean, self._older)):
+            for key in dirty:
+                kept.pop(key, None)
         dirty.clear()
         self._sample_put_at = 0
 
@@ -218,20 +232,21 @@ class WriteBuffer:
         caching = self.caching
         if not self._frozen:
             self.freeze()
-        frozen, self._frozen = self._frozen, {}
         before, self._before = self._before, {}
-        if not frozen:
+        if not self._frozen:
             return
-        updates = list(frozen.items())
+        updates, clean = list(self._frozen.items()), self.clean
         if caching:
-            yield from sort_in_steps(updates, _update_number)
+            yield from sort_in_steps(updates, update_number)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
         serialize, header = self._serialize, self.row_format.header
         log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
         with_old = any(old_values for _, old_values in self._listeners)
         total = 0
-        for number, (key, (value, timestamp, headers, _)) in enumerate(updates, 1):
+        for number, (key, entry) in enumerate(updates, 1):
+            clean[key] = entry
+            value, timestamp, headers, _ = entry
             old = self._old_value(key, before) if caching and (with_old or value is None) else None
             if value is None:
                 if caching and old is None:
@@ -251,6 +266,7 @@ class WriteBuffer:
             total += len(key)
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
+        self._frozen = {}
         self._waiting.flushed(len(updates), total)
         yield from batch.put_all(self.name, rows)
 
@@ -361,7 +377,7 @@ class WriteBuffer:
         for key in self._ordered.between(from_key, to_key, reverse):
             if not left:
                 break
-            entry = dirty.get(key) or flushed[key]
+            entry = dirty.get(key) or self._apart(key, flushed[key])
             changes.append((key, entry))
             if entry[0] is not None:
                 left -= 1
@@ -382,7 +398,3 @@ def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) 
     if changelog_key is None or log is None:
         return log
     return lambda key, value, timestamp: log(changelog_key(key), value, timestamp)
-
-
-def _update_number(update: tuple[bytes, Entry]) -> int:
-    return update[1][3]

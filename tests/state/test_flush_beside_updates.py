@@ -133,3 +133,23 @@ def test_rows_that_are_put_in_order_are_all_put_and_deleted(stores: TaskStores) 
     expected: Model = {key: value[8:].decode() for key, value in values.items() if value is not None}
     assert rows(stores) == {**{key: value for key, value in expected.items() if key != b"7"}, b"10": "new"}
     stores.close()
+
+
+@pytest.mark.parametrize("how", ["load", "load_to_update", "scan"])
+def test_a_value_changed_in_place_beside_a_commit_is_committed_as_it_was(stores: TaskStores, how: str) -> None:
+    """Rule 1 of PROGRAMS.md forbids it; but it must not cost records, whose offsets this commit covers."""
+    builder = TimestampedKeyValueStoreBuilder("store", Serdes.bytes(), Serdes.json())
+    opened = builder.open(StateStoreContext(stores.store("store"), None, True, lambda: 0, lambda: None))
+    buffer = opened.buffer  # type: ignore[attr-defined]  # a key-value store's
+    buffer.put(b"k", ["a"], 1, None)
+    batch = stores.new_batch()
+    buffer.freeze()
+    entry = dict(buffer.scan(None, None))[b"k"] if how == "scan" else getattr(buffer, how)(b"k")
+    entry[0].append("b")
+    buffer.put(b"k", entry[0], 2, None)
+    for _ in buffer.flush(batch):
+        pass
+    stores.write(batch, {})
+    buffer.batch_written()
+    assert rows(stores) == {b"k": '["a"]'}
+    assert buffer.get(b"k")[0] == ["a", "b"]
