@@ -17,7 +17,7 @@ from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
-from penstock.state.stores import destroy_task_stores, open_task_stores
+from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
 
 _NAME = re.compile(r"(\d+)_(\d+)")
 _NOTE_EVERY_MS = 60_000

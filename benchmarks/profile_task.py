@@ -27,7 +27,7 @@ from benchmarks.workloads import WORKLOADS
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -46,11 +46,11 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.factories import Stores
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
-from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
-from penstock.state.windowed_views import SessionStore, WindowStore
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream

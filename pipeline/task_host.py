@@ -15,7 +15,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

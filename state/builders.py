@@ -40,6 +40,12 @@ class StoreBuilder(ABC, Generic[K, V]):
     def open(self, context: StateStoreContext) -> StateStore:
         """The store of one task. Both serdes are there by then: its own, or the configuration's."""
 
+    @property
+    def layout(self) -> str:
+        """What the form of its rows depends on. Rows on disk that have another one are deleted when the store is
+        opened, and restored from the changelog."""
+        return self.kind
+
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
         """The settings of its changelog topic that this kind needs; ``topic_config`` goes on top of them.
 
@@ -47,6 +53,11 @@ class StoreBuilder(ABC, Generic[K, V]):
         (``windowstore.changelog.additional.retention.ms``).
         """
         return {"cleanup.policy": "compact"}
+
+    def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        """Those of them without which the changelog would lose what the store still has: ``topic.*`` of the
+        configuration does not override them, ``topic_config`` does."""
+        return {}
 
     def with_caching_enabled(self) -> Self:
         """One update per key and commit goes downstream and to the changelog."""

@@ -6,10 +6,11 @@ A *row* is what stands in RocksDB or in memory: key bytes and row bytes. Its for
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from penstock.common.errors import UnknownStateStoreError
 from penstock.state.queries import Query, QueryRow, unknown_query
 
 Log = Callable[[bytes, bytes | None, int], None]
@@ -17,7 +18,7 @@ Log = Callable[[bytes, bytes | None, int], None]
 
 
 class CommittedStore(Protocol):
-    """The rows of one store that are committed: bytes in, bytes out. Changed only by :class:`TaskStores.write`."""
+    """The rows of one store that are committed: bytes in, bytes out. Changed only by :meth:`TaskStores.write`."""
 
     def get(self, key: bytes) -> bytes | None:
         """The row of ``key``."""
@@ -35,18 +36,17 @@ class CommittedStore(Protocol):
 
 
 class CommitBatch(Protocol):
-    """Everything one commit changes, in the order of the calls; :meth:`TaskStores.write` applies all or nothing.
-
-    ``takes_rows_by_key``: many rows are written faster if they are put in the order of their keys.
-    """
-
-    takes_rows_by_key: bool
+    """Everything one commit changes, in the order of the calls; :meth:`TaskStores.write` applies all or nothing."""
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
 
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         """``put`` for many rows of ``store``: (key, row)."""
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        """``put`` for all ``rows``, None is a deletion; in the order in which many are written fastest. Exhaust it: it
+        yields now and then."""
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""
@@ -80,6 +80,11 @@ class TaskStores(Protocol):
 
     def close(self) -> None:
         """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""
+
+
+def no_such_store(name: str, known: Iterable[str]) -> UnknownStateStoreError:
+    """The error that names ``name`` and the stores that a task has."""
+    return UnknownStateStoreError(f"the task has no store {name!r}; it has: {', '.join(sorted(known)) or 'none'}")
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,12 @@ class StateStore(ABC):
         """Records with these keys come soon: bring in the rows that they will need, many at once."""
 
     def forget_objects(self) -> None:  # noqa: B027  # there may be none
-        """Read committed rows from their bytes again, as after a restart. Called after a commit only."""
+        """Read committed rows from their bytes again, as after a restart. Called while there are no changes."""
+
+    def wiped(self) -> None:
+        """All committed rows were deleted, to be restored from the first record of the changelog: forget all that was
+        learnt from them. Called while there are no changes."""
+        self.forget_objects()
 
     # ---- memory ----
 

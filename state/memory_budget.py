@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+
+from penstock.state.contracts import StateStore
 
 TRIM_EVERY_RECORDS = 500
 UNCACHED_BYTES = 64 << 20
 """So much may wait for a commit where there is no cache, counted as a cache would."""
 
-
 _BESIDE_A_COMMIT = 1.5
-
-
-class BudgetedStore(Protocol):
-    """A store that holds entries in memory."""
-
-    def resident_bytes(self) -> float:
-        """About what all of them take in the process."""
-
-    def dirty_resident_bytes(self) -> float:
-        """The part of it that updates take which wait for the commit."""
-
-    def flushed_resident_bytes(self) -> float:
-        """What updates take that a commit under way has begun to flush."""
-
-    def dirty_cache_bytes(self) -> int:
-        """About what Kafka Streams' cache would count for these updates."""
-
-    def drop_unused(self) -> bool:
-        """Let go of committed entries that were not used since the last call; False when there is none."""
 
 
 class MemoryBudget:
@@ -44,13 +25,13 @@ class MemoryBudget:
         self._cache_max_bytes = cache_max_bytes or UNCACHED_BYTES
         self._max_bytes = max_bytes
         self._records = 0
-        self._stores: list[BudgetedStore] = []
+        self._stores: list[StateStore] = []
 
-    def add(self, stores: Iterable[BudgetedStore]) -> None:
+    def add(self, stores: Iterable[StateStore]) -> None:
         """Count these stores too."""
         self._stores += stores
 
-    def remove(self, stores: Iterable[BudgetedStore]) -> None:
+    def remove(self, stores: Iterable[StateStore]) -> None:
         """Their task is closed."""
         self._stores = [store for store in self._stores if store not in set(stores)]
 

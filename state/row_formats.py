@@ -14,6 +14,9 @@ from penstock.common.records import Headers
 Entry = tuple[Any, int, Headers | None, int]
 """(value, timestamp, headers of the update, its number). A value of None is a deletion, or a key known to be absent."""
 
+EntryRow = tuple[bytes, Entry]
+"""A row's key and what stands there."""
+
 NO_TIMESTAMP = -1
 """The timestamp of an entry that was read from a row without one."""
 

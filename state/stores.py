@@ -1,100 +1,157 @@
-"""The stores of a task, wherever each of them lies."""
+"""``Stores``: how a program names its stores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TypeVar
 
-from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, TaskStores
-from penstock.state.memory import InMemoryTaskStores, unknown_store
-from penstock.state.rocksdb import RocksDBTaskStores, destroy
+from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
+from penstock.state.builders import StoreBuilder
+from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.windowed.session_store import SessionStoreBuilder
+from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 
-
-def open_task_stores(path: Path | None, builders: Iterable[AnyStoreBuilder]) -> TaskStores:
-    """Open the stores of one task: persistent ones in RocksDB below ``path``, which belongs to this task alone, the
-    others in memory. ``path`` None puts all in memory. Raises as :class:`RocksDBTaskStores`.
-    """
-    chosen = list(builders)
-    on_disk = [builder for builder in chosen if builder.persistent and path is not None]
-    in_memory = [builder for builder in chosen if builder not in on_disk]
-    if path is None or not on_disk:
-        return InMemoryTaskStores(in_memory)
-    database = RocksDBTaskStores(path / "rocksdb", on_disk)
-    if not in_memory:
-        return database
-    parts = {builder.name: database for builder in on_disk} | dict.fromkeys(
-        (builder.name for builder in in_memory), InMemoryTaskStores(in_memory)
-    )
-    return _ComposedTaskStores(parts)
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-def destroy_task_stores(path: Path) -> None:
-    """Delete what :func:`open_task_stores` has put below ``path``. Raises StateStoreLockedError when it is open."""
-    destroy(path / "rocksdb")
+@dataclass(frozen=True)
+class KeyValueBytesStoreSupplier:
+    """Names a key-value store and says where it lies."""
+
+    name: str
+    persistent: bool
 
 
-class _ComposedBatch:
-    takes_rows_by_key = True  # those on disk do
+@dataclass(frozen=True)
+class WindowBytesStoreSupplier:
+    """Names a window store and says where it lies, how long it keeps windows and how large they are."""
 
-    def __init__(self, batches: Mapping[int, CommitBatch], part_of: Mapping[str, int]) -> None:
-        self.batches = batches
-        self._of = {store: batches[part] for store, part in part_of.items()}
-
-    def put(self, store: str, key: bytes, row: bytes) -> None:
-        self._batch(store).put(store, key, row)
-
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return self._batch(store).putter(store)
-
-    def delete(self, store: str, key: bytes) -> None:
-        self._batch(store).delete(store, key)
-
-    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        self._batch(store).delete_range(store, from_key, to_key)
-
-    def _batch(self, store: str) -> CommitBatch:
-        batch = self._of.get(store)
-        if batch is None:
-            raise unknown_store(store, self._of)
-        return batch
+    name: str
+    persistent: bool
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool
 
 
-class _ComposedTaskStores:
-    """A commit is atomic on disk; what is in memory has no crash to survive."""
+@dataclass(frozen=True)
+class SessionBytesStoreSupplier:
+    """Names a session store and says where it lies and how long it keeps sessions."""
 
-    def __init__(self, parts: Mapping[str, TaskStores]) -> None:
-        self._parts = parts
-        self._distinct = {id(part): part for part in parts.values()}
+    name: str
+    persistent: bool
+    retention_ms: int
 
-    def store(self, name: str) -> CommittedStore:
-        return self._part(name).store(name)
 
-    def new_batch(self) -> CommitBatch:
-        batches = {part: stores.new_batch() for part, stores in self._distinct.items()}
-        return _ComposedBatch(batches, {name: id(part) for name, part in self._parts.items()})
+class Stores:
+    """Factories of stores for the Processor API. Mirrors ``org.apache.kafka.streams.state.Stores``."""
 
-    def write(self, batch: CommitBatch, changelog_offsets: Mapping[str, int]) -> None:
-        assert isinstance(batch, _ComposedBatch)
-        for name in changelog_offsets:
-            self._part(name)
-        # The part on disk comes first: only there can a write fail.
-        for part, stores in self._distinct.items():
-            own = {name: offset for name, offset in changelog_offsets.items() if id(self._parts[name]) == part}
-            stores.write(batch.batches[part], own)
+    @staticmethod
+    def persistent_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in RocksDB."""
+        return KeyValueBytesStoreSupplier(name, persistent=True)
 
-    def changelog_offset(self, store: str) -> int | None:
-        return self._part(store).changelog_offset(store)
+    @staticmethod
+    def in_memory_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in memory; restored from its changelog whenever its task starts."""
+        return KeyValueBytesStoreSupplier(name, persistent=False)
 
-    def wipe(self, store: str) -> None:
-        self._part(store).wipe(store)
+    @staticmethod
+    def key_value_store_builder(
+        supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A plain key-value store: caching off, logging on, as in Kafka Streams' Processor API."""
+        return KeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
 
-    def close(self) -> None:
-        for stores in self._distinct.values():
-            stores.close()
+    @staticmethod
+    def timestamped_key_value_store_builder(
+        supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A key-value store whose rows carry a timestamp: caching off, logging on."""
+        return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
 
-    def _part(self, name: str) -> TaskStores:
-        part = self._parts.get(name)
-        if part is None:
-            raise unknown_store(name, self._parts)
-        return part
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in RocksDB.
+
+        ``retention_period``: how long a window is kept after its start, by the largest window start that the store was
+        given. ``window_size``: from a window's start to its end. ``retain_duplicates``: keep each value that is put for
+        a key and window, not the last alone. Raises ValueError for a retention shorter than the windows.
+        """
+        return _window_store(name, True, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in memory; restored from its changelog whenever its task starts.
+
+        The arguments are those of :meth:`persistent_window_store`, and so is what it does: Kafka Streams' own form in
+        memory drops late values to the ms instead of by the segment, and orders several keys by time first.
+        """
+        return _window_store(name, False, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def window_store_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A plain window store: caching off, logging on."""
+        return WindowStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            retention_ms=supplier.retention_ms,
+            window_size_ms=supplier.window_size_ms,
+            retain_duplicates=supplier.retain_duplicates,
+        )
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A window store whose rows carry a timestamp: caching off, logging on."""
+        return TimestampedWindowStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            retention_ms=supplier.retention_ms,
+            window_size_ms=supplier.window_size_ms,
+            retain_duplicates=supplier.retain_duplicates,
+        )
+
+    @staticmethod
+    def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """A session store in RocksDB. ``retention_period``: how long a session is kept after its end, by the largest
+        session end that the store was given."""
+        return SessionBytesStoreSupplier(name, True, to_ms(retention_period, "retention_period"))
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """The same in memory; restored from its changelog whenever its task starts."""
+        return SessionBytesStoreSupplier(name, False, to_ms(retention_period, "retention_period"))
+
+    @staticmethod
+    def session_store_builder(
+        supplier: SessionBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A session store: caching off, logging on."""
+        return SessionStoreBuilder(
+            supplier.name, key_serde, value_serde, supplier.persistent, retention_ms=supplier.retention_ms
+        )
+
+
+def _window_store(
+    name: str, persistent: bool, retention_period: Duration, window_size: Duration, retain_duplicates: bool
+) -> WindowBytesStoreSupplier:
+    retention_ms, size_ms = to_ms(retention_period, "retention_period"), to_ms(window_size, "window_size")
+    if size_ms > retention_ms:
+        raise ValueError(
+            f"store {name}: the retention period must be no smaller than the window size: got {retention_ms} ms for "
+            f"windows of {size_ms} ms"
+        )
+    return WindowBytesStoreSupplier(name, persistent, retention_ms, size_ms, retain_duplicates)

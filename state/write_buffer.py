@@ -18,7 +18,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
-from penstock.state.in_steps import put_in_order, sort_in_steps
+from penstock.state.in_steps import sort_in_steps
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
@@ -153,6 +153,8 @@ class WriteBuffer:
             except Exception as error:
                 raise self._refused(key, value, error) from error
             self._log(key, data, timestamp)
+        if value is None and self._take_back(key):
+            return
         if number < self._sample_put_at:
             self.dirty[key] = (value, timestamp, headers, number)
             return
@@ -160,6 +162,21 @@ class WriteBuffer:
         self.dirty[key] = (value, timestamp, headers, number)
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
+
+    def _take_back(self, key: bytes) -> bool:
+        """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
+        would leave a deletion behind at each record, and every scan would look at them all."""
+        dirty = self.dirty
+        # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
+        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.committed.get(key) is not None:
+            return False
+        if self._ordered is not None:
+            self._order_new_keys(self._ordered)
+            self._ordered.discard((key,))
+            self._ordered_dirty -= 1
+        del dirty[key]
+        self._waiting.taken_back(key)
+        return True
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
@@ -226,9 +243,7 @@ class WriteBuffer:
         if caching:
             yield from sort_in_steps(updates, _update_number)
         self._check_round_trips(updates)
-        name, by_key = self.name, batch.takes_rows_by_key
         rows: dict[bytes, bytes | None] = {}
-        put = rows.__setitem__ if by_key else batch.putter(name)
         serialize, header = self._serialize, self.row_format.header
         log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
         with_old = any(old_values for _, old_values in self._listeners)
@@ -238,17 +253,13 @@ class WriteBuffer:
             if value is None:
                 if caching and old is None:
                     continue  # a key that came and went within one commit never existed for anyone else
-                data = None
-                if by_key:
-                    rows[key] = None
-                else:
-                    batch.delete(name, key)
+                data = rows[key] = None
             else:
                 try:
                     data = serialize(value)
                 except Exception as error:
                     raise self._refused(key, value, error) from error
-                put(key, data if header is None else header(timestamp) + data)
+                rows[key] = data if header is None else header(timestamp) + data
                 total += len(data)
             if log is not None:
                 log(key, data, timestamp)
@@ -258,8 +269,7 @@ class WriteBuffer:
             if number % FLUSH_STEP_ENTRIES == 0:
                 yield
         self._waiting.flushed(len(updates), total)
-        if by_key:
-            yield from put_in_order(rows, batch, name)
+        yield from batch.put_all(self.name, rows)
 
     def _all_listeners(self) -> OnFlush | None:
         listeners = self._listeners
@@ -375,7 +385,7 @@ class WriteBuffer:
         return changes
 
     def _order_new_keys(self, ordered: OrderedKeys) -> None:
-        # Between two flushes keys only come, and the new ones stand last.
+        # Between two flushes the new keys stand last, and those that go are ordered first.
         new = islice(reversed(self.dirty), len(self.dirty) - self._ordered_dirty)
         ordered.add([key for key in new if key not in self._flushed])
         self._ordered_dirty = len(self.dirty)

@@ -133,7 +133,7 @@ class StateManager:
     def wipe(self, store: str) -> None:
         """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""
         self._task_stores.wipe(store)
-        self._stores[store].forget_objects()
+        self._stores[store].wiped()
 
     # ---- commit ----
 

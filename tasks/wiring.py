@@ -10,7 +10,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
-from penstock.state.key_value_kinds import KeyValueStateStore
+from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector

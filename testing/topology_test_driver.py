@@ -20,8 +20,8 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
 from penstock.common.serdes import Serde, bound, why_refused
 from penstock.common.time import Duration, to_ms
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from typing_extensions import override
 
@@ -62,7 +62,6 @@ class WatchedTaskStores(TaskStores):
 class _WatchedBatch:
     def __init__(self, inner: CommitBatch, rows: dict[str, dict[bytes, bytes | None]]) -> None:
         self.inner = inner
-        self.takes_rows_by_key = inner.takes_rows_by_key
         self._rows = rows
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
@@ -72,6 +71,12 @@ class _WatchedBatch:
 
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         return lambda key, row: self.put(store, key, row)
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        for key, row in rows.items():
+            _check_bytes(store, "put_all", key, *(() if row is None else (row,)))
+        self._rows.setdefault(store, {}).update(rows)
+        return self.inner.put_all(store, rows)
 
     def delete(self, store: str, key: bytes) -> None:
         _check_bytes(store, "delete", key)

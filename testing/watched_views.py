@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.common.windows import Windowed
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.session_store import TypedSessionStore
-from penstock.state.window_store import TypedWindowStore
+from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.windowed.session_store import TypedSessionStore
+from penstock.state.windowed.window_store import TypedWindowStore
 
 Note = Callable[[str, Any], None]
 """(what it is, the object): it must stay as it is until the call ends."""

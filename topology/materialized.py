@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
-from penstock.state.factories import KeyValueBytesStoreSupplier
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -71,6 +71,9 @@ class Materialized(Generic[K, V]):
         if isinstance(store, KeyValueBytesStoreSupplier):
             kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
             return Materialized(store.name, store_type=kept)
+        if isinstance(store, WindowBytesStoreSupplier | SessionBytesStoreSupplier):
+            kind = "window" if isinstance(store, WindowBytesStoreSupplier) else "session"
+            raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kind} store ({store.name!r})")
         return Materialized(store)
 
     @staticmethod

@@ -14,7 +14,7 @@ from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
-from penstock.state.key_value_kinds import KeyValueStateStore
+from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_clients import FakeProducer
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states

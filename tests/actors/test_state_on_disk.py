@@ -15,7 +15,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.contracts import NewTopic
-from penstock.state.rocksdb import RocksDBTaskStores
+from penstock.state.disk.rocksdb import RocksDBTaskStores
 from tests.actors.rig import (
     APPLICATION,
     CHANGELOG,

@@ -33,10 +33,20 @@ ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
 }
 """Which rooms of ``topology/`` each may import. "" is what users hand in (options, Processor API), beside the rooms."""
 
+ROOMS_OF_STATE: dict[str, set[str]] = {
+    "disk": {"disk"},
+    "key_value": {"key_value"},
+    "windowed": {"windowed"},
+    "": set(),
+}
+"""The same for ``state/``. "" is the contract and what stores of any kind are made of, beside the rooms; the factories
+that name every kind stand at the door."""
+DOOR_OF_STATE = Path("state/stores.py")
+
 CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/"),
     "confluent_kafka": ("kafka/",),
-    "rocksdict": ("state/rocksdb.py",),
+    "rocksdict": ("state/disk/rocksdb.py",),
     "sortedcontainers": ("state/ordered_keys.py",),
     "pyspark": ("pipeline/",),
     "fastapi": ("api/",),
@@ -72,17 +82,32 @@ def test_arrows_point_one_way(folder: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS_OF_TOPOLOGY)
 def test_arrows_between_the_rooms_of_topology_point_one_way(room: str) -> None:
+    assert against_the_arrows("topology", room, ROOMS_OF_TOPOLOGY) == []
+
+
+@pytest.mark.parametrize("room", ROOMS_OF_STATE)
+def test_arrows_between_the_rooms_of_state_point_one_way(room: str) -> None:
+    assert against_the_arrows("state", room, ROOMS_OF_STATE, besides=DOOR_OF_STATE) == []
+
+
+def test_the_factories_of_stores_know_their_kinds_and_not_where_rows_lie() -> None:
+    imported = {found.module.split(".")[2] for found in imports_of(DOOR_OF_STATE) if "penstock.state." in found.module}
+    assert imported & ROOMS_OF_STATE.keys() == {"key_value", "windowed"}
+
+
+def against_the_arrows(folder: str, room: str, rooms: dict[str, set[str]], besides: Path | None = None) -> list[str]:
+    """Imports of ``room`` in ``folder`` from rooms that it may not know."""
     wrong, seen = [], 0
-    for file in python_files("topology"):
-        if file.parts[0] != "topology" or (file.parts[1] if len(file.parts) > 2 else "") != room:
+    for file in python_files(folder):
+        if file.parts[0] != folder or (file.parts[1] if len(file.parts) > 2 else "") != room or file == besides:
             continue
         seen += 1
         for found in imports_of(file):
             parts = found.module.split(".")
-            if parts[:2] == ["penstock", "topology"] and parts[2] in ROOMS_OF_TOPOLOGY.keys() - ROOMS_OF_TOPOLOGY[room]:
+            if parts[:2] == ["penstock", folder] and parts[2] in rooms.keys() - rooms[room]:
                 wrong.append(str(found))
     assert seen
-    assert wrong == []
+    return wrong
 
 
 @pytest.mark.parametrize("library", CONFINED_TO)

@@ -15,8 +15,8 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
-from penstock.state.windowed_builders import WindowStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.windowed.window_store import WindowStoreBuilder
 from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 

@@ -36,7 +36,7 @@ from penstock.common.errors import (
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 
 PARTITIONS = 3

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream

@@ -25,7 +25,7 @@ from penstock.pipeline.rows import (
     SINK,
 )
 from penstock.pipeline.task_host import TaskHost
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.serdes import Serde
-from penstock.state.contracts import CommittedStore, Log, StateStoreContext
+from typing_extensions import override
+
+from penstock.common.serdes import Serde, Serdes
+from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.contracts import CommittedStore, Log, StateStore, StateStoreContext
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.row_formats import VALUE, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 
@@ -28,3 +32,14 @@ def a_buffer(
 ) -> WriteBuffer:
     """A write buffer over these rows."""
     return WriteBuffer(name, value_serde, row_format, a_context(committed, log, caching))
+
+
+class _Store(BufferedStateStore):
+    @override
+    def view(self) -> WriteBuffer:
+        return self.buffer
+
+
+def a_store_over(buffer: WriteBuffer) -> StateStore:
+    """A store that keeps its changes there."""
+    return _Store(KeyValueStoreBuilder(buffer.name, Serdes.bytes()), buffer, a_context(buffer.committed))

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import Query, QueryRow
-from penstock.state.stores import open_task_stores
 
 NAME = "store"
 MANY = 10**6
@@ -35,8 +35,8 @@ class Logged(NamedTuple):
 
 
 def can_change(machine: StoreMachine) -> bool:
-    """Between the first step of a flush and the end of its commit no record is processed."""
-    return machine.steps is None
+    """While a store is flushed that does not tell changes from those of the commit, no record is processed."""
+    return machine.steps is None or machine.store.takes_changes_while_committed
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -72,9 +72,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.stores = open_task_stores(Path(self.directory.name), [self.built])
         self.batch: CommitBatch | None = None
         self.steps: Iterator[None] | None = None
+        self.written = False
         context = StateStoreContext(self.stores.store(NAME), self.log, self.caching, lambda: self.now, self.drop_record)
         self.store = self.built.open(context)
         self.view = self.store.view()
+
+    def end(self) -> None:
+        self.steps = None  # a flush under way has a hold on the database
+        self.stores.close()
 
     def log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self.changelog.append(Logged(key, value, timestamp))
@@ -82,30 +87,48 @@ class StoreMachine(RuleBasedStateMachine):
     def drop_record(self) -> None:
         self.dropped += 1
 
-    @precondition(lambda self: self.steps is not None or self.store.has_changes)
+    @precondition(lambda self: self.steps is None and self.store.has_changes)
+    @rule()
+    def begin_commit(self) -> None:
+        self.batch = self.stores.new_batch()
+        if self.store.takes_changes_while_committed:
+            self.store.freeze()
+        self.steps = self.store.flush(self.batch)
+        self.snapshot, self.logged_by_then = deepcopy(self.latest), len(self.changelog)
+
+    @precondition(lambda self: self.steps is not None)
     @rule()
     def flush_on(self) -> None:
-        if self.steps is None:
-            self.batch = self.stores.new_batch()
-            self.steps = self.store.flush(self.batch)
+        assert self.steps is not None
         next(self.steps, None)
 
-    def flush_all(self) -> CommitBatch:
-        self.batch = self.batch or self.stores.new_batch()
+    def flush_all(self) -> None:
+        if self.steps is None and self.store.has_changes:
+            self.begin_commit()
         for _ in self.steps or ():
             pass
-        while self.store.has_changes:
-            for _ in self.store.flush(self.batch):
-                pass
-        return self.batch
+
+    @precondition(lambda self: not self.written)
+    @rule()
+    def write(self) -> None:
+        self.flush_all()
+        if self.batch is None:
+            return
+        # With caching only flushes write the changelog; without it what came after the snapshot is of the next commit.
+        by_the_flush = self.caching or not self.store.takes_changes_while_committed
+        offset = len(self.changelog) if by_the_flush else self.logged_by_then
+        self.stores.write(self.batch, {NAME: offset})
+        self.written = True
+        self.committed = self.snapshot
+        assert self.model_of(self.changelog[:offset]) == self.committed, "the changelog holds what was committed"
 
     @rule(and_forget=st.booleans())
     def commit(self, and_forget: bool) -> None:
-        self.stores.write(self.flush_all(), {NAME: len(self.changelog)})
+        if not self.written:
+            self.write()
         self.store.batch_written()
         self.batch = self.steps = None
-        self.committed = deepcopy(self.latest)
-        assert self.model_of(self.changelog) == self.committed, "the changelog holds what was committed"
+        self.written = False
         if and_forget:
             self.store.forget_objects()
 
@@ -117,15 +140,18 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(portion=st.integers(min_value=1, max_value=7))
     def crash(self, portion: int) -> None:
         """What was logged is there, what was not committed is not; the changelog's tail is restored."""
-        self.stores.close()
+        self.end()
         self.open()
         self.restore(portion)
 
     @rule(portion=st.integers(min_value=1, max_value=7))
     def lose_the_rows(self, portion: int) -> None:
-        """As after a crash with a disk that cannot be read."""
+        """As after a crash with a disk that cannot be read: the store is wiped when it is open."""
+        self.end()
+        self.open()
         self.stores.wipe(NAME)
-        self.crash(portion)
+        self.store.wiped()
+        self.restore(portion)
 
     def restore(self, portion: int) -> None:
         begin = self.stores.changelog_offset(NAME) or 0

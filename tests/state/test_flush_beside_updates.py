@@ -9,9 +9,9 @@ import pytest
 
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import StateStoreContext, TaskStores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.in_steps import put_in_order, sort_in_steps
-from penstock.state.key_value_kinds import TimestampedKeyValueStoreBuilder
-from penstock.state.stores import open_task_stores
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES, WriteBuffer
 
 BUILDER = TimestampedKeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())

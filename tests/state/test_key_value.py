@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer
 
 KEYS = st.lists(st.sampled_from([0, 1, 0x61, 0xFE, 0xFF]), max_size=4).map(bytes)
@@ -24,7 +25,9 @@ def test_a_prefix_scan_gives_the_keys_that_begin_with_it_and_no_others(
     for key in committed:
         batch.put("store", key, b"v")
     stores.write(batch, {})
-    store = TypedKeyValueStore(a_buffer(stores.store("store"), Serdes.string()), Serdes.bytes(), lambda: 0)
+    store = TypedKeyValueStore(
+        a_buffer(stores.store("store"), Serdes.string()), TypedKeys("store", Serdes.bytes()), lambda: 0
+    )
     for key in keys:
         store.put(key, "v")
     expected = sorted(key for key in keys | committed if key.startswith(prefix))

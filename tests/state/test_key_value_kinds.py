@@ -12,8 +12,8 @@ from hypothesis.stateful import precondition, rule
 from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.key_value_kinds import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import ValueAndTimestamp
 from tests.state.contexts import a_context

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.memory_budget import MemoryBudget
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, SAMPLE_EVERY, object_bytes
 from penstock.state.write_buffer import MOST_PREFETCHED_BYTES, WriteBuffer
-from tests.state.contexts import a_buffer
+from tests.state.contexts import a_buffer, a_store_over
 
 
 def buffer_of(serde: Serde[Any], caching: bool = True) -> tuple[WriteBuffer, InMemoryTaskStores]:
@@ -40,7 +40,7 @@ def test_committed_entries_of_all_stores_together_stay_below_the_limit() -> None
     made = [buffer_of(Serdes.string()) for _ in range(4)]
     limit = 1000 * (ENTRY_OVERHEAD_BYTES + 100)
     budget = MemoryBudget(1 << 30, limit)
-    budget.add(buffer for buffer, _ in made)
+    budget.add(a_store_over(buffer) for buffer, _ in made)
     for round_number in range(20):
         for buffer, stores in made:
             put(buffer, round_number * 100, round_number * 100 + 100)
@@ -67,7 +67,7 @@ def test_what_is_used_again_outlives_what_is_not() -> None:
 def test_updates_that_are_too_many_by_themselves_are_told_and_gone_with_the_commit() -> None:
     buffer, stores = buffer_of(Serdes.string())
     budget = MemoryBudget(1 << 30, 100 * ENTRY_OVERHEAD_BYTES)
-    budget.add([buffer])
+    budget.add([a_store_over(buffer)])
     put(buffer, 0, 50)
     budget.trim()
     assert not budget.needs_commit
@@ -81,7 +81,7 @@ def test_updates_that_are_too_many_by_themselves_are_told_and_gone_with_the_comm
 def test_updates_need_a_commit_too_when_a_cache_of_kafka_streams_would_be_full() -> None:
     buffer, stores = buffer_of(Serdes.string())
     budget = MemoryBudget(100 * CACHE_ENTRY_OVERHEAD_BYTES, 1 << 30)
-    budget.add([buffer])
+    budget.add([a_store_over(buffer)])
     put(buffer, 0, 50)
     assert not budget.needs_commit
     put(buffer, 50, 110)
@@ -93,9 +93,10 @@ def test_updates_need_a_commit_too_when_a_cache_of_kafka_streams_would_be_full()
 def test_a_closed_task_leaves_its_share_to_the_others() -> None:
     buffer, _ = buffer_of(Serdes.string())
     budget = MemoryBudget(1 << 30, 10 * ENTRY_OVERHEAD_BYTES)
-    budget.add([buffer])
+    store = a_store_over(buffer)
+    budget.add([store])
     put(buffer, 0, 100)
-    budget.remove([buffer])
+    budget.remove([store])
     assert not budget.needs_commit
 
 
@@ -292,7 +293,7 @@ def test_what_all_values_share_does_not_count_with_each() -> None:
     model = bytes(100_000_000)
     buffer, _ = buffer_of(OPAQUE)
     budget = MemoryBudget(0, 48 << 20)
-    budget.add([buffer])
+    budget.add([a_store_over(buffer)])
     for number in range(5000):
         put(buffer, number, number + 1, Scored(model))
     assert not budget.needs_commit
@@ -312,7 +313,7 @@ def test_rows_that_were_read_ahead_and_never_asked_for_are_bounded_and_count_unt
         most = max(most, true)
     assert 0 < most < MOST_PREFETCHED_BYTES + 2 * len(HUGE)
     budget = MemoryBudget(0, 1000)
-    budget.add([buffer])
+    budget.add([a_store_over(buffer)])
     budget.trim()
     assert buffer.resident_bytes() == 0
     assert not buffer._prefetched

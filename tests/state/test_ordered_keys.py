@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.ordered_keys import OrderedKeys
 from tests.state.contexts import a_buffer
 

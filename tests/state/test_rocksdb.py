@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.rocksdb import RocksDBTaskStores
+from penstock.state.disk.rocksdb import RocksDBTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
 
 COMMIT_FOR_EVER = """
 import sys
 from pathlib import Path
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.rocksdb import RocksDBTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.disk.rocksdb import RocksDBTaskStores
 stores = RocksDBTaskStores(Path(sys.argv[1]), [KeyValueStoreBuilder(name) for name in "ab"])
 number = (stores.changelog_offset("a") or 0) + 1
 while True:
@@ -133,7 +133,7 @@ def test_only_what_rocksdb_calls_corruption_is_taken_for_it(
     def fails(path: Path, families: list[str]) -> None:
         raise Exception(text)
 
-    monkeypatch.setattr("penstock.state.rocksdb._open", fails)
+    monkeypatch.setattr("penstock.state.disk.rocksdb._open", fails)
     with pytest.raises(StateStoreError, match="cannot be used, and nothing was deleted") as raised:
         opened(tmp_path, "a")
     assert not isinstance(raised.value, StateStoreCorruptError)

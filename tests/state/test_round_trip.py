@@ -16,10 +16,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.key_value import TypedKeyValueStore
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryTaskStores
+from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.round_trip import RoundTripCheck
+from penstock.state.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer
 
 PICKLE: Serde[Any] = Serde("pickle", pickle.dumps, pickle.loads)
@@ -208,7 +209,7 @@ def test_a_key_that_comes_back_as_another_is_told() -> None:
     builder = KeyValueStoreBuilder("visits", keys, Serdes.long())
     buffer = a_buffer(InMemoryTaskStores([builder]).store("visits"), Serdes.long(), name="visits")
     with capture_logs() as logs:
-        store = TypedKeyValueStore(buffer, keys, lambda: 0)
+        store = TypedKeyValueStore(buffer, TypedKeys("visits", keys), lambda: 0)
         for number in range(20):
             store.put(("a", number), number)
     (said,) = logs

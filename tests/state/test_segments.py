@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state.segments import NOTHING_OBSERVED, Segments, pack_segment
+from penstock.state.windowed.segments import NOTHING_OBSERVED, Segments, pack_segment
 
 retentions = st.one_of(st.integers(0, 400_000), st.integers(0, 1 << 40))
 times = st.one_of(st.integers(0, 1_000_000), st.integers(0, 1 << 42))

@@ -18,8 +18,8 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import UnknownQueryError, UnknownStateStoreError
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import KeyQuery, QueryRow, RangeQuery
-from penstock.state.stores import open_task_stores
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.physical.internal_topics import plan_topics
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change

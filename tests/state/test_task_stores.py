@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
 from penstock.state.contracts import TaskStores
-from penstock.state.key_value_kinds import KeyValueStoreBuilder
-from penstock.state.memory import InMemoryStore
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.memory import InMemoryStore
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.store import KeyValueStoreBuilder
 
 STORES = ("a", "b")
 Model = dict[str, dict[bytes, bytes]]

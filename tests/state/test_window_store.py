@@ -13,11 +13,11 @@ from penstock.common.errors import SerializationError, StateStoreError, UnknownQ
 from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import StateStoreContext
-from penstock.state.factories import Stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import CountQuery, KeyQuery
-from penstock.state.stores import open_task_stores
-from penstock.state.windowed_builders import WindowStoreBuilder
-from penstock.state.windowed_queries import SessionQuery
+from penstock.state.stores import Stores
+from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.window_store import WindowStoreBuilder
 from tests.state.windowed_model import Shape
 from tests.state.windowed_rig import Rig
 
@@ -165,8 +165,6 @@ def test_all_segments_that_expire_at_once_are_deleted_by_one_range(rig: Rig) -> 
 class CountingBatch:
     """A batch of a commit that is not carried out."""
 
-    takes_rows_by_key = False
-
     def __init__(self) -> None:
         self.ranges: list[tuple[bytes, bytes]] = []
 
@@ -175,6 +173,9 @@ class CountingBatch:
 
     def putter(self, store: str) -> Any:
         return lambda key, row: None
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        return iter(())
 
     def delete(self, store: str, key: bytes) -> None:
         pass

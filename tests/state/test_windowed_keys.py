@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.windows import LARGEST_TIMESTAMP, Window
-from penstock.state.segments import pack_segment
-from penstock.state.windowed_keys import (
+from penstock.state.windowed.keys import (
     LARGEST_SEQUENCE,
     SessionKeySchema,
     WindowKeySchema,
     changelog_key,
     last_row_key,
 )
+from penstock.state.windowed.segments import pack_segment
 
 WINDOWS = WindowKeySchema(window_size_ms=5)
 SESSIONS = SessionKeySchema()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 
@@ -87,17 +88,34 @@ class WindowedStores(RuleBasedStateMachine):
             rig.commit()
             rig.check_written()
 
+    @rule(puts=puts, steps=st.integers(0, 5), refused=st.booleans())
+    def commit_beside_records(
+        self, puts: list[tuple[str, tuple[int, int], tuple[int, int], str | None]], steps: int, refused: bool
+    ) -> None:
+        self.time_passes(steps)
+        if refused:
+            self.open.clear()
+        times = [sorted((self.at(one), self.at(other))) for _, one, other, _ in puts]
+        for rig in self.rigs:
+            changes = [
+                partial(rig.put, key, end, start, value, timestamp=self.now + number)
+                for number, ((key, _, _, value), (start, end)) in enumerate(zip(puts, times, strict=True))
+            ]
+            rig.commit(refused, changes)
+            rig.check_written()
+        self.now += len(puts)
+
     @rule()
     def a_commit_is_refused(self) -> None:
         self.open.clear()
         for rig in self.rigs:
             rig.commit(refused=True)
 
-    @rule(batch_size=sizes)
-    def crash(self, batch_size: int) -> None:
+    @rule(batch_size=sizes, wiped=st.booleans())
+    def crash(self, batch_size: int, wiped: bool) -> None:
         self.open.clear()
         for rig in self.rigs:
-            rig.crash(batch_size)
+            rig.crash(batch_size, wiped)
 
     @rule()
     def memory_is_needed(self) -> None:

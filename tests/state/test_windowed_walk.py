@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.state.windowed_queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 
@@ -50,24 +50,33 @@ class Walk:
         return self.random.choice((None, *KEYS))
 
     def change(self) -> None:
+        for _ in range(self.random.randint(1, 15)):
+            self.change_one()
+
+    def change_one(self) -> None:
         rig, random = self.rig, self.random
-        for _ in range(random.randint(1, 15)):
-            self.now += random.choice((0, 0, 0, 1, self.step_ms // 3))
-            start, end = sorted((self.time(), self.time()))
-            if rig.shape.sessions and random.random() < 0.2:
-                there = rig.model.of_key(self.key(), 0, EVER)
-                row = random.choice(there)[0] if there else None
-                rig.remove(*((row.key, row.time, row.rest) if row else (self.key(), end, start)), timestamp=self.now)
-            else:
-                value = random.choice(("x", "y", "zz", None))
-                rig.put(self.key(), end, start, value, timestamp=self.now)
+        self.now += random.choice((0, 0, 0, 1, self.step_ms // 3))
+        start, end = sorted((self.time(), self.time()))
+        if rig.shape.sessions and random.random() < 0.2:
+            there = rig.model.of_key(self.key(), 0, EVER)
+            row = random.choice(there)[0] if there else None
+            rig.remove(*((row.key, row.time, row.rest) if row else (self.key(), end, start)), timestamp=self.now)
+        else:
+            value = random.choice(("x", "y", "zz", None))
+            rig.put(self.key(), end, start, value, timestamp=self.now)
+
+    def commit(self, refused: bool = False) -> None:
+        beside = self.random.choice((0, 0, 3, 30))
+        if beside and self.random.random() < 0.3:
+            self.now += 3 * self.step_ms
+        self.rig.commit(refused, [self.change_one] * beside)
 
     def end_of_task(self) -> None:
         self.open.clear()
         if self.random.random() < 0.5:
-            self.rig.commit(refused=True)
+            self.commit(refused=True)
         else:
-            self.rig.crash(self.random.randint(1, 40))
+            self.rig.crash(self.random.randint(1, 40), wiped=self.random.random() < 0.3)
 
     def make_room(self) -> None:
         self.rig.store.drop_unused()
@@ -126,7 +135,7 @@ def test_a_store_is_what_its_model_says_all_its_life(shape: Shape, on_disk: bool
     print("seed", seed)
     rig = Rig(shape, tmp_path if on_disk else None)
     walk = Walk(rig, Random(f"{shape} {seed}"))
-    steps = [walk.change, walk.read, walk.ask, rig.commit, walk.end_of_task, walk.look_again, walk.make_room]
+    steps = [walk.change, walk.read, walk.ask, walk.commit, walk.end_of_task, walk.look_again, walk.make_room]
     for _ in range(150):
         walk.random.choices(steps, weights=(8, 6, 4, 4, 1, 3, 1))[0]()
         rig.check_everything()

@@ -58,6 +58,16 @@ class Flushed(NamedTuple):
     timestamp: int
 
 
+class Snapshot(NamedTuple):
+    """All that is of one commit."""
+
+    rows: dict[Key, Put]
+    waiting: dict[Key, Put]
+    time: int
+    sequence: int
+    offset: int
+
+
 @dataclass
 class Model:
     """One store of one task, through commits, crashes and restores."""
@@ -72,6 +82,8 @@ class Model:
     changelog: list[tuple[Key, Put]] = field(default_factory=list)
     heard: list[Flushed] = field(default_factory=list)
     waiting: dict[Key, Put] = field(default_factory=dict)
+    frozen: Snapshot | None = None
+    """What the commit under way takes."""
     committed: dict[Key, Put] = field(default_factory=dict)
     committed_time: int = -1
     committed_sequence: int = 0
@@ -122,9 +134,17 @@ class Model:
         else:
             rows[key] = put
 
+    def freeze(self) -> Snapshot:
+        """What is changed from here on is of the next commit."""
+        rows = {key: put for key, put in self.rows.items() if not self.expired(key.time, self.time)}
+        self.frozen = Snapshot(rows, self.waiting, self.time, self.sequence, len(self.changelog))
+        self.rows, self.waiting = dict(rows), {}
+        return self.frozen
+
     def flush(self) -> None:
         """Cached updates go to the changelog and downstream."""
-        for key, put in self.waiting.items():
+        frozen = self.frozen or self.freeze()
+        for key, put in frozen.waiting.items():
             old = self.committed.get(key)
             if put.value is None and old is None:
                 continue
@@ -133,26 +153,31 @@ class Model:
             self.heard.append(
                 Flushed(key.key.encode(), window, put.value, None if old is None else old.value, put.timestamp)
             )
-        self.waiting.clear()
+        frozen.waiting.clear()
 
     def commit(self) -> None:
         self.flush()
-        self.rows = {key: put for key, put in self.rows.items() if not self.expired(key.time, self.time)}
-        self.committed, self.committed_time = dict(self.rows), self.time
-        self.committed_sequence, self.committed_offset = self.sequence, len(self.changelog)
+        assert self.frozen is not None
+        self.committed, self.committed_time = self.frozen.rows, self.frozen.time
+        self.committed_sequence = self.frozen.sequence
+        # Only the flush writes the changelog of a store with caching: all that is there is of this commit.
+        self.committed_offset = len(self.changelog) if self.shape.caching else self.frozen.offset
+        self.frozen = None
 
-    def crash(self) -> int:
+    def crash(self, wiped: bool = False) -> int:
         """Forget what is in memory; then what the changelog has is restored. Returns the offset from which."""
-        if not self.survives:
+        if wiped or not self.survives:
             self.committed, self.committed_time, self.committed_sequence, self.committed_offset = {}, -1, 0, 0
         offset = self.committed_offset
         self.waiting.clear()
+        self.frozen = None
         self.rows, self.time, self.sequence = dict(self.committed), self.committed_time, self.committed_sequence
         for key, put in self.changelog[offset:]:
             self.time = max(self.time, key.time)
             self._set(self.rows, key, put)
             self.sequence = 0 if self.shape.sessions else key.rest
         self.commit()
+        self.committed_offset = len(self.changelog)
         return offset
 
     # ---- reading ----

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext, TaskStores
-from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.contracts import CommittedStore, StateStoreContext, TaskStores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import Query, QueryRow
-from penstock.state.stores import open_task_stores
 from penstock.state.views import ValueAndTimestamp
-from penstock.state.windowed_builders import SessionStoreBuilder, TimestampedWindowStoreBuilder, WindowStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStateStore
+from penstock.state.windowed.session_store import SessionStoreBuilder
+from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 from tests.state.windowed_model import Flushed, Key, Model, Put, Shape
 
 NAME = "store"
@@ -88,17 +89,41 @@ class Rig:
         self.view.remove(Windowed(key, Window(start, end)))
         self.model.put(key, end, start, None, timestamp, counted=False)
 
-    def commit(self, refused: bool = False) -> None:
-        """``refused``: the changelog has everything, the store nothing, and the task is thrown away."""
+    def commit(self, refused: bool = False, meanwhile: Iterable[Callable[[], None]] = ()) -> None:
+        """``refused``: the changelog has everything, the store nothing, and the task is thrown away.
+
+        ``meanwhile`` has changes that come while the commit is under way: the first after the snapshot, one at each
+        step of the flush, the rest when the batch is written.
+        """
+        changes = iter(meanwhile)
+
+        def change(all_of_them: bool = False) -> None:
+            for do in changes:
+                do()
+                self.check_everything()
+                if not all_of_them:
+                    return
+
         batch = self._stores.new_batch()
-        for _ in self.store.flush(batch):
+        steps: Iterator[None] = iter(())
+        if self.store.has_changes:
+            self.store.freeze()
+            steps = self.store.flush(batch)
+        frozen = self.model.freeze()
+        change()
+        for _ in steps:
+            change()
             self.check_everything()
         if refused:
             self.model.flush()
             self.crash(1000)
             return
-        self._write(batch)
+        offset = len(self.changelog) if self.shape.caching else frozen.offset
+        self._stores.write(batch, {NAME: offset})
+        change(all_of_them=True)
+        self.store.batch_written()
         self.model.commit()
+        self.check_everything()
         self.check_rows()
 
     def commit_unchecked(self) -> None:
@@ -106,20 +131,22 @@ class Rig:
         batch = self._stores.new_batch()
         for _ in self.store.flush(batch):
             pass
-        self._write(batch)
-
-    def _write(self, batch: CommitBatch) -> None:
         self._stores.write(batch, {NAME: len(self.changelog)})
         self.store.batch_written()
 
-    def crash(self, batch_size: int) -> None:
-        """End the task, start it again, and restore the rest of its changelog in batches."""
+    def crash(self, batch_size: int, wiped: bool = False) -> None:
+        """End the task, start it again, and restore the rest of its changelog in batches; all if it is ``wiped``."""
         self._stores.close()
         self._open()
-        offset = self.model.crash()
+        if wiped:
+            self._stores.wipe(NAME)
+            self.store.wiped()
+        offset = self.model.crash(wiped)
         assert (self._stores.changelog_offset(NAME) or 0) == offset
         for begin in range(offset, len(self.changelog), batch_size):
             self._restore(self.changelog[begin : begin + batch_size], begin)
+            self.fetch_each()  # as queries do: what is restored later must not be hidden by what was read before
+        self.check_everything()
         self.check_rows()
 
     def _restore(self, records: Sequence[tuple[bytes, bytes | None, int]], offset: int) -> None:
@@ -131,6 +158,13 @@ class Rig:
     def close(self) -> None:
         self._stores.close()
 
+    def fetch_each(self) -> dict[Key, Any]:
+        """Of each row that the model shows, what the store has at this very key."""
+        rows = [] if self.shape.retain_duplicates else list(self.model.visible())
+        if self.shape.sessions:
+            return {row: self.view.fetch_session(row.key, row.rest, row.time) for row in rows}
+        return {row: self.view.fetch(row.key, row.time) for row in rows}
+
     # ---- what is expected ----
 
     def check_everything(self) -> None:
@@ -138,6 +172,9 @@ class Rig:
         everything = self.view.fetch(None, None) if self.shape.sessions else self.view.all()
         assert list(everything) == self.windowed(self.model.of_keys(None, None, 0, 1 << 62))
         assert self.dropped == self.model.dropped
+        assert self.fetch_each() == {
+            row: self.value(put) for row, put in self.model.visible().items() if not self.shape.retain_duplicates
+        }
 
     def rows(self) -> dict[bytes, bytes]:
         """What is committed, as it stands."""

@@ -12,9 +12,9 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.contracts import TaskStores
-from penstock.state.key_value_kinds import KeyValueStateStore
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
-from penstock.state.stores import open_task_stores
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager

@@ -12,7 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, ProcessingError, RuleBrokenError
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.tasks.program import TaskProgram
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder

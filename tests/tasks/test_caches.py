@@ -11,10 +11,10 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serdes
-from penstock.state.factories import Stores
-from penstock.state.memory import InMemoryStore
+from penstock.state.disk.memory import InMemoryStore
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
-from penstock.state.stores import open_task_stores
+from penstock.state.stores import Stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -11,7 +11,7 @@ import pytest
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.program import Changelog

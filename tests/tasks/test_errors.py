@@ -24,7 +24,7 @@ from penstock.common.extractors import LogAndSkipOnInvalidTimestamp, UsePartitio
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder

@@ -9,7 +9,7 @@ import pytest
 import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId
-from penstock.state.stores import open_task_stores
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

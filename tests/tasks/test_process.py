@@ -11,7 +11,7 @@ from penstock.common.ids import TaskId
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.state.views import ValueAndTimestamp
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized

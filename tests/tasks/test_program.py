@@ -14,7 +14,7 @@ from penstock.common.extractors import (
     UsePartitionTimeOnInvalidTimestamp,
 )
 from penstock.common.serdes import Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.tasks.program import Changelog, Programs, TaskProgram
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized

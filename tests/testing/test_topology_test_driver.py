@@ -12,7 +12,7 @@ from penstock.common.errors import ConfigError, ProcessingError, StreamsError, T
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
-from penstock.state.factories import Stores
+from penstock.state.stores import Stores
 from penstock.state.views import ValueAndTimestamp
 from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder

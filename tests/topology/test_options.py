@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -84,3 +85,15 @@ def test_the_longest_name_is_249_characters() -> None:
 def test_a_wrong_option_is_refused_where_it_is_written(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("supplier", "kind"),
+    [
+        (ps.Stores.persistent_window_store("s", timedelta(hours=1), timedelta(minutes=1)), "window"),
+        (ps.Stores.in_memory_session_store("s", timedelta(hours=1)), "session"),
+    ],
+)
+def test_a_supplier_of_another_kind_of_store_is_refused_in_words(supplier: Any, kind: str) -> None:
+    with pytest.raises(ps.TopologyError, match=f"a KTable needs a key-value store, not a {kind} store \\('s'\\)"):
+        ps.Materialized.as_(supplier)

@@ -164,11 +164,10 @@ def _changelogs(topology: Topology, tasks: TaskPlan, config: StreamsConfig) -> I
         for store in sub.stores:
             topic = changelog_topic(config.application_id, store)
             if topic is not None and store.source_topic is None:
-                kind = store.changelog_config(config.windowstore_changelog_additional_retention_ms)
-                # As in Kafka Streams, topic.retention.ms does not shorten what a store's retention needs.
-                retention = {key: value for key, value in kind.items() if key == "retention.ms"}
-                own = {**retention, **store.topic_config}
-                yield _new_topic(topic, count[sub.id], config, {**_EVERY, **kind}, own)
+                longer = config.windowstore_changelog_additional_retention_ms
+                defaults = {**_EVERY, **store.changelog_config(longer)}
+                own = {**store.required_changelog_config(longer), **store.topic_config}
+                yield _new_topic(topic, count[sub.id], config, defaults, own)
 
 
 def _new_topic(

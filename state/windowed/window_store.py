@@ -2,24 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
 
+from penstock.common.log import logger
 from penstock.common.records import Headers
-from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
-from penstock.state.contracts import StateStoreContext
-from penstock.state.expiring_rows import EntryRow, ExpiringRows
-from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
-from penstock.state.windowed_keys import LARGEST_SEQUENCE, WindowKeySchema
-from penstock.state.windowed_queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
+from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
+from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.views import WindowStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
+    """A window store whose rows are value bytes. Mirrors ``WindowStoreBuilder``.
+
+    A window is kept for ``retention_ms`` after its start. ``window_size_ms``: from a window's start to its end, which
+    is not stored. ``retain_duplicates``: keep each value that is put for a key and window, not the last alone; such a
+    store has no caching.
+    """
+
+    kind: ClassVar[str] = "window"
+    row_format: ClassVar[RowFormat] = VALUE
+
+    window_size_ms: int = 0
+    retain_duplicates: bool = False
+
+    @override
+    def open(self, context: StateStoreContext) -> StateStore:
+        return WindowStateStore(self, context)
+
+    @override
+    def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        config = super().changelog_config(additional_retention_ms)
+        # Each duplicate has a key of its own: there is nothing to compact.
+        return {**config, "cleanup.policy": "delete"} if self.retain_duplicates else config
+
+    @override
+    def with_caching_enabled(self) -> Self:
+        if self.retain_duplicates:
+            logger("penstock.state").warning("a store that retains duplicates has no caching", store=self.name)
+            return self
+        return super().with_caching_enabled()
+
+
+@dataclass(frozen=True)
+class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, V]):
+    """A window store whose rows are a timestamp and value bytes; in the changelog the record has the timestamp."""
+
+    kind: ClassVar[str] = "timestamped window"
+    row_format: ClassVar[RowFormat] = TIMESTAMPED_VALUE
 
 
 class WindowStateStore(ExpiringStateStore):
@@ -27,25 +72,14 @@ class WindowStateStore(ExpiringStateStore):
 
     queries = (WindowKeyQuery, WindowRangeQuery)
 
-    def __init__(
-        self,
-        name: str,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        row_format: RowFormat,
-        retention_ms: int,
-        window_size_ms: int,
-        retain_duplicates: bool,
-        context: StateStoreContext,
-    ) -> None:
-        self._schema = WindowKeySchema(window_size_ms)
-        super().__init__(ExpiringRows(name, value_serde, row_format, self._schema, retention_ms, context), context)
-        self._key_serde = key_serde
-        self._retain_duplicates = retain_duplicates
+    def __init__(self, builder: WindowStoreBuilder[Any, Any], context: StateStoreContext) -> None:
+        self._schema = WindowKeySchema(builder.window_size_ms)
+        super().__init__(builder, builder.row_format, self._schema, context)
+        self._retain_duplicates = builder.retain_duplicates
 
     @override
     def view(self) -> TypedWindowStore:
-        return TypedWindowStore(self, TypedKeys(self.name, self._key_serde), self.context.now)
+        return TypedWindowStore(self, self.typed_keys(), self.context.now)
 
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
         """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
@@ -81,10 +115,8 @@ class WindowStateStore(ExpiringStateStore):
         return map(self.query_row, islice(found, limit))
 
 
-class TypedWindowStore:
-    """A :class:`~penstock.state.windowed_views.WindowStore`: that is where its methods are explained.
-
-    In a plain store each update has the current record's timestamp. The values of a timestamped store are
+class TypedWindowStore(WindowStore[Any, Any]):
+    """In a plain store each update has the current record's timestamp. The values of a timestamped store are
     :class:`ValueAndTimestamp`.
     """
 
@@ -94,24 +126,24 @@ class TypedWindowStore:
         self._rows = store.rows
         self._keys = keys
         self._now = now
-        self._timestamped = store.rows.row_format.has_timestamp
+        self._timestamped = store.row_format.has_timestamp
 
+    @override
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Set, or with None delete."""
         timestamp = self._now()
         if self._timestamped and value is not None:
             value, timestamp = value
         self._store.put(self._keys.written(key), value, timestamp, window_start)
 
+    @override
     def fetch(self, key: Any, *rest: Any) -> Any:
-        """Of a window; of a key and times; of a range of keys and times."""
         if len(rest) == 1:
             entry = self._store.fetch(self._keys.serialize(key), *rest)
             return None if entry is None else self._value(entry)
         return self._fetch(False, key, *rest)
 
+    @override
     def backward_fetch(self, key: Any, *rest: Any) -> Any:
-        """Of a key and times; of a range of keys and times."""
         return self._fetch(True, key, *rest)
 
     def _fetch(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Any, Any]]:
@@ -124,20 +156,20 @@ class TypedWindowStore:
                 return self._of_keys(key_from, key_to, time_from, time_to, reverse)
         raise TypeError("fetch takes (key, time), (key, time_from, time_to) or (key_from, key_to, time_from, time_to)")
 
+    @override
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Every key's windows that start between the times."""
         return self._of_keys(None, None, time_from, time_to, False)
 
+    @override
     def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backwards."""
         return self._of_keys(None, None, time_from, time_to, True)
 
+    @override
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Everything that has not expired."""
         return self._of_keys(None, None, 0, LARGEST_TIMESTAMP, False)
 
+    @override
     def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backwards."""
         return self._of_keys(None, None, 0, LARGEST_TIMESTAMP, True)
 
     def _of_keys(

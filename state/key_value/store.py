@@ -9,11 +9,12 @@ from typing import ClassVar, TypeVar
 
 from typing_extensions import override
 
+from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.key_value import TypedKeyValueStore
+from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery, unknown_query
-from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -42,50 +43,25 @@ class TimestampedKeyValueStoreBuilder(StoreBuilder[K, V]):
         return KeyValueStateStore(self, TIMESTAMPED_VALUE, context)
 
 
-class KeyValueStateStore(StateStore):
-    """A key-value store of either kind. Its rows have the keys of its changelog.
-
-    Operators of the DSL work on ``buffer``, where the changes are, by key bytes.
-    """
+class KeyValueStateStore(BufferedStateStore):
+    """A key-value store of either kind. Its rows have the keys of its changelog."""
 
     queries = (KeyQuery, RangeQuery, CountQuery)
-    takes_changes_while_committed = True
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
-        if builder.key_serde is None:
-            raise ValueError(f"store {builder.name} was not given a key serde")
-        super().__init__(builder.name, context)
-        self.buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
-        self._key_serde = builder.key_serde
-        self._row_format = row_format
+        buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
+        super().__init__(builder, buffer, context)
 
     @override
     def view(self) -> TypedKeyValueStore:
-        return TypedKeyValueStore(self.buffer, self._key_serde, self.context.now)
-
-    @property
-    @override
-    def has_changes(self) -> bool:
-        return bool(self.buffer.dirty)
-
-    @override
-    def freeze(self) -> None:
-        self.buffer.freeze()
-
-    @override
-    def flush(self, batch: CommitBatch) -> Iterator[None]:
-        return self.buffer.flush(batch)
-
-    @override
-    def batch_written(self) -> None:
-        self.buffer.batch_written()
+        return TypedKeyValueStore(self.buffer, self.typed_keys(), self.context.now)
 
     @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.buffer.forget_objects()  # rows that were read before are read anew
-        name, put, delete, row = self.name, batch.putter(self.name), batch.delete, self._row_format.row
+        name, put, delete, row = self.name, batch.putter(self.name), batch.delete, self.row_format.row
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if value is None:
                 delete(name, key)
@@ -93,26 +69,18 @@ class KeyValueStateStore(StateStore):
                 put(key, row(value, timestamp))
 
     @override
-    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        row = self.context.committed.get(key)
-        if row is None:
-            return None, 0
-        value, timestamp = self._row_format.value_and_timestamp(row)
-        return value, 0 if timestamp == NO_TIMESTAMP else timestamp
-
-    @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         match query:
             case KeyQuery(key):
                 entry = self._look_up(key, committed)
-                return iter(() if entry is None else (self._row(key, entry),))
+                return iter(() if entry is None else (self.query_row((key, entry)),))
             case RangeQuery(from_key, to_key):
                 # The smallest key behind ``after``.
                 first = from_key if after is None else after + b"\x00"
                 entries = self.buffer.scan(first, to_key, committed=committed, limit=limit)
-                return (self._row(key, entry) for key, entry in islice(entries, limit))
+                return map(self.query_row, islice(entries, limit))
             case CountQuery():
-                counted = self.context.committed if committed else self.buffer
+                counted = self.buffer.committed if committed else self.buffer
                 return iter((QueryRow(b"", counted.approximate_num_entries(), None),))
             case _:
                 raise unknown_query(query, self.name, self.queries)
@@ -120,12 +88,9 @@ class KeyValueStateStore(StateStore):
     def _look_up(self, key: bytes, committed: bool) -> Entry | None:
         # Not by buffer.get: what only queries look at must not grow the buffer of a task that has nothing to process.
         entry = None if committed else self.buffer.peek(key)
-        if entry is None and (row := self.context.committed.get(key)) is not None:
+        if entry is None and (row := self.buffer.committed.get(key)) is not None:
             entry = self.buffer.decode(row)
         return None if entry is None or entry[0] is None else entry
-
-    def _row(self, key: bytes, entry: Entry) -> QueryRow:
-        return QueryRow(key, entry[0], entry[1] if self._row_format.has_timestamp else None)
 
     @property
     @override
@@ -135,27 +100,3 @@ class KeyValueStateStore(StateStore):
     @override
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         self.buffer.prefetch(keys)
-
-    @override
-    def forget_objects(self) -> None:
-        self.buffer.forget_objects()
-
-    @override
-    def resident_bytes(self) -> float:
-        return self.buffer.resident_bytes()
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return self.buffer.dirty_resident_bytes()
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return self.buffer.flushed_resident_bytes()
-
-    @override
-    def dirty_cache_bytes(self) -> int:
-        return self.buffer.dirty_cache_bytes()
-
-    @override
-    def drop_unused(self) -> bool:
-        return self.buffer.drop_unused()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
-from penstock.common.errors import StateStoreError, UnknownStateStoreError
+from penstock.common.errors import StateStoreError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore
+from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
 from penstock.state.ordered_keys import OrderedKeys
 
 # So many keys may wait to be put in order, beside as many as there are rows: more, and all are put in order anew.
@@ -139,8 +139,6 @@ class _Changes:
 
 
 class _Batch:
-    takes_rows_by_key = False
-
     def __init__(self, stores: Iterable[str]) -> None:
         self.changes: dict[str, _Changes] = _ByName((name, _Changes()) for name in stores)
 
@@ -149,6 +147,10 @@ class _Batch:
 
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         return self.changes[store].rows.__setitem__
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        self.changes[store].rows.update(rows)
+        yield
 
     def delete(self, store: str, key: bytes) -> None:
         self.changes[store].rows[key] = None
@@ -159,12 +161,7 @@ class _Batch:
 
 class _ByName(dict[str, _Changes]):
     def __missing__(self, name: str) -> _Changes:
-        raise unknown_store(name, self)
-
-
-def unknown_store(name: str, known: Iterable[str]) -> UnknownStateStoreError:
-    """The error that names ``name`` and the stores that a task has."""
-    return UnknownStateStoreError(f"the task has no store {name!r}; it has: {', '.join(sorted(known)) or 'none'}")
+        raise no_such_store(name, self)
 
 
 class InMemoryTaskStores:
@@ -203,5 +200,5 @@ class InMemoryTaskStores:
     def _store(self, name: str) -> InMemoryStore:
         found = self._stores.get(name)
         if found is None:
-            raise unknown_store(name, self._stores)
+            raise no_such_store(name, self._stores)
         return found

@@ -8,10 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.common.errors import SerializationError
-from penstock.common.serdes import Serde, why_refused
-from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import Entry
+from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.write_buffer import WriteBuffer
 
@@ -22,31 +20,19 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     The values of a timestamped store are :class:`ValueAndTimestamp`.
     """
 
-    def __init__(self, buffer: WriteBuffer, key_serde: Serde[Any], now: Callable[[], int]) -> None:
+    def __init__(self, buffer: WriteBuffer, keys: TypedKeys, now: Callable[[], int]) -> None:
         self.name = buffer.name
         self._buffer = buffer
-        self._key_serde = key_serde
-        self._key_bytes = key_serde.serialize
-        self._key_object = key_serde.deserialize
+        self._keys = keys
         self._now = now
         self._timestamped = buffer.row_format.has_timestamp
-        self._puts = 0
-        self._round_trip = RoundTripCheck(buffer.name, "key", key_serde)
-
-    def _bytes(self, key: Any) -> bytes:
-        if key is None:
-            raise SerializationError(f"store {self.name}: a key may not be None")
-        try:
-            return self._key_bytes(key)
-        except Exception as error:
-            raise SerializationError(f"store {self.name}: key: {why_refused(self._key_serde, key, error)}") from error
 
     def _value(self, entry: Entry) -> Any:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]
 
     @override
     def get(self, key: Any) -> Any:
-        entry = self._buffer.get(self._bytes(key))
+        entry = self._buffer.get(self._keys.serialize(key))
         return None if entry is None else self._value(entry)
 
     @override
@@ -54,10 +40,7 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
         timestamp = self._now()
         if self._timestamped and value is not None:
             value, timestamp = value
-        self._buffer.put(self._bytes(key), value, timestamp, None)
-        self._puts += 1
-        if self._puts == self._round_trip.next:
-            self._round_trip.check(key, self._puts)
+        self._buffer.put(self._keys.written(key), value, timestamp, None)
 
     @override
     def put_if_absent(self, key: Any, value: Any) -> Any:
@@ -78,16 +61,16 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
         return old
 
     def _scan(self, from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
-        entries = self._buffer.scan(from_key, to_key, reverse)
-        return ((self._key_object(key), self._value(entry)) for key, entry in entries)
+        entries, key_object = self._buffer.scan(from_key, to_key, reverse), self._keys.deserialize
+        return ((key_object(key), self._value(entry)) for key, entry in entries)
 
     @override
     def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=False)
+        return self._scan(self._keys.bound(from_key), self._keys.bound(to_key), reverse=False)
 
     @override
     def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        return self._scan(_optional(self._bytes, from_key), _optional(self._bytes, to_key), reverse=True)
+        return self._scan(self._keys.bound(from_key), self._keys.bound(to_key), reverse=True)
 
     @override
     def all(self) -> Iterator[tuple[Any, Any]]:
@@ -99,16 +82,13 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
 
     @override
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
+        key_object = self._keys.deserialize
         entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, _behind(prefix)))
-        return ((self._key_object(key), self._value(entry)) for key, entry in entries)
+        return ((key_object(key), self._value(entry)) for key, entry in entries)
 
     @override
     def approximate_num_entries(self) -> int:
         return self._buffer.approximate_num_entries()
-
-
-def _optional(convert: Callable[[Any], bytes], key: Any) -> bytes | None:
-    return None if key is None else convert(key)
 
 
 def _behind(prefix: bytes) -> bytes | None:

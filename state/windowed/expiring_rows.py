@@ -1,7 +1,7 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
-A row stands behind the number of its segment (:mod:`~penstock.state.segments`), so rows of one time lie together. What
-is not committed yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
+A row stands behind the number of its segment (``segments.py``), so rows of one time lie together. What is not committed
+yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
 
 Beside the rows one more tells how far the store has come in time, for otherwise a restart would show again what had
 expired, and would take what is too late.
@@ -13,25 +13,30 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import chain
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import Entry, RowFormat
-from penstock.state.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
-from penstock.state.windowed_keys import KeySchema, changelog_key, last_row_key
+from penstock.state.row_formats import EntryRow, RowFormat
+from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
+from penstock.state.windowed.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
 from penstock.state.write_buffer import WriteBuffer
-
-EntryRow = tuple[bytes, Entry]
-"""A row's key and what stands there."""
 
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: the number of a segment does not begin with this byte."""
 _PROGRESS = Struct(">qi")
 """Observed stream time, last sequence number."""
+
+
+class _Progress(NamedTuple):
+    """How far a store has come, and whether rows were put since the last commit that had expired by then."""
+
+    stream_time: int
+    sequence: int
+    holds_expired: bool
 
 
 class ExpiringRows:
@@ -53,14 +58,18 @@ class ExpiringRows:
         self.row_format = row_format
         self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
         self._drop_record = context.drop_record
-        self._noted = context.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time: int
         self.sequence: int
-        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
-        self._noted_time = self._committed_time = self.stream_time
         self._holds_expired = False
+        self._frozen: _Progress | None = None
+        self._read_progress()
 
     # ---- time ----
+
+    def _read_progress(self) -> None:
+        self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
+        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self._noted_time = self._committed_time = self.stream_time
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
@@ -102,10 +111,6 @@ class ExpiringRows:
     def key(self, row_key: bytes) -> bytes:
         """The key in a row's key."""
         return row_key[SEGMENT_BYTES : -self.schema.suffix_bytes]
-
-    def committed_row(self, key: bytes) -> bytes | None:
-        """The row of a key of the changelog; None when there is none."""
-        return self.buffer.committed.get(pack_segment(self.segments.of(self.schema.time(key))) + key)
 
     def of_key(
         self,
@@ -205,15 +210,29 @@ class ExpiringRows:
 
     # ---- commit and restore ----
 
+    def freeze(self) -> None:
+        """As the buffer's; how far the store has come until now is of the same commit."""
+        self.buffer.freeze()
+        self._frozen = self._take_progress()
+
     def flush(self, batch: CommitBatch) -> Iterator[None]:
-        """As the buffer's; what has expired is deleted, including what was put since the last commit."""
+        """As the buffer's; what had expired by then is deleted, including what was put since the commit before."""
+        if self._frozen is None:
+            self.freeze()
+        frozen, self._frozen = self._frozen, None
+        assert frozen is not None
         yield from self.buffer.flush(batch)
-        self._note_progress(batch)
+        self._note(frozen, batch)
 
     def batch_written(self) -> None:
         """The batch is on disk."""
         self.buffer.batch_written()
         self._committed_time = self._noted_time
+
+    def wiped(self) -> None:
+        """The rows are gone, and with them how far the store had come."""
+        self.buffer.forget_objects()
+        self._read_progress()
 
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
@@ -234,7 +253,7 @@ class ExpiringRows:
                 delete(name, pack_segment(segment) + key)
             else:
                 put(pack_segment(segment) + key, row(value, timestamp))
-        self._note_progress(batch)
+        self._note(self._take_progress(), batch)
         self._committed_time = self._noted_time
 
     def _restored_time(self, key: bytes) -> int:
@@ -246,16 +265,22 @@ class ExpiringRows:
             )
         return time
 
-    def _note_progress(self, batch: CommitBatch) -> None:
-        """Put to ``batch`` how far the store has come, and delete the segments that have expired since last time."""
-        progress = _PROGRESS.pack(self.stream_time, self.sequence)
-        if progress != self._noted:
-            batch.put(self.name, _PROGRESS_KEY, progress)
-        first_live = self.segments.first_live(self.stream_time)
-        if self._holds_expired or first_live > self.segments.first_live(self._noted_time):
+    def _take_progress(self) -> _Progress:
+        progress = _Progress(self.stream_time, self.sequence, self._holds_expired)
+        self._holds_expired = False
+        return progress
+
+    def _note(self, progress: _Progress, batch: CommitBatch) -> None:
+        """Put ``progress`` to ``batch``, and delete the segments that have expired since the one before it."""
+        stream_time, sequence, holds_expired = progress
+        noted = _PROGRESS.pack(stream_time, sequence)
+        if noted != self._noted:
+            batch.put(self.name, _PROGRESS_KEY, noted)
+        first_live = self.segments.first_live(stream_time)
+        if holds_expired or first_live > self.segments.first_live(self._noted_time):
             # One range, however many they are. Whatever was put there in this batch goes, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
-        self._noted, self._noted_time, self._holds_expired = progress, self.stream_time, False
+        self._noted, self._noted_time = noted, stream_time
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

@@ -18,7 +18,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from penstock.common.windows import Window, time_window
-from penstock.state.segments import SEGMENT_BYTES
+from penstock.state.windowed.segments import SEGMENT_BYTES
 
 LARGEST_SEQUENCE = 0x7FFFFFFF
 """The largest sequence number; 0 follows it."""

@@ -28,10 +28,12 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.common.errors import StateStoreError
+from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore
-from penstock.state.memory import unknown_store
+from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
+from penstock.state.disk.rocksdb_errors import require_manifest, translated
+from penstock.state.in_steps import put_in_order
 
 MEMORY_PER_PROCESS = 52 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""
@@ -43,6 +45,8 @@ _MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
 _OFFSETS = "offsets"
 _STORE = "store:"
+# Beside the offsets, which have the names of stores: none has a colon.
+_LAYOUT = b"layout:"
 # Stands in place of a store's offset from the beginning of a wipe to its end.
 _WIPING = b""
 _FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
@@ -94,29 +98,6 @@ def _store_options() -> Options:
     return options
 
 
-def _translated(error: Exception, what: str) -> StateStoreError:
-    """rocksdict raises plain exceptions: their text is all there is to tell them apart."""
-    text = str(error)
-    if "lock hold by current process" in text or "While lock file" in text:
-        return StateStoreLockedError(
-            f"{what} is locked: another process, or another task of this one, has it open; two applications may not "
-            f"share a state.dir, and a process that is ending lets go in a moment [{text}]"
-        )
-    if "No space left" in text:
-        return StateStoreError(f"{what} cannot be written: no space left on the device [{text}]")
-    # Nothing else is taken for corruption, for what is corrupt may be deleted: "No such file" and "Invalid argument"
-    # are also what a lost mount, a moved directory or an option that does not fit look like.
-    if text.startswith("Corruption"):
-        return StateStoreCorruptError(
-            f"{what} is corrupt: wipe it, or delete the directory while the application is stopped; it is then "
-            f"restored from the changelog [{text}]"
-        )
-    return StateStoreError(
-        f"{what} cannot be used, and nothing was deleted: see that the directory and its disk are there and belong to "
-        f"this user, then start again [{text}]"
-    )
-
-
 class RocksDBStore:
     """The committed rows of one store: a column family."""
 
@@ -132,7 +113,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise _translated(error, self._what) from error
+            raise translated(error, self._what) from error
         return row
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -141,7 +122,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise _translated(error, self._what) from error
+            raise translated(error, self._what) from error
         return rows
 
     def scan(
@@ -222,16 +203,15 @@ class _Cursor:
         try:
             iterator.status()
         except Exception as error:
-            raise _translated(error, self._what) from error
+            raise translated(error, self._what) from error
 
 
 class _Handles(dict[str, ColumnFamily]):
     def __missing__(self, store: str) -> ColumnFamily:
-        raise unknown_store(store, self)
+        raise no_such_store(store, self)
 
 
 class _Batch:
-    takes_rows_by_key = True
     __slots__ = ("_delete", "_handles", "_put", "raw")
 
     def __init__(self, handles: _Handles) -> None:
@@ -246,6 +226,9 @@ class _Batch:
     def putter(self, store: str) -> Callable[[bytes, bytes], None]:
         return partial(self._put, column_family=self._handles[store])
 
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        return put_in_order(rows, self, store)
+
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])
 
@@ -259,13 +242,16 @@ class RocksDBTaskStores:
     """All persistent stores of a task in one database in ``path``, which is made if it is not there.
 
     A store that is new gets its column family; the family of one that the topology no longer has stays as it is.
-    Raises StateStoreLockedError when the database is open elsewhere, StateStoreCorruptError when it cannot be read.
+    One whose rows have another form than its builder's is wiped, to be restored. Raises StateStoreLockedError when the
+    database is open elsewhere, StateStoreCorruptError when it cannot be read, StateStoreError where a store would have
+    to be wiped that has no changelog.
     """
 
     def __init__(self, path: Path, builders: Iterable[AnyStoreBuilder]) -> None:
         self._path = path
         self._what = f"the stores in {path}"
-        self._names = [builder.name for builder in builders]
+        chosen = list(builders)
+        self._names = [builder.name for builder in chosen]
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
         self._handles = _Handles()
@@ -275,11 +261,17 @@ class RocksDBTaskStores:
             self._attach(name)
             if self._offsets.get(name.encode()) == _WIPING:
                 self._finish_wipe(name)
+        try:
+            for builder in chosen:
+                self._guarded(partial(self._check_layout, builder))
+        except StateStoreError:
+            self.close()
+            raise
 
     def store(self, name: str) -> CommittedStore:
         self._database()
         if name not in self._stores:
-            raise unknown_store(name, self._names)
+            raise no_such_store(name, self._names)
         return self._stores[name]
 
     def new_batch(self) -> CommitBatch:
@@ -315,6 +307,29 @@ class RocksDBTaskStores:
         del self._offsets, self._offsets_handle
         self._guarded(database.close)
 
+    def _check_layout(self, builder: AnyStoreBuilder) -> None:
+        """Wipe the store if its rows are of another form. Where that was not noted yet, rows are taken as they are."""
+        key, layout = _LAYOUT + builder.name.encode(), builder.layout
+        noted = self._offsets.get(key)
+        if noted == layout.encode():
+            return
+        if noted is not None:
+            if not builder.logging and builder.source_topic is None:
+                raise StateStoreError(
+                    f"store {builder.name!r} in {self._path} was a store of another form ({noted.decode()}) than it is "
+                    f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "
+                    f"another name, or delete the directory while the application is stopped"
+                )
+            logger("penstock.state").warning(
+                "the store's form has changed: it is wiped, and restored from its changelog",
+                store=builder.name,
+                path=str(self._path),
+                was=noted.decode(),
+                now=layout,
+            )
+            self.wipe(builder.name)
+        self._offsets.put(key, layout.encode())
+
     def _attach(self, name: str) -> None:
         database = self._database()
         family = self._guarded(lambda: database.get_column_family(_STORE + name))
@@ -345,7 +360,7 @@ class RocksDBTaskStores:
         except StateStoreError:
             raise
         except Exception as error:
-            raise _translated(error, self._what) from error
+            raise translated(error, self._what) from error
 
 
 def destroy(path: Path) -> None:
@@ -355,20 +370,14 @@ def destroy(path: Path) -> None:
     try:
         Rdict.destroy(str(path), _options())
     except Exception as error:
-        raise _translated(error, f"the stores in {path}") from error
+        raise translated(error, f"the stores in {path}") from error
 
 
 def _open(path: Path, families: list[str]) -> Rdict:
+    require_manifest(path)
     existing: list[str] = []
     if (path / "CURRENT").exists():
-        _require_manifest(path)
         existing = Rdict.list_cf(str(path), _options())
-    elif any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
-        # RocksDB would take this for a new database and begin empty.
-        raise StateStoreCorruptError(
-            f"the stores in {path} are corrupt: there are rows, but the file CURRENT is missing; delete the directory "
-            "while the application is stopped, it is then restored from the changelog"
-        )
     path.mkdir(parents=True, exist_ok=True)
     options = _options()
     options.create_if_missing(True)
@@ -376,13 +385,3 @@ def _open(path: Path, families: list[str]) -> Rdict:
     wanted = {*existing, *families, _OFFSETS} - {"default"}
     families_options = {name: _options() if name == _OFFSETS else _store_options() for name in sorted(wanted)}
     return Rdict(str(path), options, column_families=families_options)
-
-
-def _require_manifest(path: Path) -> None:
-    """RocksDB speaks of a manifest that is gone as of any file that is not there; but without it the rows are lost."""
-    manifest = (path / "CURRENT").read_text(errors="replace").strip()
-    if manifest.startswith("MANIFEST-") and not (path / manifest).exists():
-        raise StateStoreCorruptError(
-            f"the stores in {path} are corrupt: the file CURRENT names {manifest}, which is missing; delete the "
-            "directory while the application is stopped, it is then restored from the changelog"
-        )

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
 
 from penstock.common.records import Headers
-from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
-from penstock.state.contracts import StateStoreContext
-from penstock.state.expiring_rows import EntryRow, ExpiringRows
-from penstock.state.expiring_store import ExpiringStateStore
+from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import VALUE, Entry
+from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.windowed_keys import SessionKeySchema
-from penstock.state.windowed_queries import SessionQuery
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
+from penstock.state.windowed.keys import SessionKeySchema
+from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.views import SessionStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class SessionStoreBuilder(ExpiringStoreBuilder[K, V]):
+    """A session store; rows are value bytes. Mirrors ``SessionStoreBuilder``.
+
+    A session is kept for ``retention_ms`` after its end.
+    """
+
+    kind: ClassVar[str] = "session"
+
+    @override
+    def open(self, context: StateStoreContext) -> StateStore:
+        return SessionStateStore(self, context)
 
 
 class SessionStateStore(ExpiringStateStore):
@@ -26,21 +43,13 @@ class SessionStateStore(ExpiringStateStore):
 
     queries = (SessionQuery,)
 
-    def __init__(
-        self,
-        name: str,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        retention_ms: int,
-        context: StateStoreContext,
-    ) -> None:
+    def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = SessionKeySchema()
-        super().__init__(ExpiringRows(name, value_serde, VALUE, self._schema, retention_ms, context), context)
-        self._key_serde = key_serde
+        super().__init__(builder, VALUE, self._schema, context)
 
     @override
     def view(self) -> TypedSessionStore:
-        return TypedSessionStore(self, TypedKeys(self.name, self._key_serde), self.context.now)
+        return TypedSessionStore(self, self.typed_keys(), self.context.now)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
         """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
@@ -89,11 +98,8 @@ class SessionStateStore(ExpiringStateStore):
                 raise unknown_query(query, self.name, self.queries)
 
 
-class TypedSessionStore:
-    """A :class:`~penstock.state.windowed_views.SessionStore`: that is where its methods are explained.
-
-    Each update has the current record's timestamp.
-    """
+class TypedSessionStore(SessionStore[Any, Any]):
+    """Each update has the current record's timestamp."""
 
     def __init__(self, store: SessionStateStore, keys: TypedKeys, now: Callable[[], int]) -> None:
         self.name = store.name
@@ -101,35 +107,35 @@ class TypedSessionStore:
         self._keys = keys
         self._now = now
 
+    @override
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
-        """Set, or with None delete."""
         key, window = session_key
         self._store.put(self._keys.written(key), window, aggregate, self._now())
 
+    @override
     def remove(self, session_key: Windowed[Any]) -> None:
-        """Delete."""
         key, window = session_key
         self._store.remove(self._keys.serialize(key), window, self._now())
 
+    @override
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        """The value of this very session."""
         entry = self._store.fetch(self._keys.serialize(key), Window(session_start, session_end))
         return None if entry is None else entry[0]
 
+    @override
     def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Of a key or a range of keys, by earliest end and latest start."""
         return self._find(False, key, *rest)
 
+    @override
     def backward_find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backwards."""
         return self._find(True, key, *rest)
 
+    @override
     def fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Of a key or a range of keys."""
         return self._find(False, key, *rest, 0, LARGEST_TIMESTAMP)
 
+    @override
     def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backwards."""
         return self._find(True, key, *rest, 0, LARGEST_TIMESTAMP)
 
     def _find(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:

@@ -1,0 +1,101 @@
+"""What every store does alike whose changes wait for the commit in a write buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from typing_extensions import override
+
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.queries import QueryRow
+from penstock.state.row_formats import NO_TIMESTAMP, EntryRow
+from penstock.state.typed_keys import TypedKeys
+from penstock.state.write_buffer import WriteBuffer
+
+
+class BufferedStateStore(StateStore):
+    """A store with its changes in ``buffer``, by the keys of its rows. Operators of the DSL work on it by key bytes.
+
+    A kind adds its view, its queries, and how its rows are restored.
+    """
+
+    takes_changes_while_committed = True
+
+    def __init__(self, builder: AnyStoreBuilder, buffer: WriteBuffer, context: StateStoreContext) -> None:
+        if builder.key_serde is None:
+            raise ValueError(f"store {builder.name} was not given a key serde")
+        super().__init__(builder.name, context)
+        self.buffer = buffer
+        self._key_serde = builder.key_serde
+        self.row_format = buffer.row_format
+
+    @property
+    @override
+    def has_changes(self) -> bool:
+        return bool(self.buffer.dirty)
+
+    @override
+    def freeze(self) -> None:
+        self.buffer.freeze()
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        return self.buffer.flush(batch)
+
+    @override
+    def batch_written(self) -> None:
+        self.buffer.batch_written()
+
+    def typed_keys(self) -> TypedKeys:
+        """The keys of one view."""
+        return TypedKeys(self.name, self._key_serde)
+
+    # ---- rows ----
+
+    def row_key(self, changelog_key: bytes) -> bytes:
+        """Where the row of a key of the changelog stands."""
+        return changelog_key
+
+    def changelog_key(self, row_key: bytes) -> bytes:
+        """The key in the changelog of the row that stands at ``row_key``."""
+        return row_key
+
+    @override
+    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
+        row = self.buffer.committed.get(self.row_key(key))
+        if row is None:
+            return None, 0
+        value, timestamp = self.row_format.value_and_timestamp(row)
+        return value, 0 if timestamp == NO_TIMESTAMP else timestamp
+
+    def query_row(self, row: EntryRow) -> QueryRow:
+        """``row`` as queries are answered."""
+        row_key, (value, timestamp, *_) = row
+        return QueryRow(self.changelog_key(row_key), value, timestamp if self.row_format.has_timestamp else None)
+
+    # ---- memory ----
+
+    @override
+    def forget_objects(self) -> None:
+        self.buffer.forget_objects()
+
+    @override
+    def resident_bytes(self) -> float:
+        return self.buffer.resident_bytes()
+
+    @override
+    def dirty_resident_bytes(self) -> float:
+        return self.buffer.dirty_resident_bytes()
+
+    @override
+    def flushed_resident_bytes(self) -> float:
+        return self.buffer.flushed_resident_bytes()
+
+    @override
+    def dirty_cache_bytes(self) -> int:
+        return self.buffer.dirty_cache_bytes()
+
+    @override
+    def drop_unused(self) -> bool:
+        return self.buffer.drop_unused()

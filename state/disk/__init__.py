@@ -1,0 +1,1 @@
+"""Where committed rows lie: RocksDB, or memory."""

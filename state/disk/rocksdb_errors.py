@@ -1,0 +1,48 @@
+"""What has gone wrong with a database, in words that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+
+
+def translated(error: Exception, what: str) -> StateStoreError:
+    """The error for one of rocksdict's, of which the text is all there is to tell them apart."""
+    text = str(error)
+    if "lock hold by current process" in text or "While lock file" in text:
+        return StateStoreLockedError(
+            f"{what} is locked: another process, or another task of this one, has it open; two applications may not "
+            f"share a state.dir, and a process that is ending lets go in a moment [{text}]"
+        )
+    if "No space left" in text:
+        return StateStoreError(f"{what} cannot be written: no space left on the device [{text}]")
+    # Nothing else is taken for corruption, for what is corrupt may be deleted: "No such file" and "Invalid argument"
+    # are also what a lost mount, a moved directory or an option that does not fit look like.
+    if text.startswith("Corruption"):
+        return StateStoreCorruptError(
+            f"{what} is corrupt: wipe it, or delete the directory while the application is stopped; it is then "
+            f"restored from the changelog [{text}]"
+        )
+    return StateStoreError(
+        f"{what} cannot be used, and nothing was deleted: see that the directory and its disk are there and belong to "
+        f"this user, then start again [{text}]"
+    )
+
+
+def require_manifest(path: Path) -> None:
+    """Raise StateStoreCorruptError if ``path`` holds rows, but not the files by which RocksDB finds them: it would take
+    it for a new database, or speak of a file that is not there."""
+    if not (path / "CURRENT").exists():
+        if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
+            raise StateStoreCorruptError(
+                f"the stores in {path} are corrupt: there are rows, but the file CURRENT is missing; delete the "
+                "directory while the application is stopped, it is then restored from the changelog"
+            )
+        return
+    manifest = (path / "CURRENT").read_text(errors="replace").strip()
+    if manifest.startswith("MANIFEST-") and not (path / manifest).exists():
+        raise StateStoreCorruptError(
+            f"the stores in {path} are corrupt: the file CURRENT names {manifest}, which is missing; delete the "
+            "directory while the application is stopped, it is then restored from the changelog"
+        )

@@ -1,0 +1,1 @@
+"""Window stores and session stores: rows that expire."""

@@ -1,0 +1,110 @@
+"""What window stores and session stores do alike for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from penstock.common.records import Headers
+from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
+from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.builders import StoreBuilder
+from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.row_formats import RowFormat
+from penstock.state.windowed.expiring_rows import ExpiringRows
+from penstock.state.windowed.keys import KeySchema, changelog_key
+from penstock.state.windowed.segments import Segments, pack_segment
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
+"""Hears of each flushed update: (windowed key bytes, new value, old value or None, timestamp, headers)."""
+
+
+@dataclass(frozen=True)
+class ExpiringStoreBuilder(StoreBuilder[K, V]):
+    """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time."""
+
+    retention_ms: int = 0
+
+    @property
+    @override
+    def layout(self) -> str:
+        return f"{self.kind}, segments of {Segments(self.retention_ms).interval_ms} ms"
+
+    @override
+    def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        return {"cleanup.policy": "compact,delete", **self.required_changelog_config(additional_retention_ms)}
+
+    @override
+    def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
+        return {"retention.ms": str(min(self.retention_ms + additional_retention_ms, LARGEST_TIMESTAMP))}
+
+
+class ExpiringStateStore(BufferedStateStore):
+    """A store whose content is ``rows``."""
+
+    def __init__(
+        self,
+        builder: ExpiringStoreBuilder[Any, Any],
+        row_format: RowFormat,
+        schema: KeySchema,
+        context: StateStoreContext,
+    ) -> None:
+        self.rows = ExpiringRows(builder.name, builder.value_serde, row_format, schema, builder.retention_ms, context)
+        super().__init__(builder, self.rows.buffer, context)
+
+    def listen(self, listener: FlushListener, old_values: bool) -> None:
+        """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
+
+        Without ``old_values`` it is told None in place of each old one.
+        """
+        key, window = self.rows.key, self.rows.schema.window
+
+        def on_flush(row_key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            listener(Windowed(key(row_key), window(row_key)), new, old, timestamp, headers)
+
+        self.buffer.listen(on_flush, old_values)
+
+    @override
+    def freeze(self) -> None:
+        self.rows.freeze()
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        return self.rows.flush(batch)
+
+    @override
+    def batch_written(self) -> None:
+        self.rows.batch_written()
+
+    @override
+    def wiped(self) -> None:
+        self.rows.wiped()
+
+    @override
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        self.rows.restore(batch, keys, values, timestamps)
+
+    @override
+    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
+        value, timestamp = super().changelog_record(key)
+        if value is not None and not self.row_format.has_timestamp:
+            # The topic deletes what is old: by the time of the window, where nothing better is known.
+            timestamp = self.rows.schema.time(key)
+        return value, timestamp
+
+    @override
+    def row_key(self, changelog_key: bytes) -> bytes:
+        rows = self.rows
+        return pack_segment(rows.segments.of(rows.schema.time(changelog_key))) + changelog_key
+
+    @override
+    def changelog_key(self, row_key: bytes) -> bytes:
+        return changelog_key(row_key)
