@@ -80,6 +80,8 @@ class WriteBuffer:
         """
         self.misses = 0
         """How often a committed row was needed, be it prefetched or not."""
+        self.show_key: Callable[[bytes], str] = repr
+        """What people are told of a row's key."""
         self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -284,7 +286,9 @@ class WriteBuffer:
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
         why = why_refused(self._value_serde, value, error)
-        return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
+        return SerializationError(
+            f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised: {why}"
+        )
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates
