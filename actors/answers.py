@@ -78,7 +78,7 @@ class QueryExecutor:
             ranging.call.answered(ranging.index, answer)
 
     def reject(self, error: Exception) -> None:
-        """The loop has ended."""
+        """Answer every question that waits with ``error``: the loop has ended."""
         while self._ranges:
             self._ranges.popleft().call.rejected(error)
 
@@ -88,7 +88,7 @@ class QueryExecutor:
             return refusal
         store = self._tasks[query.task_id].state_manager.store(query.store)
         try:
-            return StoreAnswer(rows=tuple(map(_snapshot, store.answer(query.query, None, 1, query.committed))))
+            return StoreAnswer(rows=tuple(map(_copied, store.answer(query.query, None, 1, query.committed))))
         except Exception as error:  # see above
             return _failed(error)
 
@@ -144,7 +144,7 @@ class _Range:
         most = min(CHUNK_ROWS, query.limit - len(rows))
         before, chunk_bytes, serialize = len(rows), 0, hosted.serializers[query.store]
         for row in hosted.state_manager.store(query.store).answer(query.query, after, most, query.committed):
-            rows.append(_snapshot(row))
+            rows.append(_copied(row))
             chunk_bytes += len(row.key) + _size(row.value, serialize)
             if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= self.most_bytes:
                 break
@@ -163,7 +163,7 @@ def _failed(error: Exception) -> StoreAnswer:
     return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
 
 
-def _snapshot(row: QueryRow) -> QueryRow:
+def _copied(row: QueryRow) -> QueryRow:
     # The answer is pickled in another thread while this one goes on processing: an aggregate that a user function
     # changes in place must not change on its way.
     return row if type(row.value) in _UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))

@@ -29,7 +29,7 @@ _SLICE_S = 0.002
 
 
 class HostedTask:
-    """A task with what its actor knows of it. ``sources`` is what it reads of the topics of its program."""
+    """A task with what its actor knows of it. ``sources`` is what it reads of the topics of its task program."""
 
     def __init__(
         self,

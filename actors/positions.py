@@ -34,7 +34,7 @@ def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, st
             starts[tp] = Start(found.offset, end, found)
             continue
         if found is not None:
-            logger("penstock.actors").warning(
+            logger(__name__).warning(
                 "committed offset out of range, applying the reset policy",
                 partition=str(tp), committed=found.offset, beginning=begin, end=end, policy=policy,
             )  # fmt: skip

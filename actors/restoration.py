@@ -31,7 +31,7 @@ class Restoration:
         self._make_consumer = make_consumer
         self._admin = admin
         self._clock = clock
-        self._log = logger("penstock.actors")
+        self._log = logger(__name__)
         self._overtaken: set[TopicPartition] = set()
         self._made: RecordConsumer | None = None
         self._replays: dict[TopicPartition, _Replay] = {}
@@ -150,7 +150,7 @@ class Restoration:
         return sum(max(0, r.end - r.position) for r in self._replays.values() if r.hosted is hosted)
 
     def forget(self, hosted: HostedTask) -> None:
-        """The task leaves."""
+        """Read no more for ``hosted``, which is about to be closed; what is restored of it is on disk."""
         if self._restores(hosted):
             self._replays = {tp: replay for tp, replay in self._replays.items() if replay.hosted is not hosted}
             self._assign()

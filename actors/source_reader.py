@@ -120,7 +120,7 @@ class SourceReader:
                     "position out of range, applying the reset policy: records were deleted before they were read; "
                     "raise the topic's retention, or process faster"
                 )
-            logger("penstock.actors").error(
+            logger(__name__).error(
                 what,
                 topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
                 new_position=to, offsets_lost=max(0, to - was),

@@ -33,5 +33,5 @@ def retry_while_unavailable(call: Callable[[], T], clock: Clock) -> Steps[T]:
                 raise
             if clock.monotonic_s() >= log_at:
                 log_at = clock.monotonic_s() + _LOG_EVERY_S
-                logger("penstock.actors").warning("retriable error, retrying", error=str(error))
+                logger(__name__).warning("retriable error, retrying", error=str(error))
         yield _RETRY_S

@@ -50,7 +50,7 @@ class StreamActor:
         self._spec = spec
         self._loop: StreamLoop | None = None
         self._starting = asyncio.Lock()
-        self._log = logger("penstock.actors.stream_actor").bind(actor=actor_id)
+        self._log = logger(__name__).bind(actor=actor_id)
 
     async def start(self, coordinator: Any) -> None:
         """Connect to Kafka and begin to go round, without tasks. ``coordinator`` is the handle that takes commits."""

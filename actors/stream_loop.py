@@ -37,7 +37,7 @@ from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.state.memory_budget import MemoryBudget
-from penstock.tasks.program import Programs
+from penstock.tasks.program import TaskPrograms
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
@@ -67,12 +67,12 @@ class StreamLoop:
     ) -> None:
         self.finished: Future[str | None] = Future()
         self._spec = spec
-        self._programs = Programs(spec.topology, spec.config)
+        self._task_programs = TaskPrograms(spec.topology, spec.config)
         self._actor_id = actor_id
         self._node_id = node_id
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
-        self._log = logger("penstock.actors.stream_loop").bind(actor=actor_id)
+        self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
         self._jobs: deque[Steps[None]] = deque()
         self._job: Steps[None] | None = None
@@ -301,7 +301,7 @@ class StreamLoop:
     def _open(self, sources: Sources) -> Steps[None]:
         opened = []
         for task_id, reads in sources.items():
-            program = self._programs.of(task_id.subtopology)
+            program = self._task_programs.of(task_id.subtopology)
             opening = partial(open_hosted_task, program, task_id, self._producer, self._budget, reads)
             hosted = yield from retry_while_unavailable(opening, self._clock)
             self._tasks[task_id] = hosted

@@ -54,7 +54,7 @@ class TaskDirectory:
                         f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
                         f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
                     ) from error
-                log = logger("penstock.actors")
+                log = logger(__name__)
                 log.warning("corrupt stores are deleted and restored from their changelogs", error=str(error))
                 shutil.rmtree(self.path)
                 return open_task_stores(self.path, builders)
@@ -116,7 +116,7 @@ class TaskDirectory:
 
 def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
     """Remove the directories of tasks that left this node ``delay_ms`` ago or earlier, and that nobody has open."""
-    log = logger("penstock.actors")
+    log = logger(__name__)
     paths = sorted(root.iterdir()) if root.exists() else ()
     for path in paths:
         name = _NAME.fullmatch(path.name)

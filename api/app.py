@@ -19,7 +19,7 @@ from penstock.api.encoding import page_json, to_json
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
-from penstock.common.errors import SerializationError, UnknownStateStoreError
+from penstock.common.errors import SerializationError, StreamsError, UnknownStateStoreError
 from penstock.common.version import version
 
 APPLICATION = "/v1/applications/{app}"
@@ -66,9 +66,9 @@ def create_app(queries: ReadSide) -> FastAPI:
     )
     app.router.route_class = _Route
     problems.install(app)
-    _health(app, queries)
-    _application(app, queries)
-    _stores(app, queries)
+    _say_which_stores_there_are(app, queries)
+    for add_to in (_health, _application, _entry, _range, _approximate_count):
+        add_to(app, queries)
     return app
 
 
@@ -83,10 +83,20 @@ def _check(queries: ReadSide, app: str) -> None:
         raise ProblemError(404, "unknown-application", "There is no such application", detail, known_applications=known)
 
 
-async def _unknown_store(queries: ReadSide, store: str) -> ProblemError:
-    known = sorted(await queries.stores())
-    detail = f"application {queries.application_id!r} has no store {store!r}; known: {', '.join(known) or 'none'}"
-    return ProblemError(404, "unknown-store", "There is no such store", detail, known_stores=known)
+def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
+    """To whom asks a route for a store that there is not."""
+
+    async def unknown_store(request: Request, error: Exception) -> Response:
+        try:
+            known = sorted(await queries.stores())
+        except StreamsError as why_not:
+            return await problems.streams_error(request, why_not)
+        store = request.path_params["store"]
+        detail = f"application {queries.application_id!r} has no store {store!r}; known: {', '.join(known) or 'none'}"
+        problem = ProblemError(404, "unknown-store", "There is no such store", detail, known_stores=known)
+        return problems.response(request, problem)
+
+    app.add_exception_handler(UnknownStateStoreError, unknown_store)
 
 
 async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
@@ -206,17 +216,16 @@ def _isolation(request: Request) -> Isolation:
         raise invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
 
 
-def _stores(app: FastAPI, queries: ReadSide) -> None:
-    responses = documented({400: "Bad key, range or cursor", 404: _UNKNOWN_STORE, 422: _INVALID, 503: _NOT_READY})
+_ASK_A_STORE = documented({400: "Bad key, range or cursor", 404: _UNKNOWN_STORE, 422: _INVALID, 503: _NOT_READY})
 
+
+def _entry(app: FastAPI, queries: ReadSide) -> None:
     async def entry(app: _App, store: _Store, key: _Key, isolation: _Isolation = Isolation.LATEST) -> Response:
         """One entry."""
         _check(queries, app)
         try:
             wanted = await _read_key(queries, store, key)
             found = await queries.get(store, wanted, isolation is Isolation.COMMITTED)
-        except UnknownStateStoreError:
-            raise await _unknown_store(queries, store) from None
         except SerializationError as error:
             raise _invalid_key(str(error)) from error
         if found is None:
@@ -228,11 +237,13 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
         entry,
         tags=["stores"],
         response_model=schemas.EntryBody,
-        responses={**responses, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
+        responses={**_ASK_A_STORE, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
         route_class_override=_EntryRoute,
     )
 
-    @app.get(STORE + "/range", tags=["stores"], response_model=schemas.EntriesBody, responses=responses)
+
+def _range(app: FastAPI, queries: ReadSide) -> None:
+    @app.get(STORE + "/range", tags=["stores"], response_model=schemas.EntriesBody, responses=_ASK_A_STORE)
     async def entries(
         app: _App,
         store: _Store,
@@ -254,8 +265,6 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
                 detail = instead_of_swapped(serde, f"from={first!r}", f"to={last!r}")
                 raise ProblemError(400, "invalid-range", "The range ends before it begins", detail)
             page = await queries.range(store, first, last, limit, cursor, isolation is Isolation.COMMITTED)
-        except UnknownStateStoreError:
-            raise await _unknown_store(queries, store) from None
         except SerializationError as error:
             raise _invalid_key(str(error)) from error
         except ValueError as error:
@@ -264,12 +273,11 @@ def _stores(app: FastAPI, queries: ReadSide) -> None:
             raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
         return Response(page_json(page), media_type="application/json")
 
-    @app.get(STORE + "/approximate-count", tags=["stores"], response_model=schemas.CountBody, responses=responses)
+
+def _approximate_count(app: FastAPI, queries: ReadSide) -> None:
+    @app.get(STORE + "/approximate-count", tags=["stores"], response_model=schemas.CountBody, responses=_ASK_A_STORE)
     async def approximate_count(app: _App, store: _Store, isolation: _Isolation = Isolation.LATEST) -> Response:
         """About how many entries the store has (RocksDB's estimate)."""
         _check(queries, app)
-        try:
-            count = await queries.approximate_num_entries(store, isolation is Isolation.COMMITTED)
-        except UnknownStateStoreError:
-            raise await _unknown_store(queries, store) from None
+        count = await queries.approximate_num_entries(store, isolation is Isolation.COMMITTED)
         return _json({"approximate_count": count})

@@ -106,7 +106,7 @@ def unexpected() -> ProblemError:
 def install(app: FastAPI) -> None:
     """Make every error that leaves a route of ``app``, and every request no route takes, a problem document."""
     app.add_exception_handler(ProblemError, _problem)
-    app.add_exception_handler(StreamsError, _streams_error)
+    app.add_exception_handler(StreamsError, streams_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected)
@@ -117,7 +117,8 @@ async def _problem(request: Request, error: Exception) -> Response:
     return response(request, error)
 
 
-async def _streams_error(request: Request, error: Exception) -> Response:
+async def streams_error(request: Request, error: Exception) -> Response:
+    """What :func:`of_error` says of an error. Raises one that none should come from the read side."""
     assert isinstance(error, StreamsError)
     problem = of_error(error)
     if problem is None:

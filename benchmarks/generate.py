@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from benchmarks.data import INPUT, KEYS, LARGE_KEYS, PARTITIONS, TABLE, payments, users
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import Admin, NewTopic, RecordProducer
+from penstock.kafka.contracts import Admin, RecordProducer
 
 # The records' times lie in the past, and the broker would delete by them.
 KEEP = {"retention.ms": "-1"}

@@ -25,8 +25,8 @@ import penstock as ps
 from benchmarks.data import PARTITIONS, TABLE
 from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
-from penstock.actors.messages import ActorStatus
 from penstock.cluster.names import NAMESPACE
+from penstock.cluster.read_side import ActorStatus
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TopicPartition

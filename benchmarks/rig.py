@@ -15,8 +15,9 @@ from benchmarks.compare import Output, differences, expected_output, read_output
 from benchmarks.data import PARTITIONS, payments, users
 from benchmarks.generate import KEEP, generate
 from benchmarks.measure import Hook, Run, Side, run_side
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import Admin, NewTopic
+from penstock.kafka.contracts import Admin
 from penstock.kafka.local_broker.broker import LocalBroker
 
 

@@ -158,9 +158,7 @@ def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> It
             status = app.status()
         except ApplicationStateError as error:
             # Its coordinator is being restarted; the application itself goes on.
-            logger("penstock.run").warning(
-                "application state unavailable", application=app.application_id, error=str(error)
-            )
+            logger(__name__).warning("application state unavailable", application=app.application_id, error=str(error))
             continue
         yield status
 

@@ -42,7 +42,7 @@ from penstock.common.ids import Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
-from penstock.topology.physical.internal_topics import TopicPlan, plan_topics
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import serde_topic
 
 _CHECK_ACTORS_S = 0.5
@@ -61,7 +61,7 @@ class CoordinatorActor:
         self._application_id = application_id
         self._spec_bytes = spec
         self._spec: ApplicationSpec | None = None
-        self._log = logger("penstock.cluster.coordinator").bind(application=application_id)
+        self._log = logger(__name__).bind(application=application_id)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None

@@ -31,7 +31,7 @@ class CpuWatch:
         self._clock = clock
         self._starting_since: dict[str, float] = {}
         self._reason: str | None = None
-        self._log = logger("penstock.cluster.cpu_watch").bind(application=application_id)
+        self._log = logger(__name__).bind(application=application_id)
 
     def check(self, starting: Iterable[str]) -> str | None:
         """What to tell a user whose actors ``starting`` are not up after START_S; None while a CPU is free, or they are

@@ -53,7 +53,7 @@ class HttpActor:
         try:
             await serving
         except Exception as error:  # raised to whoever asks for the address, and logged
-            logger("penstock.cluster.http").error("HTTP server failed", error=str(error))
+            logger(__name__).error("HTTP server failed", error=str(error))
             if not self._address.done():
                 self._address.set_exception(error)
             else:
@@ -121,7 +121,7 @@ def stop_http(actor: Any) -> None:
     try:
         ray.get(actor.stop.remote(), timeout=_STOP_S)
     except RayError as error:
-        logger("penstock.cluster.http").warning("HTTP server did not stop cleanly", error=str(error))
+        logger(__name__).warning("HTTP server did not stop cleanly", error=str(error))
     ray.kill(actor)
 
 

@@ -25,7 +25,7 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, checked_topology
 
 _LOOK_EACH_S = 0.1
@@ -251,7 +251,7 @@ class KafkaStreams:
         if self._watcher is not None:
             self._watcher.join(max(0.0, deadline - time.monotonic()))
         if not drained:
-            logger("penstock.cluster").warning(
+            logger(__name__).warning(
                 "application not stopped in time, actors killed without a commit",
                 application=self.application_id,
                 timeout_s=timeout_s,

@@ -44,7 +44,7 @@ class Membership:
         self._on_failed = on_failed
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._closing = threading.Event()
-        self._log = logger("penstock.cluster.membership")
+        self._log = logger(__name__)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
         self._thread.start()
 

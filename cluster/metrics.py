@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
+from penstock.actors.messages import ApplicationState, ApplicationStatus, TaskState
 
 # KIP-1091 shows a state as a number: its place in KafkaStreams.State.
 CLIENT_STATES = {

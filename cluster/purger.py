@@ -19,10 +19,10 @@ class Purger:
         self._admin = admin
         self._client: Admin | None = None
         self._due: dict[TopicPartition, int] = {}
-        self._log = logger("penstock.cluster.purger")
+        self._log = logger(__name__)
 
     def committed(self, offsets: Offsets) -> None:
-        """Kafka has these offsets."""
+        """Note that Kafka has these offsets: records before them, in repartition topics, are purged next time."""
         for partition, committed in offsets.items():
             if partition.topic in self._topics:
                 self._due[partition] = committed.offset

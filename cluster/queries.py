@@ -55,7 +55,7 @@ class StateQueries(ReadSide):
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
-        self._log = logger("penstock.cluster.queries")
+        self._log = logger(__name__)
 
     @property
     @override
@@ -77,9 +77,9 @@ class StateQueries(ReadSide):
 
     @override
     async def key_serde(self, store: str) -> Serde[Any]:
-        return (await self._key_forms(store))[0]
+        return (await self._key_serdes_of(store))[0]
 
-    async def _key_forms(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
+    async def _key_serdes_of(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
         """How keys stand in ``store``, and in the source topic whose partitioning says which task has them."""
         where = await self._store(store)
         which = store, where.source_topic  # another one may have most partitions one day
@@ -94,7 +94,7 @@ class StateQueries(ReadSide):
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         data = await self._key_bytes(store, key)
         where = await self._store(store)
-        stored, produced = await self._key_forms(store)
+        stored, produced = await self._key_serdes_of(store)
         placed = data if produced == stored else _key_bytes(store, produced, key)
         task = TaskId(where.subtopology, partition_for(placed, where.partitions))
         answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))

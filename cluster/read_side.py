@@ -1,6 +1,8 @@
 """The read side: what may be asked of a running application from outside, and the values of the answers.
 
-``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none.
+``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none. Who is
+outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` itself has those from
+``actors/messages.py``.
 """
 
 from __future__ import annotations

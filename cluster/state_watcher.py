@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from penstock.cluster.read_side import ApplicationState
+from penstock.actors.messages import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 
@@ -20,7 +20,7 @@ class StateWatcher:
     """Looks at the state ten times a second until the application has ended, or until ``close`` reports the rest."""
 
     def __init__(self, application_id: str, listener: StateListener, look: Callable[[], ApplicationState]) -> None:
-        self._log = logger("penstock.cluster.state_watcher").bind(application=application_id)
+        self._log = logger(__name__).bind(application=application_id)
         self._listener = listener
         self._look = look
         self._state = ApplicationState.CREATED

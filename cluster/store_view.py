@@ -83,7 +83,7 @@ class ReadOnlyKeyValueStore:
         except SerializationError:  # the query that follows says so too, and of which store
             return
         if empty:
-            logger("penstock.cluster.store_view").warning(
+            logger(__name__).warning(
                 "the range is empty: it ends before it begins in the order of the serialised keys, in which negative "
                 "integers come last",
                 store=self.name,

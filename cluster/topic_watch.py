@@ -13,8 +13,8 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
 from penstock.kafka.internal_topics import TopicAdmin
-from penstock.topology.physical.internal_topics import plan_topics
 from penstock.topology.physical.task_plan import TaskPlan
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 _CHECK_EACH_S = 30.0
@@ -35,7 +35,7 @@ class TopicWatch:
         self._clock = clock
         self._next_check = clock()
         self._differ_since: float | None = None
-        self._log = logger("penstock.cluster.topic_watch").bind(application=config.application_id)
+        self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool) -> bool:
         """Whether it is time to check: every 30 s, and at once when partitions are ``unplanned``, that is, assigned by

@@ -3,22 +3,22 @@
 ::
 
     StreamsError                      anything below
-    ├── TopologyError                 the program describes an impossible topology: mend the program
-    ├── ConfigError                   a configuration key or value is wrong: mend the configuration
-    ├── SerializationError            a serde refused bytes or an object: mend the serde or the data
+    ├── TopologyError                 the program describes an impossible topology: fix the program
+    ├── ConfigError                   a configuration key or value is wrong: fix the configuration
+    ├── SerializationError            a serde refused bytes or an object: fix the serde or the data
     ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
     │   ├── DeserializationError      its bytes could not be decoded
     │   ├── InvalidTimestampError     its timestamp is negative
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
-    ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: mend the program
+    ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
-    ├── BrokerUnreachableError        no broker answers at the address: start it or mend bootstrap.servers
-    ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or mend what it names
+    ├── BrokerUnreachableError        no broker answers at the address: start it or fix bootstrap.servers
+    ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or fix what it names
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped

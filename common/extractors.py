@@ -52,7 +52,7 @@ class LogAndSkipOnInvalidTimestamp:
         if broker_timestamp < 0:
             from penstock.common.log import logger
 
-            logger("penstock.extractors").warning("record without valid timestamp dropped", at=str(metadata))
+            logger(__name__).warning("record without valid timestamp dropped", at=str(metadata))
         return broker_timestamp
 
 

@@ -39,5 +39,5 @@ class LogAndContinue:
         """Always RESUME."""
         from penstock.common.log import logger
 
-        logger("penstock.handlers").warning("record dropped", error=str(error), cause=repr(error.__cause__))
+        logger(__name__).warning("record dropped", error=str(error), cause=repr(error.__cause__))
         return HandlerResponse.RESUME

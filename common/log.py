@@ -8,7 +8,8 @@ import structlog
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of module ``name``. Whoever configures structlog decides; else lines go to standard error."""
+    """The logger of module ``name``: ``__name__``. Whoever configures structlog decides; else lines go to standard
+    error."""
     if not structlog.is_configured():
         structlog.configure(logger_factory=_standard_error)
     bound: structlog.stdlib.BoundLogger = structlog.get_logger(source=name)

@@ -22,9 +22,10 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.common.ids import Offsets, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin, CommittedOffset, NewTopic
+from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
 from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,

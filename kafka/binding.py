@@ -44,4 +44,4 @@ def supports(overrides: Mapping[str, object]) -> bool:
 
 
 def _say_why_not(reason: str) -> None:
-    logger("penstock.kafka.binding").warning("penstock's compiled binding to librdkafka is not used", reason=reason)
+    logger(__name__).warning("penstock's compiled binding to librdkafka is not used", reason=reason)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
-from penstock.common.ids import TopicPartition
-from penstock.kafka.contracts import CommittedOffset
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.settings import as_streams_error
 
 

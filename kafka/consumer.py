@@ -10,11 +10,11 @@ from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
-from penstock.kafka.contracts import BEGINNING, END, CommittedOffset, RecordConsumer
+from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
@@ -39,7 +39,7 @@ class ConfluentConsumer(RecordConsumer):
 
     def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
         self._address = bootstrap_servers
-        self._log = logger("penstock.kafka.consumer")
+        self._log = logger(__name__)
         with client_configuration("consumer."):
             self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
         self._fetcher = open_fetcher(self._client, overrides)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from penstock.common.errors import StreamsError
-from penstock.common.ids import CommittedOffset as CommittedOffset
-from penstock.common.ids import Offsets, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.common.topics import NewTopic as NewTopic
+from penstock.common.topics import NewTopic
 
 BEGINNING = -2
 """As a position: the first offset there is."""

@@ -39,7 +39,7 @@ class ConfluentGroupMember(GroupMember):
         self._address = bootstrap_servers
         self._group = group
         self._instance = instance
-        self._log = logger("penstock.kafka.group_member")
+        self._log = logger(__name__)
         with client_configuration("consumer."):
             self._client = Consumer(member_settings(bootstrap_servers, group, instance, overrides))
         self._reported: frozenset[TopicPartition] | None = None

@@ -19,7 +19,7 @@ class MissingTopics:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._address = bootstrap_servers
-        self._log = logger("penstock.kafka.missing_topics")
+        self._log = logger(__name__)
         self._deadlines: dict[str, float] = {}
 
     def note(self, topic: str, said: str) -> None:

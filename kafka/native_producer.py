@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
+from typing_extensions import override
 
 from penstock.common.errors import ProductionError
+from penstock.kafka.contracts import RecordProducer
 from penstock.kafka.librdkafka import Sender
 from penstock.kafka.refusals import producer_failed, refusal, require_partitions
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration, producer_settings
 
 
-class NativeProducer(Sender):
+class NativeProducer(Sender, RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer`; ``send``, ``poll``, ``flush`` and ``close`` are compiled."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, str | float]) -> None:
@@ -21,8 +23,9 @@ class NativeProducer(Sender):
         self._address = bootstrap_servers
         self._partitions: dict[str, int] = {}
 
+    @override
     def partitions(self, topic: str) -> int:
-        """See the contract. Asked once per topic."""
+        # Asked once per topic.
         count = self._partitions.get(topic)
         if count is None:
             with broker_errors(f"ask for topic {topic!r}", self._address):

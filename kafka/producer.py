@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from typing_extensions import override
 
 from penstock.common.errors import ProductionError, StreamsError
 from penstock.common.ids import TopicPartition
@@ -33,7 +34,7 @@ def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> Recor
     return NativeProducer(bootstrap_servers, overrides)
 
 
-class _Mark:
+class _Mark(Mark):
     """:class:`~penstock.kafka.contracts.Mark`; two calls per record, one of them by confluent-kafka."""
 
     def __init__(self, before: _Mark | None, failed: Callable[[KafkaError, Message], None]) -> None:
@@ -60,16 +61,18 @@ class _Mark:
         if offset is not None and offset >= 0:
             self._ends[message.topic(), message.partition()] = offset + 1
 
+    @override
     def delivered(self) -> bool:
         if self._before is not None and self._before.delivered():
             self._before = None
         return self._before is None and self._delivered == self.sent
 
+    @override
     def ends(self) -> dict[TopicPartition, int]:
         return {TopicPartition(topic or "", partition or 0): end for (topic, partition), end in self._ends.items()}
 
 
-class ConfluentProducer:
+class ConfluentProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on confluent-kafka."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
@@ -82,6 +85,7 @@ class ConfluentProducer:
         self._open = _Mark(None, self._on_refused)
         self._produce = self._client.produce
 
+    @override
     def send(
         self,
         topic: str,
@@ -91,7 +95,7 @@ class ConfluentProducer:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """See the contract. librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms."""
+        # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms.
         for part, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, bytes):
                 raise not_bytes(part, given, topic)
@@ -130,12 +134,12 @@ class ConfluentProducer:
                 raise refusal(error.args[0], topic, partition, key) from error
             return
 
+    @override
     def poll(self) -> None:
-        """See the contract."""
         self._serve(0)
 
+    @override
     def flush(self, timeout_s: float) -> bool:
-        """See the contract."""
         try:
             left = self._client.flush(timeout_s)
         except KafkaException as error:
@@ -154,8 +158,9 @@ class ConfluentProducer:
         if self._failure is not None:
             raise self._failure
 
+    @override
     def mark(self) -> Mark:
-        """Counts by a call of Python per record, which the compiled form does not need."""
+        # Counts by a call of Python per record, which the compiled form does not need.
         closed = self._open
         self._open = _Mark(closed, self._on_refused)
         return closed
@@ -165,8 +170,9 @@ class ConfluentProducer:
         if self._failure is None:
             self._failure = refusal(error, message.topic(), message.partition(), message.key())
 
+    @override
     def partitions(self, topic: str) -> int:
-        """See the contract. Asked once per topic."""
+        # Asked once per topic.
         count = self._partitions.get(topic)
         if count is None:
             with broker_errors(f"ask for topic {topic!r}", self._address):
@@ -176,8 +182,8 @@ class ConfluentProducer:
             count = self._partitions[topic] = require_partitions(topic, len(found.partitions))
         return count
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         try:
             self._client.purge()
             self._client.flush(1.0)

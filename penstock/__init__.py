@@ -49,7 +49,6 @@ from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, St
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
-from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
@@ -70,10 +69,10 @@ from penstock.topology.processor import (
 )
 
 if TYPE_CHECKING:
-    from penstock.actors.messages import ApplicationState, ApplicationStatus
     from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
     from penstock.cluster.metrics import MetricName
+    from penstock.cluster.read_side import ApplicationState, ApplicationStatus
     from penstock.cluster.store_view import ReadOnlyKeyValueStore
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
@@ -135,7 +134,6 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
-    "SessionQuery",
     "SessionStore",
     "StateStore",
     "StateStoreContext",
@@ -164,8 +162,6 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "Window",
-    "WindowKeyQuery",
-    "WindowRangeQuery",
     "WindowStore",
     "Windowed",
     "__version__",
@@ -173,8 +169,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "ApplicationState": ("penstock.actors.messages", "ApplicationState"),
-    "ApplicationStatus": ("penstock.actors.messages", "ApplicationStatus"),
+    "ApplicationState": ("penstock.cluster.read_side", "ApplicationState"),
+    "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
     "MetricName": ("penstock.cluster.metrics", "MetricName"),
     "ReadOnlyKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyKeyValueStore"),

@@ -28,7 +28,7 @@ from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.spark_session import spark_session
 from penstock.pipeline.task_host import TaskHost
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"

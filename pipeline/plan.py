@@ -14,8 +14,8 @@ from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
 from penstock.tasks.program import Changelog, TaskProgram
-from penstock.topology.physical.internal_topics import TopicPlan
 from penstock.topology.physical.task_plan import SubtopologyTasks
+from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, internal_topic
 
 Offsets = Mapping[TopicPartition, int]
@@ -132,7 +132,7 @@ class _Reader:
         if committed is None:
             return begin
         if committed.offset < begin:
-            logger("penstock.pipeline").warning(
+            logger(__name__).warning(
                 "records were removed before they were processed",
                 partition=str(partition),
                 committed=committed.offset,

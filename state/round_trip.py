@@ -39,7 +39,7 @@ class RoundTripCheck:
         except Exception:  # told by whoever writes it, with the key or the record
             return
         if lost := difference(self._serde, value, data):
-            logger("penstock.state").warning(
+            logger(__name__).warning(
                 "does not survive its serde: after a restart the application would be given another one",
                 store=self._store,
                 part=self._part,

@@ -10,12 +10,12 @@ from penstock.common.serdes import Serde
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.forms import Forms
-from penstock.tasks.operators.process import HostedProcessor
+from penstock.tasks.operators.process import TaskProcessor
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
+from penstock.tasks.undecoded import Undecoded
 from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.processor import PunctuationType
@@ -26,7 +26,7 @@ class Composed:
     """What a task runs: per topic how its records enter, the processors, and the stores whose keys a source knows."""
 
     sources: Mapping[str, Source]
-    processors: tuple[HostedProcessor, ...]
+    processors: tuple[TaskProcessor, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
 
 
@@ -38,9 +38,9 @@ def compose(
     queues: Mapping[PunctuationType, PunctuationQueue],
 ) -> Composed:
     """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are."""
-    nodes, children, forms = program.nodes, program.children, program.forms
+    nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
-    processors: list[HostedProcessor] = []
+    processors: list[TaskProcessor] = []
     for node in reversed(nodes):
         if isinstance(node, SourceNode):
             continue
@@ -52,26 +52,26 @@ def compose(
             collector=collector,
             processors=processors,
             punctuations=queues,
-            undecoded_key=forms.raw_keys.get(node.name),
-            raw_value=node.name in forms.raw_values,
+            undecoded_key=undecoded.keys.get(node.name),
+            undecoded_value=undecoded.values.get(node.name),
         )
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
         else:
             edges[node.name] = make_closure(node.operator, wiring)
     sources = {
-        topic: _source(source, [edges[child.name] for child in children[source.node]], forms)
+        topic: _source(source, [edges[child.name] for child in children[source.node]], undecoded)
         for topic, source in program.sources.items()
     }
     prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
     return Composed(sources, tuple(reversed(processors)), prefetched)
 
 
-def _source(source: SourceTopic, edges: list[Edge], forms: Forms) -> Source:
+def _source(source: SourceTopic, edges: list[Edge], undecoded: Undecoded) -> Source:
     return Source(
         topic=source.topic,
-        key=_part(source.key_serde, source.node in forms.raw_keys),
-        value=_part(source.value_serde, source.node in forms.raw_values),
+        key=_part(source.key_serde, source.node in undecoded.keys),
+        value=_part(source.value_serde, source.node in undecoded.values),
         extractor=source.extractor,
         head=fan_out(edges),
     )

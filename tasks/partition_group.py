@@ -12,6 +12,7 @@ from penstock.common.java_collections import JavaPriorityQueue
 from penstock.tasks.record_queue import RecordQueue
 
 NO_LIMIT = 1 << 63
+"""As the timestamp below which records precede: there are no others."""
 
 
 class PartitionGroup:

@@ -1,4 +1,4 @@
-"""The program of a sub-topology: what its tasks have in common, worked out once by each host.
+"""The task program of a sub-topology: what its tasks have in common, worked out once by each host.
 
 The topology is what the user wrote: it lacks the names that topics have in Kafka, and what the configuration fills in.
 Nothing below this file asks the configuration for a serde, an extractor or the name of a topic.
@@ -15,7 +15,7 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.state.builders import AnyStoreBuilder
-from penstock.tasks.forms import Forms, find_forms
+from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.physical.topology import (
     Node,
@@ -63,7 +63,8 @@ class TaskProgram:
     ``nodes`` have real topic names, serdes and extractors, parents before their children. ``sources`` are by topic,
     ``stores`` and ``changelogs`` by store, in the order in which a commit flushes them; a store without logging has no
     changelog. Serdes are bound to their topics: a source node has those that all of its topics share, None where these
-    differ, and a sink whose topics a function chooses has unbound ones. ``forms``: which keys and values stay bytes.
+    differ, and a sink whose topics a function chooses has unbound ones. ``undecoded``: which keys and values stay
+    bytes.
     """
 
     config: StreamsConfig
@@ -72,11 +73,11 @@ class TaskProgram:
     sources: Mapping[str, SourceTopic]
     stores: Mapping[str, AnyStoreBuilder]
     changelogs: Mapping[str, Changelog]
-    forms: Forms
+    undecoded: Undecoded
 
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
-        """The program of one sub-topology, or of several that run as one.
+        """The task program of one sub-topology, or of several that run as one.
 
         Raises ConfigError where a serde is missing in both program and configuration or cannot be bound, and for a
         function of the configuration that cannot be called as it will be.
@@ -99,12 +100,12 @@ class TaskProgram:
             if (topic := changelog_topic(config.application_id, store)) is not None
         }
         children = _children(nodes)
-        forms = find_forms(nodes, children, stores)
-        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, forms)
+        undecoded = find_undecoded(nodes, children, stores)
+        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, undecoded)
 
 
-class Programs:
-    """The programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
+class TaskPrograms:
+    """The task programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
@@ -112,7 +113,7 @@ class Programs:
         self._made: dict[int, TaskProgram] = {}
 
     def of(self, subtopology: int) -> TaskProgram:
-        """The program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
+        """The task program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
         if subtopology not in self._made:
             self._made[subtopology] = TaskProgram.of([self._subtopologies[subtopology]], self._config)
         return self._made[subtopology]

@@ -204,7 +204,7 @@ class RecordQueue:
             return part.one(data)
         except Exception as error:
             raise DeserializationError(
-                f"the {name} cannot be decoded: {type(error).__name__}: {error}. Mend the serde or the data, or set "
+                f"the {name} cannot be decoded: {type(error).__name__}: {error}. Fix the serde or the data, or set "
                 "deserialization.exception.handler to LogAndContinue() to drop such records",
                 topic=at.topic,
                 partition=at.partition,

@@ -13,8 +13,8 @@ from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_reach import flushed_beside_records
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
-from penstock.tasks.partition_group import PartitionGroup
-from penstock.tasks.punctuation import NEVER, PunctuationQueue
+from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
+from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
@@ -141,7 +141,7 @@ class Task:
         """Where the run ends that begins with the queue's head: before a record that another queue's head precedes."""
         batch, begin = queue.batch, queue.position
         end = min(begin + most, len(batch.keys))
-        if limit == NEVER:
+        if limit == NO_LIMIT:
             return end
         timestamps = batch.timestamps
         for index in range(begin + 1, end):

@@ -18,7 +18,7 @@ from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
 
 if TYPE_CHECKING:
-    from penstock.tasks.operators.process import HostedProcessor
+    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -54,8 +54,8 @@ class Wiring:
     """All that the closure of node ``name`` is made from.
 
     ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
-    it receives as bytes, None when it receives them decoded; ``raw_value``: it receives values as bytes. A processor of
-    the user's adds itself to ``processors`` and its schedules to ``punctuations``.
+    it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
+    user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Wiring:
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[HostedProcessor]
+    processors: list[TaskProcessor]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
-    raw_value: bool
+    undecoded_value: Serde[Any] | None
 
     @property
     def store(self) -> Store:
@@ -85,11 +85,6 @@ class Wiring:
         return fan_out_changes(list(self.children.values()))
 
     @property
-    def raw_key(self) -> bool:
-        """Whether it receives keys as bytes."""
-        return self.undecoded_key is not None
-
-    @property
     def failed(self) -> Callable[[Exception, str, Any], None]:
         """:meth:`TaskContext.failed`, told the key as users know it."""
         failed, readable_key = self.context.failed, self.readable_key
@@ -98,7 +93,7 @@ class Wiring:
     def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
         """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
         failed, serde = self.failed, store.key_serde
-        if self.raw_key:
+        if self.undecoded_key is not None:
             return failed
 
         def run(error: Exception, name: str, key: Any) -> None:
@@ -126,11 +121,11 @@ class Wiring:
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
         """How a key becomes a key of ``store``; None when it is bytes already."""
-        return None if self.raw_key else store.key_serde.serialize
+        return store.key_serde.serialize if self.undecoded_key is None else None
 
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
         """How a key of ``store`` becomes what the children of this node expect."""
-        return _same if self.raw_key else store.key_serde.deserialize
+        return store.key_serde.deserialize if self.undecoded_key is None else _same
 
 
 def _same(data: bytes) -> Any:

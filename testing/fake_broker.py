@@ -16,10 +16,10 @@ from penstock.common.errors import (
     ProductionError,
     StreamsError,
 )
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
-from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.common.topics import NewTopic
 
 MAX_RECORD_BYTES = 1_048_588
 """A broker's default of ``max.message.bytes``."""

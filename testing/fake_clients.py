@@ -7,25 +7,27 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import (
     BEGINNING,
     DEFAULT_DELETE_RETENTION_MS,
     END,
     Admin,
-    CommittedOffset,
     GroupMember,
     Mark,
-    NewTopic,
     RecordConsumer,
     RecordProducer,
 )
 from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeLog, FakeRecord
 
 
-class FakeConsumer:
+class FakeConsumer(RecordConsumer):
     """:class:`~penstock.kafka.contracts.RecordConsumer` on a fake broker. Partitions take turns."""
 
     def __init__(self, broker: FakeBroker, group: str) -> None:
@@ -38,27 +40,27 @@ class FakeConsumer:
         self._stuck: set[TopicPartition] = set()
         self._ends: dict[TopicPartition, int] = {}
 
+    @override
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """See the contract."""
         self._positions = {tp: self._positions.get(tp, offset) for tp, offset in positions.items()}
         self._fetched &= positions.keys()
         self._paused &= positions.keys()
         self._stuck &= positions.keys()
         self._lost = {tp: at for tp, at in self._lost.items() if tp in positions}
 
+    @override
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the contract."""
         self._positions[partition] = offset
         self._stuck.discard(partition)
         self._lost.pop(partition, None)
 
+    @override
     def lost_positions(self) -> dict[TopicPartition, int]:
-        """See the contract."""
         lost, self._lost = self._lost, {}
         return lost
 
+    @override
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """See the contract."""
         deadline = time.monotonic() + timeout_s
         with self._broker.changed:
             while True:
@@ -112,12 +114,12 @@ class FakeConsumer:
             return log.beginning
         return log.end if position == END else position
 
+    @override
     def position(self, partition: TopicPartition) -> int:
-        """See the contract."""
         return self._positions[partition]
 
+    @override
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the contract."""
         with self._broker.changed:
             if partition not in self._fetched:
                 return None
@@ -125,36 +127,36 @@ class FakeConsumer:
                 self._ends[partition] = self._broker.log(partition).end
             return self._ends.get(partition)
 
+    @override
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract."""
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
 
+    @override
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract."""
         with self._broker.changed:
             return {tp: self._broker.log(tp).beginning for tp in partitions}
 
+    @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """See the contract."""
         found = self._broker.committed(self._group)
         return {tp: found[tp] for tp in partitions if tp in found}
 
+    @override
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """See the contract."""
         self._paused.update(partitions)
 
+    @override
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """See the contract."""
         self._paused.difference_update(partitions)
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         self._positions.clear()
 
 
-class _FakeMark:
-    """:class:`~penstock.kafka.contracts.Mark`."""
+class _FakeMark(Mark):
+    """:class:`~penstock.kafka.contracts.Mark`: delivered is what ``poll`` and ``flush`` have written."""
 
     def __init__(self, before: _FakeMark | None) -> None:
         self.waiting = 0
@@ -167,16 +169,18 @@ class _FakeMark:
         if partition.partition >= 0:
             self._ends[partition] = offset + 1
 
+    @override
     def delivered(self) -> bool:
         if self._before is not None and self._before.delivered():
             self._before = None
         return self._before is None and self.waiting == 0
 
+    @override
     def ends(self) -> dict[TopicPartition, int]:
         return dict(self._ends)
 
 
-class FakeProducer:
+class FakeProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush.
 
     ``most_at_once``: so many records arrive by one poll, or flush; None is all.
@@ -189,6 +193,7 @@ class FakeProducer:
         self._failure: ProductionError | None = None
         self._open = _FakeMark(None)
 
+    @override
     def send(
         self,
         topic: str,
@@ -198,14 +203,14 @@ class FakeProducer:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """See the contract. Time 0 becomes 1 ms, as the real client must do it."""
+        # Time 0 becomes 1 ms, as the real client must do it.
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
         self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition, self._open))
         self._open.waiting += 1
 
+    @override
     def poll(self) -> None:
-        """See the contract."""
         if not self._broker.answers:
             return
         for _ in range(min(len(self._queue), self.most_at_once or len(self._queue))):
@@ -217,60 +222,60 @@ class FakeProducer:
         if self._failure is not None:
             raise self._failure
 
+    @override
     def flush(self, timeout_s: float) -> bool:
-        """See the contract."""
         self.poll()
         return not self._queue
 
+    @override
     def mark(self) -> Mark:
-        """Delivered is what ``poll`` and ``flush`` have written."""
         closed, self._open = self._open, _FakeMark(self._open)
         return closed
 
+    @override
     def partitions(self, topic: str) -> int:
-        """See the contract."""
         count = self._broker.topics().get(topic)
         if count is None:
             raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
         return count
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         self._queue.clear()
 
 
-class FakeAdmin:
+class FakeAdmin(Admin):
     """:class:`~penstock.kafka.contracts.Admin` on a fake broker."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
+    @override
     def topics(self) -> dict[str, int]:
-        """See the contract."""
         return self._broker.topics()
 
+    @override
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """See the contract."""
         for topic in topics:
             self._broker.create_topic(topic)
 
+    @override
     def delete_topics(self, names: Iterable[str]) -> None:
-        """See the contract."""
         for name in names:
             self._broker.delete_topic(name)
 
+    @override
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """See the contract."""
         for tp, offset in before.items():
             self._broker.delete_records(tp, offset)
 
+    @override
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the contract."""
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
 
+    @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """See the contract."""
         configs = {name: self._broker.topic_config(name) for name in topics}
         compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}
         return {
@@ -278,21 +283,21 @@ class FakeAdmin:
             for name, config in compacted.items()
         }
 
+    @override
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """See the contract."""
         return self._broker.committed(group)
 
+    @override
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the contract."""
         self._broker.commit_from_outside(group, offsets)
 
+    @override
     def group_members(self, group: str) -> int:
-        """See the contract."""
         with self._broker.changed:
             return len(self._broker.group(group).subscriptions)
 
 
-class FakeGroupMember:
+class FakeGroupMember(GroupMember):
     """:class:`~penstock.kafka.contracts.GroupMember` on a fake broker."""
 
     def __init__(self, broker: FakeBroker, group: str, instance: str) -> None:
@@ -304,13 +309,14 @@ class FakeGroupMember:
         self._reported: frozenset[TopicPartition] | None = None
         self._on_assigned: Callable[[frozenset[TopicPartition]], None] | None = None
 
+    @override
     def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
-        """See the contract."""
         self._on_assigned = on_assigned
         self._incarnation = self._broker.join(self._group, self._instance, topics)
 
+    @override
     def poll(self, timeout_s: float) -> None:
-        """See the contract. Raises ApplicationStateError when another has taken the seat."""
+        # Raises ApplicationStateError when another has taken the seat.
         assigned = self._join_round(timeout_s)
         if assigned is not None and self._on_assigned is not None:
             self._reported = assigned
@@ -336,42 +342,42 @@ class FakeGroupMember:
                     return None
                 self._broker.changed.wait(left)
 
+    @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the contract."""
         with self._broker.changed:
             group = self._broker.group(self._group)
             if group.incarnations.get(self._instance) != self._incarnation or group.generation != self._generation:
                 raise StreamsError(f"group {self._group!r} refuses the commit: the generation has passed")
             group.offsets.update(offsets)
 
+    @override
     def group_metadata(self) -> bytes:
-        """See the contract."""
         return f"{self._group}/{self._instance}/{self._incarnation}/{self._generation}".encode()
 
+    @override
     def close(self) -> None:
-        """See the contract."""
         self._on_assigned = None
 
 
 @dataclass(frozen=True)
-class FakeClients:
+class FakeClients(KafkaClients):
     """:class:`~penstock.kafka.clients.KafkaClients` of one application on a fake broker, within one process."""
 
     group: str
     broker: FakeBroker = field(default_factory=FakeBroker)
 
+    @override
     def consumer(self) -> RecordConsumer:
-        """See the protocol."""
         return FakeConsumer(self.broker, self.group)
 
+    @override
     def producer(self) -> RecordProducer:
-        """See the protocol."""
         return FakeProducer(self.broker)
 
+    @override
     def admin(self) -> Admin:
-        """See the protocol."""
         return FakeAdmin(self.broker)
 
+    @override
     def group_member(self, instance: str) -> GroupMember:
-        """See the protocol."""
         return FakeGroupMember(self.broker, self.group, instance)

@@ -27,7 +27,7 @@ from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores
-from penstock.testing.watched_stores import watched_stores
+from penstock.testing.watched_serdes import watched_serdes
 from penstock.topology.physical.topology import SinkNode, Topology, checked_topology
 
 K = TypeVar("K")
@@ -113,7 +113,7 @@ class TopologyTestDriver:
         self._lost: list[RuleBrokenError] = []
         self._closed = False
         program = TaskProgram.of([watched_functions(topology.as_one)], checked)
-        self._program = watched_stores(program, self._lost.append)
+        self._program = watched_serdes(program, self._lost.append)
         sinks = [node.topic for node in program.nodes if isinstance(node, SinkNode)]
         changelogs = [changelog.topic for changelog in program.changelogs.values()]
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}

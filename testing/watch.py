@@ -61,7 +61,7 @@ def _watched_node(node: Node) -> Node:
         who, topic = f"to {node.name}", node.topic
         if not isinstance(topic, str):
             topic = _watch(UserFunction(topic, who, (KEY, VALUE, "the context")))
-        names = ("the topic", KEY, VALUE, "the number of partitions")
+        names: tuple[str, ...] = ("the topic", KEY, VALUE, "the number of partitions")
         partitioner = node.partitioner and _watch(UserFunction(node.partitioner, who, names))
         return replace(node, topic=topic, partitioner=partitioner)
     extractor = node.timestamp_extractor

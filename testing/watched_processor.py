@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
-from penstock.testing.watched_views import watched_store
+from penstock.testing.watched_views import watched_view
 from penstock.topology.arity import checked_function
 from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 
@@ -33,16 +35,17 @@ class WatchedProcessor(Processor[Any, Any, Any, Any]):
         self._watching = watching
         self._watch = watching("")
 
+    @override
     def init(self, context: Any) -> None:
-        """The processor sees a context whose stores take note."""
+        # The processor sees a context whose stores take note.
         self._call("init", self._inner.init, _WatchedContext(context, self))
 
+    @override
     def process(self, record: Record[Any, Any]) -> None:
-        """One record."""
         self._call("process", self._inner.process, record)
 
+    @override
     def close(self) -> None:
-        """The end."""
         self._inner.close()
 
     def note(self, what: str, value: Any) -> None:
@@ -87,4 +90,4 @@ class _WatchedContext:
         return cancellable
 
     def get_state_store(self, name: str) -> Any:
-        return watched_store(self._context.get_state_store(name), self._processor.note)
+        return watched_view(self._context.get_state_store(name), self._processor.note)

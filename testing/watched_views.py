@@ -14,7 +14,7 @@ Note = Callable[[str, Any], None]
 """(what it is, the object): it must stay as it is until the call ends."""
 
 
-def watched_store(store: Any, note: Note) -> Any:
+def watched_view(store: Any, note: Note) -> Any:
     """``store`` as the processor gets it. One of a kind that is not known here is given as it is."""
     match store:
         case TypedKeyValueStore():

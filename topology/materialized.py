@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
-from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.topology.naming import checked_name
 
@@ -109,9 +108,15 @@ class Materialized(Generic[K, V]):
         """On disk or in memory."""
         return replace(self, store_type=store_type)
 
-    def builder(self, name: str, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> StoreBuilder[K, V]:
-        """The table's store under ``name``; a serde that is not set here is the one given."""
-        return TimestampedKeyValueStoreBuilder(
+    def builder(
+        self,
+        kind: Callable[..., StoreBuilder[K, V]],
+        name: str,
+        key_serde: Serde[K] | None,
+        value_serde: Serde[V] | None,
+    ) -> StoreBuilder[K, V]:
+        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given."""
+        return kind(
             name,
             self.key_serde or key_serde,
             self.value_serde or value_serde,

@@ -150,7 +150,7 @@ class _Batch:
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         self.changes[store].rows.update(rows)
-        yield
+        return iter(())
 
     def delete(self, store: str, key: bytes) -> None:
         self.changes[store].rows[key] = None

@@ -320,7 +320,7 @@ class RocksDBTaskStores:
                     f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "
                     f"another name, or delete the directory while the application is stopped"
                 )
-            logger("penstock.state").warning(
+            logger(__name__).warning(
                 "the store's form has changed: it is wiped, and restored from its changelog",
                 store=builder.name,
                 path=str(self._path),

@@ -94,7 +94,7 @@ class ExpiringRows:
         self.buffer.put(self.row_key(key, suffix, time), value, timestamp, headers)
 
     def _drop(self, key: bytes, time: int) -> None:
-        logger("penstock.state").warning(
+        logger(__name__).warning(
             "Skipping record for expired segment.",
             store=self.name,
             key=key,
@@ -143,7 +143,7 @@ class ExpiringRows:
     ) -> Iterator[EntryRow]:
         """The rows of keys and times in these ranges, by segment, then as their keys in the changelog; None is open."""
         if key_from is not None and key_to is not None and key_from > key_to:
-            logger("penstock.state").warning(
+            logger(__name__).warning(
                 "the range of a fetch is empty: from > to. Either the keys are in the wrong order, or their serialised "
                 "bytes are: those of numbers are, across zero",
                 store=self.name,

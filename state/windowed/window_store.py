@@ -55,7 +55,7 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     @override
     def with_caching_enabled(self) -> Self:
         if self.retain_duplicates:
-            logger("penstock.state").warning("a store that retains duplicates has no caching", store=self.name)
+            logger(__name__).warning("a store that retains duplicates has no caching", store=self.name)
             return self
         return super().with_caching_enabled()
 

@@ -16,8 +16,8 @@ from penstock.topology.physical.operators import StreamAggregate, StreamCount, S
 
 
 @closure_of(StreamCount)
-def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamCount`: the hot path of most programs, so its store look-up stands here in the open."""
+def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
+    """The hot path of most programs, so its store look-up stands here in the open."""
     store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
@@ -40,6 +40,8 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
             if not at_once:
+                # Past put, and so past its sampling of sizes: where nothing was sampled the memory budget measures one
+                # entry for all, and counts are all of a size.
                 dirty[row] = (new, timestamp, context.headers, next_update_number())
                 return
             put(row, new, timestamp, context.headers)
@@ -52,8 +54,7 @@ def count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StreamAggregate)
-def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamAggregate`."""
+def _aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
     initializer, aggregator = spec.initializer, spec.aggregator
 
     def fold(key: Any, value: Any, old: Any) -> Any:
@@ -63,8 +64,7 @@ def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StreamReduce)
-def reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
-    """See :class:`StreamReduce`."""
+def _reduce(spec: StreamReduce, wiring: Wiring) -> StreamEdge:
     reducer = spec.reducer
 
     def fold(key: Any, value: Any, old: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
@@ -16,18 +18,17 @@ from penstock.tasks.punctuation import PunctuationQueue, Schedule
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
 from penstock.topology.physical.operators import Process
-from penstock.topology.processor import Processor, PunctuationType, Punctuator
+from penstock.topology.processor import Processor, ProcessorContext, PunctuationType, Punctuator
 
 
 @closure_of(Process)
-def process(spec: Process, wiring: Wiring) -> StreamEdge:
-    """See :class:`Process`."""
-    hosted = HostedProcessor(spec, wiring)
+def _process(spec: Process, wiring: Wiring) -> StreamEdge:
+    hosted = TaskProcessor(spec, wiring)
     wiring.processors.append(hosted)
     return hosted.edge(wiring.context)
 
 
-class HostedProcessor:
+class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
     def __init__(self, spec: Process, wiring: Wiring) -> None:
@@ -36,7 +37,7 @@ class HostedProcessor:
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
         stores = {name: _view(store.opened) for name, store in wiring.stores.items()}
-        self.context = HostedContext(
+        self.context = TaskProcessorContext(
             self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
         )
 
@@ -54,8 +55,8 @@ class HostedProcessor:
         return run
 
 
-class HostedContext:
-    """See :class:`~penstock.topology.processor.ProcessorContext`."""
+class TaskProcessorContext(ProcessorContext[Any, Any]):
+    """What a user's processor is given in its task."""
 
     def __init__(
         self,
@@ -74,17 +75,18 @@ class HostedContext:
         self._queues = queues
 
     @property
+    @override
     def application_id(self) -> str:
-        """``application.id``."""
         return self._context.application_id
 
     @property
+    @override
     def task_id(self) -> TaskId:
-        """The task this processor belongs to."""
         return self._context.task_id
 
+    @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """The children see the record's timestamp and headers; afterwards the context is what it was."""
+        # The children see the record's timestamp and headers; afterwards the context is what it was.
         edge = self._forward if child is None else self._child(child)
         context = self._context
         headers, timestamp = context.headers, context.timestamp
@@ -101,15 +103,16 @@ class HostedContext:
             raise TopologyError(f"processor {self._name} has no child {name!r}; its children: {known}")
         return self._children[name]
 
+    @override
     def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Schedule:
-        """Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval."""
+        # Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval.
         interval_ms = to_ms(interval, "a punctuation interval")
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
         return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
 
+    @override
     def get_state_store(self, name: str) -> Any:
-        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor."""
         if name not in self._stores:
             known = ", ".join(sorted(self._stores)) or "none"
             raise UnknownStateStoreError(
@@ -118,20 +121,20 @@ class HostedContext:
             )
         return self._stores[name]
 
+    @override
     def commit(self) -> None:
-        """Ask for a commit soon."""
         self._context.commit_requested = True
 
+    @override
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; None inside a punctuator."""
         return self._context.metadata()
 
+    @override
     def current_stream_time_ms(self) -> int:
-        """The largest timestamp the task has processed, −1 before the first."""
         return self._context.stream_time
 
+    @override
     def current_system_time_ms(self) -> int:
-        """The host's clock (ms)."""
         return self._context.wall_ms
 
 

@@ -38,8 +38,8 @@ def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes]
     assert node.key_serde is not None
     assert node.value_serde is not None
     return (
-        None if wiring.raw_key else node.key_serde.serialize,
-        None if wiring.raw_value else node.value_serde.serialize,
+        node.key_serde.serialize if wiring.undecoded_key is None else None,
+        node.value_serde.serialize if wiring.undecoded_value is None else None,
     )
 
 
@@ -108,7 +108,7 @@ def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception)
     assert node.key_serde is not None
     assert node.value_serde is not None
     option = f"{node.written_by.option}.with_(...)" if node.written_by else "an option"
-    if key is not None and not wiring.raw_key:
+    if key is not None and wiring.undecoded_key is None:
         try:
             node.key_serde.serialize(key)
         except Exception as refused:

@@ -24,8 +24,7 @@ from penstock.topology.physical.operators import (
 
 
 @closure_of(Filter)
-def filter_(spec: Filter, wiring: Wiring) -> StreamEdge:
-    """See :class:`Filter`."""
+def _filter(spec: Filter, wiring: Wiring) -> StreamEdge:
     return _filter_with_key(spec, wiring) if spec.with_key else _filter_by_value(spec, wiring)
 
 
@@ -78,8 +77,7 @@ def _filter_with_key(spec: Filter, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(DropNullKeys)
-def drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
-    """See :class:`DropNullKeys`."""
+def _drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
     forward = wiring.forward
     if spec.keep:
         return forward
@@ -92,8 +90,7 @@ def drop_null_keys(spec: DropNullKeys, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(MapValues)
-def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
-    """See :class:`MapValues`."""
+def _map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -116,8 +113,7 @@ def map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(Map)
-def map_(spec: Map, wiring: Wiring) -> StreamEdge:
-    """See :class:`Map`."""
+def _map(spec: Map, wiring: Wiring) -> StreamEdge:
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -154,8 +150,7 @@ def _explained(error: Exception, call: str, wanted: str) -> Exception:
 
 
 @closure_of(SelectKey)
-def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
-    """See :class:`SelectKey`."""
+def _select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -178,8 +173,8 @@ def select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(FlatMap)
-def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
-    """See :class:`FlatMap`. A generator is run to its end before the first of its pairs goes on."""
+def _flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
+    """A generator is run to its end before the first of its pairs goes on."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -198,8 +193,7 @@ def flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(FlatMapValues)
-def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
-    """See :class:`FlatMapValues`."""
+def _flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
     forward, failed, name, mapper, with_key = (
         wiring.forward,
         wiring.failed,
@@ -221,14 +215,13 @@ def flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(Peek)
-def peek(spec: Peek, wiring: Wiring) -> StreamEdge:
-    """See :class:`Peek`."""
+def _peek(spec: Peek, wiring: Wiring) -> StreamEdge:
     return _call(spec, wiring)
 
 
 @closure_of(ForEach)
-def for_each(spec: ForEach, wiring: Wiring) -> StreamEdge:
-    """See :class:`ForEach`: it has no children."""
+def _for_each(spec: ForEach, wiring: Wiring) -> StreamEdge:
+    """It has no children."""
     return _call(spec, wiring)
 
 
@@ -255,14 +248,13 @@ def _call(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(PassThrough)
-def pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
+def _pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
     """Nothing stands between the parents and the children."""
     return wiring.forward
 
 
 @closure_of(Branch)
-def branch(spec: Branch, wiring: Wiring) -> StreamEdge:
-    """See :class:`Branch`."""
+def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
     failed, name = wiring.failed, wiring.name
     with_key = any(case.with_key for case in spec.cases)
     cases: list[tuple[Callable[..., bool], Edge]] = [

@@ -1,20 +1,31 @@
-"""Tables: source, filter, map_values, and back to a stream."""
+"""Tables: source, filter, map_values, and back to a stream; and how each is looked up from elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.closures import closure_of, make_closure
+from penstock.tasks.operators.updates import forward_updates, materialize
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.operators import TableFilter, TableMapValues, TableSource, TableToStream
+from penstock.topology.physical.operators import (
+    FilterGetter,
+    MapValuesGetter,
+    StoreGetter,
+    TableFilter,
+    TableMapValues,
+    TableSource,
+    TableToStream,
+)
+
+Getter = Callable[[Any], Any]
+"""From a key, in the form in which the node that looks receives it, to the table's value or None."""
 
 
 @closure_of(TableSource)
-def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
-    """See :class:`TableSource`. Updates take effect in offset order, whatever their timestamps."""
+def _table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
+    """Updates take effect in offset order, whatever their timestamps."""
     context = wiring.context
     if spec.store is None:
         forward = wiring.forward_change
@@ -52,8 +63,7 @@ def table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(TableFilter)
-def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
-    """See :class:`TableFilter`."""
+def _table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
     predicate, negate = spec.predicate, spec.negate
 
     def by_value(key: Any, value: Any) -> Any:
@@ -66,8 +76,7 @@ def table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
 
 
 @closure_of(TableMapValues)
-def table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
-    """See :class:`TableMapValues`."""
+def _table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
     mapper, with_key = spec.mapper, spec.with_key
 
     def transform(key: Any, value: Any) -> Any:
@@ -88,7 +97,7 @@ def _transformed(
     send_old_values = spec.send_old_values
     skip_nothing = skip_nothing and send_old_values
     if spec.store is not None:
-        return _kept(transform, send_old_values, wiring, skip_nothing=skip_nothing)
+        return materialize(transform, send_old_values, wiring, skip_nothing=skip_nothing)
     failed, name, forward = wiring.failed, wiring.name, wiring.forward_change
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -104,45 +113,53 @@ def _transformed(
     return run
 
 
-def _kept(
-    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, *, skip_nothing: bool
-) -> TableEdge:
-    """As above, into a store: old values are the store's own, whether the source tells its old ones or not."""
-    store, context = wiring.store, wiring.context
-    buffer = store.buffer
-    key_bytes = wiring.key_to_bytes(store)
-    update = forward_updates(store, wiring, send_old_values)
-    get, put, at_once, refused = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)
-    failed, name, with_old = wiring.failed, wiring.name, at_once and send_old_values
-
-    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        try:
-            new = transform(key, new)
-        except Exception as error:
-            failed(error, name, key)
-            return
-        deletes = skip_nothing and new is None
-        try:
-            row = key if key_bytes is None else key_bytes(key)
-            entry = get(row) if with_old or deletes else None
-            if deletes and entry is None:
-                return
-            put(row, new, timestamp, context.headers)
-        except Exception as error:  # a serde that does not fit
-            refused(error, name, key)
-            return
-        if at_once:
-            update(key, new, None if entry is None else entry[0], timestamp)
-
-    return run
-
-
 @closure_of(TableToStream)
-def table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
-    """See :class:`TableToStream`."""
+def _table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
     forward = wiring.forward
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         forward(key, new, timestamp)
 
     return run
+
+
+# ---- looking into a table from elsewhere ----
+
+
+@closure_of(StoreGetter)
+def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
+    store = wiring.stores[spec.store]
+    key_bytes = wiring.key_to_bytes(store)
+    dirty_get, clean_get, load = store.buffer.dirty.get, store.buffer.clean.get, store.buffer.load
+
+    def look_up(key: Any) -> Any:
+        row = key if key_bytes is None else key_bytes(key)
+        return (dirty_get(row) or clean_get(row) or load(row))[0]
+
+    return look_up
+
+
+@closure_of(FilterGetter)
+def _filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
+    source, predicate, negate, with_key = make_closure(spec.source, wiring), spec.predicate, spec.negate, spec.with_key
+
+    def filtered(key: Any) -> Any:
+        value = source(key)
+        if value is None:
+            return None
+        return value if bool(predicate(key, value) if with_key else predicate(value)) is not negate else None
+
+    return filtered
+
+
+@closure_of(MapValuesGetter)
+def _map_values_getter(spec: MapValuesGetter, wiring: Wiring) -> Getter:
+    source, mapper, with_key = make_closure(spec.source, wiring), spec.mapper, spec.with_key
+
+    def mapped(key: Any) -> Any:
+        value = source(key)
+        if value is None:
+            return None
+        return mapper(key, value) if with_key else mapper(value)
+
+    return mapped

@@ -1,7 +1,8 @@
-"""How the updates of a table reach its children: at once, or from the flush of the cache."""
+"""How the updates of a table are kept, and reach its children: at once, or from the flush of the cache."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import Headers
@@ -29,3 +30,40 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
         buffer.listen(flushed, send_old_values)
         store.heard_by.append(wiring.name)
     return now
+
+
+def materialize(
+    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, *, skip_nothing: bool
+) -> TableEdge:
+    """Keep ``transform(key, new value)`` of each update in the node's store, and hand on what that changes.
+
+    Old values are the store's own, whether the updates tell theirs or not. ``skip_nothing``: with old values at hand, a
+    change from nothing to nothing is no change.
+    """
+    store, context = wiring.store, wiring.context
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, send_old_values)
+    get, put, at_once, refused = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)
+    failed, name, with_old = wiring.failed, wiring.name, at_once and send_old_values
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            new = transform(key, new)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        deletes = skip_nothing and new is None
+        try:
+            row = key if key_bytes is None else key_bytes(key)
+            entry = get(row) if with_old or deletes else None
+            if deletes and entry is None:
+                return
+            put(row, new, timestamp, context.headers)
+        except Exception as error:  # a serde that does not fit
+            refused(error, name, key)
+            return
+        if at_once:
+            update(key, new, None if entry is None else entry[0], timestamp)
+
+    return run

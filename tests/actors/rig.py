@@ -20,9 +20,9 @@ from penstock.actors.messages import (
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
-from penstock.tasks.program import Programs
+from penstock.tasks.program import TaskPrograms
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 
@@ -131,7 +131,7 @@ class Rig:
 
     def assign(self, loop: StreamLoop, epoch: int, *tasks: TaskId) -> Future[None]:
         """Give the loop these tasks, each with its partition of every topic of its sub-topology that has one."""
-        programs = Programs(self.spec.topology, self.spec.config)
+        programs = TaskPrograms(self.spec.topology, self.spec.config)
         # A topic that is not there now, or a broker, was when the coordinator planned.
         counts = self.broker.topics() if self.broker.answers else {}
         sources = {}

@@ -27,8 +27,9 @@ from penstock.cluster.membership import FINAL, Membership
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING, NewTopic
+from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
 

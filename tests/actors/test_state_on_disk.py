@@ -14,7 +14,7 @@ from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.disk.rocksdb import RocksDBTaskStores
 from tests.actors.rig import (
     APPLICATION,

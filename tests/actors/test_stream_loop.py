@@ -11,7 +11,7 @@ from penstock.actors.messages import QueryFailure, StoreQuery, TaskState
 from penstock.actors.stream_loop import IDLE_WAIT_S
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from penstock.state.queries import CountQuery, Query, RangeQuery
 from tests.actors.rig import (
     APPLICATION,

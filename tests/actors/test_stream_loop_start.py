@@ -7,7 +7,7 @@ from pathlib import Path
 import penstock as ps
 from penstock.actors.messages import TaskState
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.kafka.contracts import NewTopic
+from penstock.common.topics import NewTopic
 from tests.actors.rig import (
     APPLICATION,
     CHANGELOG,

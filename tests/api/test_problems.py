@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
@@ -54,6 +54,16 @@ def test_an_unknown_store_is_answered_with_the_known_ones(client: httpx.Client, 
     document = problem(client, f"{APPLICATION}/stores/cuonts/{path}", 404, "unknown-store")
     assert document["known_stores"] == ["by-number", "counts"]
     assert "cuonts" in document["detail"]
+
+
+def test_an_application_that_ends_meanwhile_cannot_name_its_stores(
+    client: httpx.Client, read_side: FakeReadSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stores() -> NoReturn:
+        raise ApplicationStateError("application 'word-count' is in state NOT_RUNNING")
+
+    monkeypatch.setattr(read_side, "stores", stores)
+    problem(client, f"{APPLICATION}/stores/cuonts/range", 503, "application-not-running")
 
 
 def test_an_absent_key_is_not_found(client: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, python_files
 
 LONGEST_FILE = 400
+LONGEST_FUNCTION = 59
 LONGEST_TEST_FILE = 600
 """A specification may go on longer than what it specifies."""
 
@@ -35,6 +37,24 @@ def test_files_stay_short() -> None:
         if length > (LONGEST_TEST_FILE if file.parts[0] == "tests" else LONGEST_FILE)
     }
     assert too_long == {}
+
+
+def test_functions_stay_short() -> None:
+    files = python_files(*PACKAGES, *OUTSIDE)
+    functions = [(file, node) for file in files for node in ast.walk(ast.parse((ROOT / file).read_text()))]
+    lengths = {
+        f"{file}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for file, node in functions
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert len(lengths) > len(files)
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_every_logger_is_named_after_its_module() -> None:
+    named = re.compile(r"\blogger\((?!__name__\)|name: str\))")
+    found = [str(file) for file in python_files(*PACKAGES) if named.search((ROOT / file).read_text())]
+    assert found == []
 
 
 def test_the_lock_files_are_hashed_and_name_no_host() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from penstock.actors.messages import ApplicationState
+from penstock.cluster.read_side import ApplicationState
 from tests.chaos import program
 from tests.chaos.feeder import KEYS, key
 

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from penstock.actors.messages import ApplicationState, TaskState
+from penstock.cluster.read_side import ApplicationState, TaskState
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from tests.chaos import program

@@ -19,8 +19,9 @@ import ray
 import penstock as ps
 from penstock.cluster.names import NAMESPACE
 from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING, NewTopic
+from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from tests.chaos import program
 

@@ -359,8 +359,8 @@ class World:
 
     def end_coordinator(self) -> None:
         """Its process dies: calls under way are lost, messages sent are not."""
-        for duty in self._periodic_tasks:
-            duty.cancel()
+        for task in self._periodic_tasks:
+            task.cancel()
         self._here.clear()
         if self._begun is not None:
             self._begun.close()

@@ -11,13 +11,13 @@ import pytest
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
-from penstock.common.ids import TaskId, TopicPartition
-from penstock.kafka.contracts import CommittedOffset, NewTopic
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.windowed.window_store import WindowStoreBuilder
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
 
 COUNTS: StoreBuilder[str, int] = TimestampedKeyValueStoreBuilder("counts", topic_config={"segment.ms": "7"})

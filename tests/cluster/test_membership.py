@@ -11,8 +11,8 @@ import pytest
 
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
-from penstock.common.ids import TopicPartition
-from penstock.kafka.contracts import CommittedOffset, SessionLostError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.contracts import SessionLostError
 
 HERE = TopicPartition("lines", 0)
 

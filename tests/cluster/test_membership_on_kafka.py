@@ -11,9 +11,9 @@ import pytest
 
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import CommittedOffset, NewTopic
 from penstock.kafka.local_broker.broker import LocalBroker
 
 HERE = TopicPartition("lines", 0)

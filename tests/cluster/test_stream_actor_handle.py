@@ -33,7 +33,7 @@ class Flaky:
         self.calls += 1
         answer: Future[None] = Future()
         if self.calls == 1:
-            answer.set_exception(ActorUnavailableError("the network hesitates", b"\0" * 16))
+            answer.set_exception(ActorUnavailableError("connection lost", b"\0" * 16))
         else:
             answer.set_result(None)
         return answer

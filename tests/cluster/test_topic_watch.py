@@ -11,7 +11,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 from tests.cluster.test_internal_topics import WORD_COUNT, chain
 

@@ -33,7 +33,7 @@ def test_log_and_continue_logs_where_the_record_stood_and_what_was_wrong() -> No
         {
             "event": "record dropped",
             "log_level": "warning",
-            "source": "penstock.handlers",
+            "source": "penstock.common.handlers",
             "error": "KeyError: 'x' [operator op; topic in, partition 1, offset 2; key 'k']",
             "cause": "KeyError('x')",
         }

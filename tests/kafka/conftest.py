@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.common.config import StreamsConfig
+from penstock.common.topics import NewTopic
 from penstock.kafka.binding import binding
 from penstock.kafka.clients import ConfluentClients, KafkaClients
-from penstock.kafka.contracts import NewTopic
 from penstock.testing.fake_clients import FakeClients
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import NewTopic
 from penstock.kafka.local_broker.broker import LocalBroker
 
 T = TypeVar("T")

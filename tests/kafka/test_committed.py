@@ -4,8 +4,8 @@ from typing import cast
 
 from confluent_kafka import TopicPartition as Tpo
 
+from penstock.common.ids import CommittedOffset
 from penstock.kafka.committed import committed_offset
-from penstock.kafka.contracts import CommittedOffset
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 
 

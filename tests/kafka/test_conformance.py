@@ -8,19 +8,11 @@ from contextlib import closing, contextmanager
 import pytest
 
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import (
-    BEGINNING,
-    END,
-    CommittedOffset,
-    GroupMember,
-    Mark,
-    NewTopic,
-    RecordConsumer,
-    RecordProducer,
-)
+from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import BEGINNING, END, GroupMember, Mark, RecordConsumer, RecordProducer
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]

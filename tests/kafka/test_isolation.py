@@ -10,8 +10,9 @@ from confluent_kafka import Producer
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING, NewTopic, RecordConsumer
+from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 Eventually = Callable[[Callable[[], bool], str], None]
 

@@ -22,9 +22,10 @@ from confluent_kafka import Consumer, Producer, cimpl
 
 from penstock.common.errors import ConfigError, ProductionError
 from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.binding import CONFLUENT_KAFKA, binding, supports
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import NewTopic, RecordProducer
+from penstock.kafka.contracts import RecordProducer
 from penstock.kafka.fetcher import MessageFetcher, open_fetcher
 from penstock.kafka.producer import ConfluentProducer, open_producer
 from tests.architecture.sources import ROOT

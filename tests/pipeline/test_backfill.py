@@ -18,7 +18,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.backfill import BackfillReport, backfill
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from tests.cluster.conftest import LONG, WordCount, eventually
 from tests.pipeline.topologies import failing
 

@@ -21,7 +21,7 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import KeyQuery, QueryRow, RangeQuery
 from penstock.testing.topology_test_driver import TopologyTestDriver
-from penstock.topology.physical.internal_topics import plan_topics
+from penstock.topology.physical.topic_plan import plan_topics
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 from tests.tasks.bench import Bench
 

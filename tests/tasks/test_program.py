@@ -15,7 +15,7 @@ from penstock.common.extractors import (
 )
 from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
-from penstock.tasks.program import Changelog, Programs, TaskProgram
+from penstock.tasks.program import Changelog, TaskProgram, TaskPrograms
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
@@ -38,7 +38,7 @@ class Nothing(Processor[Any, Any, Any, Any]):
 def programs(builder: StreamsBuilder, **config: Any) -> list[TaskProgram]:
     checked = StreamsConfig.of({**CONFIG, **config})
     topology = builder.build(checked)
-    made = Programs(topology, checked)
+    made = TaskPrograms(topology, checked)
     return [made.of(sub.id) for sub in topology.subtopologies]
 
 
@@ -104,7 +104,7 @@ def test_a_table_that_is_restored_from_its_source_says_so_and_one_without_loggin
 
 def test_a_program_is_made_once_and_cannot_be_changed() -> None:
     checked = StreamsConfig.of(CONFIG)
-    made = Programs(word_count().build(checked), checked)
+    made = TaskPrograms(word_count().build(checked), checked)
     assert made.of(1) is made.of(1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.of(1).stores = {}  # type: ignore[misc]  # that is what is tested

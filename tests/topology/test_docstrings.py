@@ -10,7 +10,11 @@ import pytest
 
 import penstock.topology
 
-MODULES = [f"penstock.topology.{module.name}" for module in pkgutil.iter_modules(penstock.topology.__path__)]
+MODULES = [module.name for module in pkgutil.walk_packages(penstock.topology.__path__, "penstock.topology.")]
+
+
+def test_the_modules_of_every_room_are_looked_at() -> None:
+    assert {"penstock.topology.options", "penstock.topology.dsl.kgrouped_stream"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 
 WRONG: Any = "wrong"
 
@@ -30,9 +31,15 @@ def test_with_methods_return_a_changed_copy() -> None:
 
 def test_a_table_is_kept_on_disk_with_cache_and_changelog_by_default() -> None:
     counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
-    store = counts.builder("counts", None, ps.Serdes.long())
+    store = counts.builder(TimestampedKeyValueStoreBuilder, "counts", None, ps.Serdes.long())
     assert (store.persistent, store.caching, store.logging) == (True, True, True)
     assert store.value_serde is ps.Serdes.long()
+
+
+def test_a_table_is_kept_in_the_kind_of_store_that_its_operator_asks_for() -> None:
+    counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
+    store = counts.with_caching_disabled().builder(KeyValueStoreBuilder, "counts", None, None)
+    assert (type(store), store.name, store.caching) == (KeyValueStoreBuilder, "counts", False)
 
 
 def test_a_supplier_names_the_store_and_says_where_it_lies() -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.common.serdes import Serde, Serdes
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition
-from penstock.topology.logical.tables import AggregatedTable
+from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped
 from penstock.topology.physical.operator import TableOperator
@@ -117,11 +118,13 @@ class KGroupedStream(Generic[K, V]):
         checked_option(materialized, Materialized, call)
         how = materialized or Materialized()
         names = self._head.graph.names
-        store = how.builder(how.name or names.store(prefix), self._grouped.key_serde, value_serde)
+        store = how.builder(
+            TimestampedKeyValueStoreBuilder, how.name or names.store(prefix), self._grouped.key_serde, value_serde
+        )
         name = self._head.name(named, prefix)
         head = self._partitioned_by_key(store.name)
         head.wanted_by(f"{call} {name}", "Grouped")
-        table = AggregatedTable(operator, store)
+        table = StoredTable(operator, store)
         node = Operation(name, table.operator, table.stores)
         head.graph.add(node, head.node)
         behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)

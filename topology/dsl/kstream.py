@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar, overload
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
+from penstock.topology.dsl.joins import join_table, partitioned_by_key
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
-from penstock.topology.dsl.ktable import KTable, new_source_table
+from penstock.topology.dsl.ktable import KTable, table_of
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option, given_name
 from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
 from penstock.topology.materialized import Materialized
@@ -26,7 +27,6 @@ from penstock.topology.physical.operators import (
     Peek,
     Process,
     SelectKey,
-    StreamTableJoin,
 )
 from penstock.topology.processor import ProcessorSupplier, TopicNameExtractor, checked_supplier
 
@@ -284,17 +284,7 @@ class KStream(Generic[K, V]):
         key may have changed. Kept in a store only when named, or when something looks into it.
         """
         checked_option(materialized, Materialized, "to_table")
-        head = self._head
-        how = materialized or Materialized()
-        name = head.name(named, "KSTREAM-TOTABLE-")
-        store_name = how.name or head.graph.names.store("KSTREAM-TOTABLE-")
-        store = how.builder(store_name, head.key_serde, head.value_serde)
-        if head.repartition_required:
-            repartition = new_repartition(head.graph, name, store.key_serde, store.value_serde)
-            head.graph.add(repartition, head.node)
-            head = head.behind(repartition)
-            head.wanted_by(f"to_table {name}", "Materialized")
-        return new_source_table(head, name, store, named=how.name is not None)
+        return table_of(self._head, materialized or Materialized(), named)
 
     # ---- joins with tables ----
 
@@ -344,32 +334,8 @@ class KStream(Generic[K, V]):
         with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
         checked_option(joined, Joined, call)
         how = joined or Joined()
-        head = self._copartitionable(how)
-        require_same_graph(head.graph, table._head.graph, call)
-        sources = head.graph.copartition(head.sources, table._head.sources)
-        name = head.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
-        head.wanted_by(f"{call} {name}", "Joined")
-        operator = StreamTableJoin(table._table.getter(), joiner, with_key, left)
-        node = Operation(name, lambda: operator)
-        node.relaxes_null_keys = left
-        head.graph.add(node, head.node)
-        key_serde = how.key_serde or head.key_serde
-        return KStream(
-            head.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
-        )
-
-    def _copartitionable(self, how: Joined[Any, Any, Any]) -> StreamHead:
-        """This stream partitioned by its key. Joins without a name share one repartition topic of the stream."""
-        head = self._head
-        if not head.repartition_required:
-            return head
-        key_serde, value_serde = how.key_serde or head.key_serde, how.value_serde or head.value_serde
-        # The names of a new topic are used up even where the earlier one serves.
-        fresh = new_repartition(head.graph, how.name or head.node.name, key_serde, value_serde)
-        if self._repartitioned is None or how.name is not None:
-            head.graph.add(fresh, head.node)
-            self._repartitioned = fresh
-        return head.behind(self._repartitioned)
+        head, self._repartitioned = partitioned_by_key(self._head, how, self._repartitioned)
+        return KStream(join_table(head, table._head, table._table, joiner, with_key, how, left=left))
 
     # ---- Processor API ----
 

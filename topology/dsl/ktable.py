@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import takes_key
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
-from penstock.topology.logical.graph import Operation
-from penstock.topology.logical.tables import SourceTable, TableDefinition, filtered, mapped
+from penstock.topology.logical.graph import Operation, new_repartition
+from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped
 from penstock.topology.materialized import Materialized
-from penstock.topology.physical.operators import TableToStream
+from penstock.topology.physical.operators import TableSource, TableToStream
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream
@@ -176,7 +177,9 @@ class KTable(Generic[K, V]):
             # No store without a name; Kafka Streams uses up a number all the same.
             self._head.graph.names.store(prefix)
             return None
-        return materialized.builder(materialized.name, self._head.key_serde, value_serde)
+        return materialized.builder(
+            TimestampedKeyValueStoreBuilder, materialized.name, self._head.key_serde, value_serde
+        )
 
     def _derived(
         self,
@@ -194,10 +197,18 @@ class KTable(Generic[K, V]):
         return KTable(head, table, how.name)
 
 
-def new_source_table(head: StreamHead, name: str, store: AnyStoreBuilder, *, named: bool) -> KTable[Any, Any]:
-    """The table that the stream at ``head`` is a changelog of."""
-    table = SourceTable(store, named)
+def table_of(head: StreamHead, how: Materialized[Any, Any], named: NameLike | None) -> KTable[Any, Any]:
+    """``to_table``: the table that the stream at ``head`` is a changelog of."""
+    name = head.name(named, "KSTREAM-TOTABLE-")
+    store_name = how.name or head.graph.names.store("KSTREAM-TOTABLE-")
+    store = how.builder(TimestampedKeyValueStoreBuilder, store_name, head.key_serde, head.value_serde)
+    if head.repartition_required:
+        repartition = new_repartition(head.graph, name, store.key_serde, store.value_serde)
+        head.graph.add(repartition, head.node)
+        head = head.behind(repartition)
+        head.wanted_by(f"to_table {name}", "Materialized")
+    table = StoredTable(TableSource(), store, materialized=how.name is not None)
     node = Operation(name, table.operator, table.stores)
     head.graph.add(node, head.node)
     behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
-    return KTable(behind, table, store.name if named else None)
+    return KTable(behind, table, how.name)

@@ -8,15 +8,17 @@ from typing import Any, TypeVar, overload
 from penstock.common.config import StreamsConfig, optimizations
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
-from penstock.topology.logical.graph import LogicalGraph, StateStore, StreamSourceNode, TableSourceNode
+from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
-from penstock.topology.logical.tables import SourceTable
+from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_topics
 from penstock.topology.options import KT, VT, Consumed
+from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.topology import Topology
 from penstock.topology.physical.writer import TopologyWriter
 
@@ -89,10 +91,10 @@ class StreamsBuilder:
         store_name = kept.name or names.store(f"{checked}-")
         store: AnyStoreBuilder = Materialized(
             kept.name, key_serde, value_serde, kept.caching, kept.logging, kept.topic_config, kept.store_type
-        ).builder(store_name, None, None)
+        ).builder(TimestampedKeyValueStoreBuilder, store_name, None, None)
         source_name = names.processor_or(read.name, "KSTREAM-SOURCE-", suffix="-source")
         name = names.processor_or(read.name, "KTABLE-SOURCE-")
-        definition = SourceTable(store, named=kept.name is not None)
+        definition = StoredTable(TableSource(), store, materialized=kept.name is not None)
         node = TableSourceNode(name, source_name, checked, how, definition.operator, definition.stores)
         self._graph.add(node, self._graph.root)
         head = StreamHead(self._graph, node, key_serde, value_serde, frozenset((source_name,)))
@@ -107,7 +109,7 @@ class StreamsBuilder:
             raise TopologyError(
                 f"add_state_store needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {builder!r}"
             )
-        self._graph.add(StateStore(builder), self._graph.root)
+        self._graph.add(StateStoreNode(builder), self._graph.root)
         return self
 
     def build(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> Topology:

@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
@@ -59,21 +61,21 @@ class LogicalNode:
 
 
 class StreamSourceNode(LogicalNode):
-    """``stream``."""
+    """``stream``: one source."""
 
     def __init__(self, name: str, topics: tuple[str, ...], consumed: Consumed[Any, Any]) -> None:
         super().__init__(name)
         self.topics = topics
         self.consumed = consumed
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """One source."""
         topics = self.topics[0] if len(self.topics) == 1 else list(self.topics)
         writer.add_source(_source(self.name, self.topics, self.consumed, f"stream({topics!r})"))
 
 
 class Operation(LogicalNode):
-    """One processor: nearly every operator.
+    """One processor and its stores: nearly every operator.
 
     ``operator`` and ``stores`` are called when the node is written, for later calls of the user may still change them:
     a table is materialised because something is joined with it. ``stores`` are those it brings along: the operator may
@@ -90,8 +92,8 @@ class Operation(LogicalNode):
         self.operator = operator
         self.stores = stores
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """Its stores and one processor."""
         for store in self.stores():
             writer.add_store(store)
         writer.add_processor(ProcessorNode(self.name, self.parent_names, self.operator()))
@@ -116,8 +118,9 @@ class TableSourceNode(Operation):
         self.topic = topic
         self.consumed = consumed
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """A source and a processor; the store is restored from the topic itself when the optimiser said so."""
+        # The store is restored from the topic itself when the optimiser said so.
         writer.add_source(_source(self.source_name, (self.topic,), self.consumed, f"table({self.topic!r})"))
         for store in self.stores():
             writer.add_store(store, source_topic=self.topic if self.reuse_source_topic else None)
@@ -125,15 +128,15 @@ class TableSourceNode(Operation):
 
 
 class Sink(LogicalNode):
-    """``to``."""
+    """``to``: one sink."""
 
     def __init__(self, name: str, topic: str | TopicNameExtractor, produced: Produced[Any, Any]) -> None:
         super().__init__(name)
         self.topic = topic
         self.produced = produced
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """One sink."""
         how = self.produced
         written_by = WrittenBy(f"to({self.topic!r})" if isinstance(self.topic, str) else "to(f)", "Produced")
         serdes = how.key_serde, how.value_serde
@@ -172,8 +175,8 @@ class Repartition(LogicalNode):
         self.wanted_by: WrittenBy | None = None
         """The first operator for whose sake it is there."""
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """Filter, sink, source."""
         topic, key_serde, value_serde = self.topic.name, self.key_serde, self.value_serde
         writer.add_repartition_topic(self.topic)
         writer.add_processor(ProcessorNode(self.filter_name, self.parent_names, DropNullKeys(self.keeps_null_keys)))
@@ -184,16 +187,17 @@ class Repartition(LogicalNode):
         writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True, written_by=wanted_by))
 
 
-class StateStore(LogicalNode):
+class StateStoreNode(LogicalNode):
     """``add_state_store``."""
 
-    def __init__(self, definition: AnyStoreBuilder) -> None:
-        super().__init__(definition.name)
-        self.definition = definition
+    def __init__(self, builder: AnyStoreBuilder) -> None:
+        super().__init__(builder.name)
+        self.builder = builder
 
+    @override
     def write(self, writer: TopologyWriter) -> None:
-        """The store, until some processor uses it part of no sub-topology."""
-        writer.add_store(self.definition)
+        # Until some processor uses it, the store is part of no sub-topology.
+        writer.add_store(self.builder)
 
 
 class LogicalGraph:

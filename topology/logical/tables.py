@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from typing_extensions import override
+
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.physical.operator import TableOperator, ValueGetter
 from penstock.topology.physical.operators import (
@@ -19,7 +21,6 @@ from penstock.topology.physical.operators import (
     StoreGetter,
     TableFilter,
     TableMapValues,
-    TableSource,
 )
 
 
@@ -31,13 +32,31 @@ class TableDefinition(ABC):
         self._store = store
         self.sends_old_values = False
 
-    @abstractmethod
+    @property
+    def materialized(self) -> bool:
+        """Whether its own store holds its content: then values are looked up there, and old values are at hand. A table
+        whose store is for something else says no."""
+        return self._store is not None
+
     def getter(self) -> ValueGetter:
-        """How to look up a value; makes sure that there is a store to look into."""
+        """How to look up a value. Afterwards there is a store to look into, be it the table's or its parents'."""
+        if self._store is not None and self.materialized:
+            return StoreGetter(self._store.name)
+        return self._getter_without_store()
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        """Ask for old values with each update; ``force`` materialises a table for it. Whether they will be sent."""
+        if self.materialized or self._old_values_without_store(force):
+            self.sends_old_values = True
+        return self.sends_old_values
 
     @abstractmethod
-    def enable_sending_old_values(self, force: bool) -> bool:
-        """Ask for old values with each update; ``force`` materialises the table for it. Whether they will be sent."""
+    def _getter_without_store(self) -> ValueGetter:
+        """How to look up a value while the table is not materialised."""
+
+    @abstractmethod
+    def _old_values_without_store(self, force: bool) -> bool:
+        """Whether it can send old values though it is not materialised; ``force``: see to it."""
 
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """The table's own store, if it has one."""
@@ -49,45 +68,34 @@ class TableDefinition(ABC):
         return replace(self._operator, store=name, send_old_values=self.sends_old_values)
 
 
-class SourceTable(TableDefinition):
-    """A table read from a topic or made of a stream: materialised when ``named`` by the user, or when needed."""
+class StoredTable(TableDefinition):
+    """A table that a store alone can hold: read from a topic, made of a stream, or aggregated.
 
-    def __init__(self, store: AnyStoreBuilder, named: bool) -> None:
-        super().__init__(TableSource(), store)
-        self._name = store.name
-        self._materialized = named
+    ``materialized``: from the beginning, as an aggregate and what the user named; otherwise once something needs it.
+    """
 
-    def getter(self) -> ValueGetter:
-        """From here on the table has its store."""
-        self._materialized = True
-        return StoreGetter(self._name)
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder, *, materialized: bool = True) -> None:
+        super().__init__(operator, store)
+        self._materialized = materialized
 
-    def enable_sending_old_values(self, force: bool) -> bool:
-        """Possible once there is a store."""
-        if force or self._materialized:
-            self._materialized = self.sends_old_values = True
-        return self.sends_old_values
+    @property
+    @override
+    def materialized(self) -> bool:
+        return self._materialized
 
+    @override
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """None as long as nothing needed it."""
         return super().stores() if self._materialized else ()
 
+    @override
+    def _getter_without_store(self) -> ValueGetter:
+        self._materialized = True
+        return self.getter()
 
-class AggregatedTable(TableDefinition):
-    """The result of an aggregation: always materialised."""
-
-    def __init__(self, operator: TableOperator, store: AnyStoreBuilder) -> None:
-        super().__init__(operator, store)
-        self._name = store.name
-
-    def getter(self) -> ValueGetter:
-        """The aggregates themselves."""
-        return StoreGetter(self._name)
-
-    def enable_sending_old_values(self, force: bool) -> bool:
-        """Always possible."""
-        self.sends_old_values = True
-        return True
+    @override
+    def _old_values_without_store(self, force: bool) -> bool:
+        self._materialized = force
+        return force
 
 
 class DerivedTable(TableDefinition):
@@ -107,17 +115,13 @@ class DerivedTable(TableDefinition):
         self._view = view
         self._parents = parents
 
-    def getter(self) -> ValueGetter:
-        """Its own store, or those of the parents seen through the function."""
-        if self._store is not None:
-            return StoreGetter(self._store.name)
+    @override
+    def _getter_without_store(self) -> ValueGetter:
         return self._view(*(parent.getter() for parent in self._parents))
 
-    def enable_sending_old_values(self, force: bool) -> bool:
-        """From its own store, or computed from the old values of all its parents."""
-        if self._store is not None or all(parent.enable_sending_old_values(force) for parent in self._parents):
-            self.sends_old_values = True
-        return self.sends_old_values
+    @override
+    def _old_values_without_store(self, force: bool) -> bool:
+        return all(parent.enable_sending_old_values(force) for parent in self._parents)
 
 
 def filtered(

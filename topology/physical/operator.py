@@ -10,9 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any, Self
 
-KEY, VALUE = "the key", "the value"
+
+class Parameter(StrEnum):
+    """What a user function is given, in words for people."""
+
+    KEY = "the key"
+    VALUE = "the value"
+    AGGREGATE = "the aggregate"
+    TABLE_VALUE = "the table's value"
+
+
+KEY, VALUE, AGGREGATE, TABLE_VALUE = Parameter
 
 _CALLED_WITH = "called with"
 _MANY = "many"
@@ -32,7 +43,7 @@ class UserFunction:
     many: bool = False
 
 
-def called_with(*parameters: str, many: bool = False) -> dict[str, Any]:
+def called_with(*parameters: Parameter, many: bool = False) -> dict[str, Any]:
     """The metadata of a dataclass field that holds a user function.
 
     ``KEY`` among the parameters is left out when the spec has a field ``with_key`` that is false.
@@ -87,9 +98,9 @@ class WithFunctions:
             values[each.name] = changed(held)
         return replace(self, **values)
 
-    def _parameters(self, declared: tuple[str, ...]) -> tuple[str, ...]:
+    def _parameters(self, declared: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
         with_key = getattr(self, "with_key", True)
-        return tuple(each for each in declared if with_key or each != KEY)
+        return tuple(each for each in declared if with_key or each is not KEY)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import override
+
 from penstock.topology.physical.operator import (
+    AGGREGATE,
     KEY,
+    TABLE_VALUE,
     VALUE,
     Operator,
     TableOperator,
@@ -34,8 +38,8 @@ class Filter(Operator):
     keeps_key = keeps_value = True
 
     @property
+    @override
     def call(self) -> str:
-        """The two are one operator."""
         return "filter_not" if self.negate else "filter"
 
 
@@ -166,7 +170,7 @@ class StreamAggregate(TableOperator):
     """``aggregator(key, value, aggregate)`` per key in ``store``, beginning with ``initializer()``; None deletes."""
 
     initializer: Callable[[], Any] = field(metadata=called_with())
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=called_with(KEY, VALUE, "the aggregate"))
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=called_with(KEY, VALUE, AGGREGATE))
 
     call = "aggregate"
     keeps_key, keeps_value = True, False
@@ -176,7 +180,7 @@ class StreamAggregate(TableOperator):
 class StreamReduce(TableOperator):
     """``reducer(aggregate, value)`` per key in ``store``, beginning with the first value; None deletes."""
 
-    reducer: Callable[[Any, Any], Any] = field(metadata=called_with("the aggregate", VALUE))
+    reducer: Callable[[Any, Any], Any] = field(metadata=called_with(AGGREGATE, VALUE))
 
     call = "reduce"
     keeps_key, keeps_value = True, False
@@ -195,8 +199,9 @@ class TableSource(TableOperator):
     keeps_key = keeps_value = True
 
     @property
+    @override
     def sees_value(self) -> bool:
-        """A store holds objects."""
+        # A store holds objects.
         return self.store is not None
 
 
@@ -211,8 +216,8 @@ class TableFilter(TableOperator):
     keeps_key = keeps_value = True
 
     @property
+    @override
     def call(self) -> str:
-        """The two are one operator."""
         return "filter_not" if self.negate else "filter"
 
 
@@ -244,8 +249,8 @@ class StoreGetter(ValueGetter):
     store: str
 
     @property
+    @override
     def stores(self) -> tuple[str, ...]:
-        """That store."""
         return (self.store,)
 
 
@@ -261,8 +266,8 @@ class FilterGetter(ValueGetter):
     call = "filter"
 
     @property
+    @override
     def stores(self) -> tuple[str, ...]:
-        """Those of the table that is filtered."""
         return self.source.stores
 
 
@@ -277,8 +282,8 @@ class MapValuesGetter(ValueGetter):
     call = "map_values"
 
     @property
+    @override
     def stores(self) -> tuple[str, ...]:
-        """Those of the table that is mapped."""
         return self.source.stores
 
 
@@ -290,20 +295,20 @@ class StreamTableJoin(Operator):
     """
 
     table: ValueGetter
-    joiner: Callable[..., Any] = field(metadata=called_with(KEY, VALUE, "the table's value"))
+    joiner: Callable[..., Any] = field(metadata=called_with(KEY, VALUE, TABLE_VALUE))
     with_key: bool = False
     left: bool = False
 
     keeps_key, keeps_value = True, False
 
     @property
+    @override
     def call(self) -> str:
-        """The two are one operator."""
         return "left_join" if self.left else "join"
 
     @property
+    @override
     def stores(self) -> tuple[str, ...]:
-        """Those of the table."""
         return self.table.stores
 
 
@@ -319,6 +324,6 @@ class Process(Operator):
     sees_key = sees_value = True
 
     @property
+    @override
     def stores(self) -> tuple[str, ...]:
-        """Those the user named."""
         return self.store_names

@@ -54,18 +54,18 @@ class TopologyWriter:
             self._groups.unite(self._store_users.setdefault(store, node.name), [node.name])
 
     def add_sink(self, node: SinkNode) -> None:
-        """A sink."""
+        """A sink, whose parents are there already. Raises TopologyError when its name is taken."""
         self._add(node, node.parents)
 
-    def add_store(self, definition: AnyStoreBuilder, source_topic: str | None = None) -> None:
-        """A store; ``source_topic`` restores it in place of a changelog. The same definition may come twice."""
-        name = definition.name
-        if self._defined.setdefault(name, definition) is not definition:
+    def add_store(self, builder: AnyStoreBuilder, source_topic: str | None = None) -> None:
+        """A store; ``source_topic`` restores it in place of a changelog. The same builder may come twice."""
+        name = builder.name
+        if self._defined.setdefault(name, builder) is not builder:
             raise TopologyError(f"two different stores are named {name!r}: give each a name of its own")
         if source_topic is not None:
-            self._stores[name] = replace(definition, source_topic=source_topic, logging=False, topic_config={})
+            self._stores[name] = replace(builder, source_topic=source_topic, logging=False, topic_config={})
         else:
-            self._stores.setdefault(name, definition)
+            self._stores.setdefault(name, builder)
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """A topic between two sub-topologies."""

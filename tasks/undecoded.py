@@ -14,20 +14,21 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.subtopologies import NodeGroups
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 Children = Mapping[str, Sequence[Node]]
 
 
 @dataclass(frozen=True)
-class Forms:
+class Undecoded:
     """Names of the nodes whose incoming keys, or values, are bytes, each with the serde that would decode them."""
 
-    raw_keys: Mapping[str, Serde[Any]]
-    raw_values: Mapping[str, Serde[Any]]
+    keys: Mapping[str, Serde[Any]]
+    values: Mapping[str, Serde[Any]]
 
 
-def find_forms(nodes: Sequence[Node], children: Children, stores: Mapping[str, AnyStoreBuilder]) -> Forms:
+def find_undecoded(nodes: Sequence[Node], children: Children, stores: Mapping[str, AnyStoreBuilder]) -> Undecoded:
     """Decide for ``nodes``, whose serdes and extractors are already filled in from the configuration."""
 
     def key_passes(node: Node, serde: Serde[Any]) -> bool:
@@ -40,9 +41,11 @@ def find_forms(nodes: Sequence[Node], children: Children, stores: Mapping[str, A
             return not node.operator.sees_value
         return _plain(node) and node.value_serde == serde
 
-    return Forms(
-        _raw(nodes, children, lambda operator: operator.keeps_key, lambda source: source.key_serde, key_passes),
-        _raw(nodes, children, lambda operator: operator.keeps_value, lambda source: source.value_serde, value_passes),
+    return Undecoded(
+        _stay_bytes(nodes, children, lambda operator: operator.keeps_key, lambda source: source.key_serde, key_passes),
+        _stay_bytes(
+            nodes, children, lambda operator: operator.keeps_value, lambda source: source.value_serde, value_passes
+        ),
     )
 
 
@@ -53,7 +56,7 @@ def _plain(node: SourceNode | SinkNode) -> bool:
     return isinstance(node.topic, str) and node.partitioner is None
 
 
-def _raw(
+def _stay_bytes(
     nodes: Sequence[Node],
     children: Children,
     keeps: Callable[[Operator], bool],
@@ -63,31 +66,24 @@ def _raw(
     changers = {node.name for node in nodes if isinstance(node, ProcessorNode) and not keeps(node.operator)}
     # What a changer forwards is an object: whoever receives it can have no bytes from other parents.
     receives_objects = {child.name for name in changers for child in children[name]}
-    raw: dict[str, Serde[Any]] = {}
+    found: dict[str, Serde[Any]] = {}
     for part in _parts(nodes, children, changers):
         sources = [node for node in part if isinstance(node, SourceNode)]
         serde = serde_of(sources[0]) if sources else None
         if serde is None or not serde.lossless or any(node.name in receives_objects for node in part):
             continue
         if all(passes(node, serde) for node in part):
-            raw.update((node.name, serde) for node in part)
-    return raw
+            found.update((node.name, serde) for node in part)
+    return found
 
 
 def _parts(nodes: Sequence[Node], children: Children, changers: Set[str]) -> list[list[Node]]:
     """Nodes joined by edges, except those behind ``changers``."""
-    parent = {node.name: node.name for node in nodes}
-
-    def find(name: str) -> str:
-        while parent[name] != name:
-            name = parent[name]
-        return name
-
+    groups = NodeGroups()
+    for node in nodes:
+        groups.add(node.name)
     for node in nodes:
         if node.name not in changers:
-            for child in children[node.name]:
-                parent[find(child.name)] = find(node.name)
-    parts: dict[str, list[Node]] = {}
-    for node in nodes:
-        parts.setdefault(find(node.name), []).append(node)
-    return list(parts.values())
+            groups.unite(node.name, (child.name for child in children[node.name]))
+    by_name = {node.name: node for node in nodes}
+    return [[by_name[name] for name in group] for group in groups.numbered()]

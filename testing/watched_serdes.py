@@ -21,8 +21,8 @@ _OTHER_SERDE = (
 Lost = Callable[[RuleBrokenError], object]
 
 
-def watched_stores(program: TaskProgram, lost: Lost) -> TaskProgram:
-    """The same program; ``lost`` is told of each value that does not come back from its store's serde as it was."""
+def watched_serdes(program: TaskProgram, lost: Lost) -> TaskProgram:
+    """The same; ``lost`` is told of each value that does not come back from its store's serde as it was."""
     return replace(program, stores={name: _watched(store, lost) for name, store in program.stores.items()})
 
 

@@ -1,0 +1,54 @@
+"""Joins: what they add to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.topology.dsl.stream_base import StreamHead
+from penstock.topology.logical.graph import Operation, Repartition, new_repartition, require_same_graph
+from penstock.topology.logical.tables import TableDefinition
+from penstock.topology.options import Joined
+from penstock.topology.physical.operators import StreamTableJoin
+
+
+def partitioned_by_key(
+    head: StreamHead, how: Joined[Any, Any, Any], shared: Repartition | None
+) -> tuple[StreamHead, Repartition | None]:
+    """The stream at ``head`` partitioned by its key, and the repartition topic for its next join.
+
+    Joins without a name share one: ``shared``, if there was such a join before.
+    """
+    if not head.repartition_required:
+        return head, shared
+    key_serde, value_serde = how.key_serde or head.key_serde, how.value_serde or head.value_serde
+    # The names of a new topic are used up even where the earlier one serves.
+    fresh = new_repartition(head.graph, how.name or head.node.name, key_serde, value_serde)
+    if shared is None or how.name is not None:
+        head.graph.add(fresh, head.node)
+        shared = fresh
+    return head.behind(shared), shared
+
+
+def join_table(
+    head: StreamHead,
+    table_head: StreamHead,
+    table: TableDefinition,
+    joiner: Callable[..., Any],
+    with_key: bool,
+    how: Joined[Any, Any, Any],
+    *,
+    left: bool,
+) -> StreamHead:
+    """``join`` and ``left_join`` of the stream at ``head``, which is partitioned by its key, with a table."""
+    call = "left_join" if left else "join"
+    require_same_graph(head.graph, table_head.graph, call)
+    sources = head.graph.copartition(head.sources, table_head.sources)
+    name = head.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
+    head.wanted_by(f"{call} {name}", "Joined")
+    operator = StreamTableJoin(table.getter(), joiner, with_key, left)
+    node = Operation(name, lambda: operator)
+    node.relaxes_null_keys = left
+    head.graph.add(node, head.node)
+    key_serde = how.key_serde or head.key_serde
+    return head.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
