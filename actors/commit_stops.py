@@ -1,4 +1,4 @@
-"""How long commits keep records waiting."""
+"""How long commits take, and keep records waiting."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ _REMEMBERED = 1000
 
 
 class StopWatch:
-    """Measures each stop, from when a commit takes the thread until records may be processed again, and what the stops
-    of one commit come to. Remembers the last 1000 of both."""
+    """Measures each stop, from when a commit takes the thread until records may be processed again; what the stops of
+    one commit come to; and how long a commit takes, from its first stop until it is accepted. Remembers the last 1000
+    of each."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
         self._since: float | None = None
+        self._begun: float | None = None
         self._of_commit = 0.0
         self._stops: deque[float] = deque(maxlen=_REMEMBERED)
         self._commits: deque[float] = deque(maxlen=_REMEMBERED)
+        self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     def stop(self) -> None:
         """Records wait from here on, if they did not already."""
         if self._since is None:
             self._since = self._clock_s()
+            if self._begun is None:
+                self._begun = self._since
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Records may be processed."""
         if self._since is not None:
             waited = self._clock_s() - self._since
@@ -34,11 +39,14 @@ class StopWatch:
             self._of_commit += waited
             self._stops.append(waited)
 
-    def committed(self) -> None:
-        """The commit is through; what follows belongs to the next."""
-        self.go_on()
+    def finished(self, accepted: bool) -> None:
+        """The commit is through; what follows belongs to the next. One that was refused has no latency."""
+        self.resume()
         self._commits.append(self._of_commit)
         self._of_commit = 0.0
+        if accepted and self._begun is not None:
+            self._latencies.append(self._clock_s() - self._begun)
+        self._begun = None
 
     def summary(self) -> CommitStops:
         """As of now."""
@@ -48,9 +56,16 @@ class StopWatch:
             _percentile(self._stops, 0.5),
             _percentile(self._stops, 0.99),
             _percentile(self._stops, 1.0),
-            1000 * sum(self._commits) / max(1, len(self._commits)),
+            _average(self._commits),
             _percentile(self._commits, 1.0),
+            _average(self._latencies),
+            _percentile(self._latencies, 1.0),
         )
+
+
+def _average(seconds: deque[float]) -> float:
+    """In ms; 0 of nothing."""
+    return 1000 * sum(seconds) / max(1, len(seconds))
 
 
 def _percentile(seconds: deque[float], share: float) -> float:

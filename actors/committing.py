@@ -19,6 +19,14 @@ _ANSWER_SLICE_S = 0.005
 AskToCommit = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
 
 
+def delivery(producer: RecordProducer) -> Steps[None]:
+    """Wait until the broker has all that was sent. Raises as :meth:`RecordProducer.flush` does."""
+    sent = producer.mark()
+    while not sent.delivered():
+        producer.flush(_FLUSH_SLICE_S)
+        yield 0.0
+
+
 class Commit:
     """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
 
@@ -37,8 +45,10 @@ class Commit:
     ) -> None:
         self.tasks = list(tasks)
         self.records_may_run = False
-        """Whether a record may be processed before the next step."""
-        self.hurried = not beside_records
+        """Whether a record of a task that is not ``held`` may be processed before the next step."""
+        self.held = frozenset(tasks)
+        """Tasks with a store that cannot take changes until the commit is through."""
+        self.blocks_records = not beside_records
         """Whether nothing else is to be done before it is through."""
         self._running = running
         self._producer = producer
@@ -60,14 +70,13 @@ class Commit:
             for _ in hosted.take_snapshot():
                 yield 0.0
         before_flush = self._producer.mark()
-        self.records_may_run = self._beside_records and all(
-            hosted.state_manager.takes_changes_while_committed for hosted in self.tasks
-        )
+        self.held = frozenset(it for it in self.tasks if not it.state_manager.takes_changes_while_committed)
+        self.records_may_run = self._beside_records and not self.held.issuperset(self._running)
         yield from self._flush()
         flushed = self._producer.mark()
         while not flushed.delivered():
             yield self._wait_for_the_broker()
-        self._tell_ends(before_flush.ends())
+        self._note_changelog_ends(before_flush.ends())
         if not self.tasks:
             return CommitAnswer(True)
         asked = self._ask({tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()})
@@ -79,24 +88,26 @@ class Commit:
                 for _ in hosted.has_committed(flushed.ends(), self._clock.wall_ms()):
                     yield 0.0
                 yield 0.0
-        self._tell_ends(flushed.ends())
+        self._note_changelog_ends(flushed.ends())
         return answer
 
     def _flush(self) -> Steps[None]:
         for hosted in self.tasks:
+            if hosted not in self.tasks:  # forgotten while those before it were flushed
+                continue
             for _ in hosted.task.flush_snapshot():
                 yield 0.0
                 if hosted not in self.tasks:
                     break
 
     def _wait_for_the_broker(self) -> float:
-        if not self.hurried:
+        if not self.blocks_records:
             self._producer.poll()
             return _ANSWER_SLICE_S
         self._producer.flush(_FLUSH_SLICE_S)
         return 0.0
 
-    def _tell_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _note_changelog_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         for hosted in self._running:
             hosted.has_logged(ends)
 
@@ -140,18 +151,23 @@ class Commits:
         else:
             self.postpone()
 
-    def step(self, hurried: bool) -> tuple[float, CommitAnswer | None]:
+    @property
+    def held(self) -> frozenset[HostedTask]:
+        """The tasks whose records wait for the commit under way, also where others' may be processed."""
+        return frozenset() if self.under_way is None else self.under_way.held
+
+    def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
         """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""
         assert self.under_way is not None
         assert self._steps is not None
-        self.under_way.hurried = hurried
+        self.under_way.blocks_records = blocks_records
         self.stops.stop()
         try:
             return next(self._steps), None
         except StopIteration as end:
             self.under_way = self._steps = None
             self.postpone()
-            return 0.0, self._through(end.value)
+            return 0.0, self._finished(end.value)
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
         """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
@@ -160,10 +176,10 @@ class Commits:
             return CommitAnswer(True)
         self.stops.stop()
         answer = yield from self._commit(tasks, running, beside_records=False).steps()
-        return self._through(answer)
+        return self._finished(answer)
 
-    def _through(self, answer: CommitAnswer) -> CommitAnswer:
-        self.stops.committed()
+    def _finished(self, answer: CommitAnswer) -> CommitAnswer:
+        self.stops.finished(answer.accepted)
         self.accepted += answer.accepted
         return answer
 

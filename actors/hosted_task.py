@@ -142,8 +142,12 @@ class HostedTask:
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
     def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The broker has the records of the changelogs in front of ``ends``; what else stands there is not ours."""
-        self._logged.update((tp, ends[tp]) for tp in self.changelogs.values() if tp in ends)
+        """The broker has the records of the changelogs in front of ``ends``; what else stands there is not ours.
+
+        An end that is in front of one told before (:meth:`~penstock.kafka.contracts.Mark.ends`) says nothing.
+        """
+        logged = self._logged
+        logged.update((tp, max(ends[tp], logged.get(tp, 0))) for tp in self.changelogs.values() if tp in ends)
 
     def take_snapshot(self) -> Iterator[None]:
         """Begin a commit of all that was done until now. Exhaust it; meanwhile no record may be processed."""
@@ -167,9 +171,11 @@ class HostedTask:
         """The offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
         if store in self.source_changelogs:
             return self.snapshot[tp].offset if tp in self.snapshot else None
-        logged = self._logged.get(tp)
+        ends = [self._logged.get(tp), self.state_manager.changelog_offset(store)]
         # What else was logged since the snapshot is of the next commit, and so are its rows.
-        return flushed.get(tp, logged) if store in self.state_manager.logged_by_flush else logged
+        if store in self.state_manager.logged_by_flush:
+            ends.append(flushed.get(tp))
+        return max((end for end in ends if end is not None), default=None)
 
     def close(self) -> None:
         """Close; what is not committed is gone."""

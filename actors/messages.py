@@ -68,13 +68,16 @@ class TaskStatus:
 @dataclass(frozen=True)
 class CommitStops:
     """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
-    ``latency``, what the stops of one commit come to."""
+    ``per_commit``, what the stops of one commit come to. ``latency``: how long a commit took, most of it beside
+    records, until it was accepted and written."""
 
     commits: int = 0
     stops: int = 0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
     max_ms: float = 0.0
+    per_commit_avg_ms: float = 0.0
+    per_commit_max_ms: float = 0.0
     latency_avg_ms: float = 0.0
     latency_max_ms: float = 0.0
 

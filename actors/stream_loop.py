@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
-from penstock.actors.committing import Commit, Commits
+from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.failure import describe_error
 from penstock.actors.hosted_task import HostedTask, open_hosted_task
 from penstock.actors.mailbox import Mailbox
@@ -78,6 +78,7 @@ class StreamLoop:
         self._job: Steps[None] | None = None
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
+        self._failed_with: str | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
         self._queries = QueryExecutor(self._tasks)
         self._running: list[HostedTask] = []
@@ -210,11 +211,12 @@ class StreamLoop:
     def _process(self, now_ms: int) -> bool:
         busy = False
         clock, alone = self._clock.monotonic_s, len(self._running) == 1
+        held = self._commits.held
         for hosted in self._running:
             self._current = hosted
             if hosted.has_several_inputs:
                 self._reader.update_all_caught_up(hosted)
-            done = hosted.process(now_ms, clock)
+            done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current = None
             busy = busy or done > 0
             if not alone or self._reader.pauses or (hosted.has_several_inputs and not hosted.more):
@@ -227,7 +229,7 @@ class StreamLoop:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
         for hosted in self._running:
             self._current = hosted
-            if hosted.task.punctuate(now_ms):
+            if hosted not in self._commits.held and hosted.task.punctuate(now_ms):
                 hosted.touched = True
         self._current = None
 
@@ -250,13 +252,13 @@ class StreamLoop:
         """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
         commit, or take too much memory."""
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
-        wait_s, answer = self._commits.step(hurried=not free)
+        wait_s, answer = self._commits.step(blocks_records=not free)
         if answer is not None:
             self._settle(commit.tasks, answer)
             return 0.0
         if not free:
             return wait_s
-        self._commits.stops.go_on()
+        self._commits.stops.resume()
         return min(wait_s, self._round())
 
     def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
@@ -296,7 +298,10 @@ class StreamLoop:
             yield 0.0
         self._epoch = epoch
         done.set_result(None)
-        yield from self._open({task_id: sources[task_id] for task_id in sorted(sources.keys() - self._tasks.keys())})
+        if added := sorted(sources.keys() - self._tasks.keys()):
+            # Records of a task that was dropped may be on their way to a changelog that is restored now.
+            yield from delivery(self._producer)
+            yield from self._open({task_id: sources[task_id] for task_id in added})
 
     def _open(self, sources: Sources) -> Steps[None]:
         opened = []
@@ -348,7 +353,7 @@ class StreamLoop:
         done.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
-        """End because of ``error``. When it is one task's own fault the others commit first."""
+        """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
         if self.finished.done():
             return
         text = describe_error(error)
@@ -356,18 +361,17 @@ class StreamLoop:
         broken, self._current = self._current, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or in_job:
-            self._finish(text)
+        if broken is None or in_job or self._failed_with is not None:
+            # The first error is the cause and must be the one that is told.
+            self._finish(self._failed_with or text)
         else:
+            self._failed_with = text
             self._commits.forget(broken)
-            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken], text))
+            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken]))
 
-    def _failing(self, healthy: Sequence[HostedTask], text: str) -> Steps[None]:
-        try:
-            yield from self._commit(healthy)
-        except Exception as error:  # the first error is the cause and must be the one that is told
-            self._log.error("final commit of the other tasks failed", error=describe_error(error))
-        self._finish(text)
+    def _failing(self, healthy: Sequence[HostedTask]) -> Steps[None]:
+        yield from self._commit(healthy)
+        self._finish(self._failed_with)
 
     def _finish(self, error: str | None) -> None:
         self._commits.abandon()  # whose steps hold on to stores

@@ -44,7 +44,7 @@ def measure(made: Rig, repeat: int) -> tuple[list[CommitStops], list[str]]:
 def table(runs: list[CommitStops]) -> Grid:
     """One row: medians of the runs, with their range."""
     counts = [str(sum(run.commits for run in runs)), str(sum(run.stops for run in runs))]
-    names = ("p50_ms", "p99_ms", "max_ms", "latency_avg_ms", "latency_max_ms")
+    names = ("p50_ms", "p99_ms", "max_ms", "per_commit_avg_ms", "per_commit_max_ms")
     times = [Spread.of([getattr(run, name) for run in runs]).text(".1f") for name in names]
     headings = (
         "commits", "stops", "stop: p50 ms", "p99 ms", "max ms", "all stops of a commit: mean ms", "max ms",

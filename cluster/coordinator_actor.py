@@ -43,7 +43,7 @@ from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
-from penstock.topology.physical.topology import serde_topic
+from penstock.topology.physical.topology import internal_topic, serde_topic
 
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
@@ -83,13 +83,19 @@ class CoordinatorActor:
         """The process it lives in."""
         return os.getpid()
 
-    async def key_serde(self, store: str) -> bytes:
-        """The pickled serde of a store's keys (None: it has none), to be bound by who reads: a bound one may hold what
-        does not travel. Alone: the whole program can only be unpickled where all of its code is, and a reader need not
-        have it."""
+    async def key_serdes(self, store: str, source_topic: str) -> bytes:
+        """The pickled serdes (None: there is none) of the keys of a store and of a topic that its sub-topology reads,
+        to be bound by who reads: a bound one may hold what does not travel. Alone: the whole program can only be
+        unpickled where all of its code is, and a reader need not have it."""
         assert self._spec is not None  # the first step of _begin
-        serde = self._spec.topology.store_builders[store].key_serde or self._spec.config.default_key_serde
-        pickled: bytes = cloudpickle.dumps(serde)  # type: ignore[no-untyped-call]  # untyped in Ray
+        topology, default = self._spec.topology, self._spec.config.default_key_serde
+        produced = default
+        for source in (source for sub in topology.subtopologies for source in sub.sources):
+            names = [internal_topic(self._application_id, name) if source.internal else name for name in source.topics]
+            if source_topic in names:
+                produced = source.key_serde or default
+        serdes = topology.store_builders[store].key_serde or default, produced
+        pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
         return pickled
 
     async def status(self) -> ApplicationStatus:

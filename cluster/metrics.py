@@ -88,13 +88,14 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
         (values, sum(task.state is TaskState.RESTORING for task in actor.tasks)) for values, actor in actors
     ]
     yield MetricFamily("stream-thread-metrics", "commit-total", "Commits", tags, commits, counter=True)
-    for name, what, longest in (("commit-latency-avg", "on average", False), ("commit-latency-max", "at most", True)):
-        what = f"How long one commit kept records waiting, {what} of the last 1000, in ms"
-        latencies: _Samples = [
-            (values, actor.commit_stops.latency_max_ms if longest else actor.commit_stops.latency_avg_ms)
-            for values, actor in actors
-        ]
-        yield MetricFamily("stream-thread-metrics", name, what, tags, latencies)
+    for name, what, field_name in (
+        ("commit-latency-avg", "How long a commit took on average", "latency_avg_ms"),
+        ("commit-latency-max", "How long a commit took at most", "latency_max_ms"),
+        ("commit-stop-avg", "How long one commit kept records waiting on average", "per_commit_avg_ms"),
+        ("commit-stop-max", "How long one commit kept records waiting at most", "per_commit_max_ms"),
+    ):
+        times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
+        yield MetricFamily("stream-thread-metrics", name, f"{what}, of the last 1000, in ms", tags, times)
     group = "stream-state-updater-metrics"
     yield MetricFamily(group, "active-restoring-tasks", "Tasks that restore", tags, restoring)
 

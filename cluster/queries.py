@@ -7,7 +7,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
@@ -44,13 +44,34 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 
 
+class KeySerdes(NamedTuple):
+    """How a key stands in a store, and in the source topic whose partitioning says which task has it.
+
+    ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic.
+    """
+
+    stored: Serde[Any]
+    produced: Serde[Any]
+    otherwise: Serde[Any]
+
+    def placed(self, store: str, key: Any, stored: bytes) -> bytes:
+        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
+        if self.produced == self.stored:
+            return stored
+        try:
+            return self.produced.serialize(key)
+        except Exception:  # a serde may raise anything: see Serde
+            # The topic has keys of another type: a processor has made those of the store. Often of the same bytes.
+            return _key_bytes(store, self.otherwise, key)
+
+
 class StateQueries(ReadSide):
     """:class:`~penstock.cluster.read_side.ReadSide` of one application. Belongs to one event loop."""
 
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self._coordinator: Any = None
-        self._key_serdes: dict[tuple[str, str], tuple[Serde[Any], Serde[Any]]] = {}
+        self._key_serdes: dict[tuple[str, str], KeySerdes] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
@@ -77,26 +98,28 @@ class StateQueries(ReadSide):
 
     @override
     async def key_serde(self, store: str) -> Serde[Any]:
-        return (await self._key_serdes_of(store))[0]
+        return (await self._key_serdes_of(store)).stored
 
-    async def _key_serdes_of(self, store: str) -> tuple[Serde[Any], Serde[Any]]:
-        """How keys stand in ``store``, and in the source topic whose partitioning says which task has them."""
+    async def _key_serdes_of(self, store: str) -> KeySerdes:
         where = await self._store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
-            serde = _unpickled(store, await self._ask_coordinator("key_serde", store))
+            serde, produced = _unpickled(store, await self._ask_coordinator("key_serdes", *which))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
-            self._key_serdes[which] = bound(serde, where.serde_topic, "key"), bound(serde, where.source_topic, "key")
+            self._key_serdes[which] = KeySerdes(
+                bound(serde, where.serde_topic, "key"),
+                bound(produced or serde, where.source_topic, "key"),
+                bound(serde, where.source_topic, "key"),
+            )
         return self._key_serdes[which]
 
     @override
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
         data = await self._key_bytes(store, key)
         where = await self._store(store)
-        stored, produced = await self._key_serdes_of(store)
-        placed = data if produced == stored else _key_bytes(store, produced, key)
-        task = TaskId(where.subtopology, partition_for(placed, where.partitions))
+        serdes = await self._key_serdes_of(store)
+        task = TaskId(where.subtopology, partition_for(serdes.placed(store, key, data), where.partitions))
         answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
         return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
 
@@ -238,6 +261,7 @@ class StateQueries(ReadSide):
         for attempt in range(2):
             if self._coordinator is None:
                 self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)
+                self._key_serdes.clear()  # it may run another program
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
                 return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)
@@ -259,15 +283,16 @@ def _key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
         raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
 
 
-def _unpickled(store: str, pickled: bytes) -> Serde[Any] | None:
+def _unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None]:
     try:
-        serde: Serde[Any] | None = cloudpickle.loads(pickled)
+        serdes: tuple[Serde[Any] | None, Serde[Any] | None] = cloudpickle.loads(pickled)
     except Exception as error:  # the serde may be of the user's code, which is imported here
         raise ConfigError(
-            f"the key serde of store {store!r} cannot be used here, as the code it is made of cannot be imported: "
+            f"the key serde of store {store!r} cannot be used here, as its code, or that of the key serde of the "
+            "topic that it is made from, cannot be imported: "
             f"{type(error).__name__}: {error}. Ask from the folder that the application was started in, or over HTTP"
         ) from error
-    return serde
+    return serdes
 
 
 def _encoded(key: bytes) -> str:

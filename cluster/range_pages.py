@@ -41,13 +41,16 @@ class TaskRange:
 
 
 async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[QueryRow], bool]:
-    """The first rows of all parts together, at most ``limit`` of them and about _PAGE_BYTES; whether there are more."""
+    """The first rows of all parts together, ``limit`` of them and about _PAGE_BYTES; whether there are more.
+
+    Rows of one key stand on one page, be they too many by that: the next page begins behind the key of the last row.
+    """
     heads = await asyncio.gather(*(part.next() for part in parts))
     heap = [(head.key, index, head) for index, head in enumerate(heads) if head is not None]
     heapq.heapify(heap)
     rows: list[QueryRow] = []
     size = 0.0
-    while heap and len(rows) < limit and size < _PAGE_BYTES:
+    while heap and ((len(rows) < limit and size < _PAGE_BYTES) or (rows and heap[0][0] == rows[-1].key)):
         _, index, row = heap[0]
         rows.append(row)
         size += parts[index].row_bytes

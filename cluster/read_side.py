@@ -116,8 +116,9 @@ class ReadSide(Protocol):
         committed: bool = False,
     ) -> StoreEntries:
         """At most ``limit`` rows of all partitions, from ``from_key`` to ``to_key`` by serialised key, both included,
-        None open. ``cursor`` is that of the page before; it holds no resource and survives a move of the task, but the
-        pages are no snapshot. Raises ValueError for a cursor that no page ever gave.
+        None open; more where tasks have rows of the same key, which stand on one page. ``cursor`` is that of the page
+        before; it holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError
+        for a cursor that no page ever gave.
         """
 
     async def approximate_num_entries(self, store: str, committed: bool = False) -> int:

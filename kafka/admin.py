@@ -154,7 +154,7 @@ class ConfluentAdmin(Admin):
             return of_the_leaders(self._client, ends)
 
     @override
-    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not asked:
             return {}
@@ -166,10 +166,19 @@ class ConfluentAdmin(Admin):
                 except KafkaException as error:
                     if code_of(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                         raise
-                    found[resource.name] = DEFAULT_DELETE_RETENTION_MS
                     continue
-                if "compact" in entries["cleanup.policy"].value:
-                    found[resource.name] = int(entries["delete.retention.ms"].value)
+                found[resource.name] = {name: entry.value for name, entry in entries.items()}
+        return found
+
+    @override
+    def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        asked = list(topics)
+        configs, found = self.topic_configs(asked), {}
+        for name in asked:
+            if name not in configs:
+                found[name] = DEFAULT_DELETE_RETENTION_MS
+            elif "compact" in configs[name]["cleanup.policy"]:
+                found[name] = int(configs[name]["delete.retention.ms"])
         return found
 
     @override

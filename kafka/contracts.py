@@ -76,8 +76,11 @@ class Mark(Protocol):
 
     def ends(self) -> dict[TopicPartition, int]:
         """For each partition that ``send`` was given, not left to choose: the offset behind the last of these records
-        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none,
-        or when a broker, asked twice, only said that it has the record."""
+        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none.
+
+        Of a batch that the broker has already, sent again after a lost answer, nobody learns where it is: the
+        partition is left out then, or its end is too low, maybe lower than that of an older mark. It never is too high.
+        """
 
 
 class RecordProducer(Protocol):
@@ -128,6 +131,10 @@ class Admin(Protocol):
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends as of now."""
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings of each topic, by their names in Kafka; a topic whose settings this client may not see is left
+        out."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from penstock.common.log import logger
 from penstock.common.topics import NewTopic
 
 
@@ -16,6 +17,9 @@ class TopicAdmin(Protocol):
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """Create; one that exists already is left as it is."""
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings of each topic; one whose settings this client may not see is left out."""
 
 
 class NeedsTopics(Protocol):
@@ -32,6 +36,8 @@ Plan = TypeVar("Plan", bound=NeedsTopics)
 def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) -> Plan:
     """Create the internal topics that do not exist yet and return the plan. Idempotent.
 
+    One that exists is left as it is, as in Kafka Streams; a warning tells how to mend settings by which it would lose
+    what is needed.
     ``plan`` makes the plan from the topics there are (name to number of partitions). Raises what it raises, and
     BrokerUnreachableError.
     """
@@ -42,4 +48,39 @@ def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) 
         admin.create_topics(missing)
         # Another instance may have created them first, from an older topology: then this raises.
         plan(admin.topics())
+    _compare([topic for topic in planned.internal if topic.name in existing], admin)
     return planned
+
+
+def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
+    """A store may need more of its changelog than when that was created, as with a longer retention."""
+    needed = {topic.name: topic.config for topic in topics}
+    for name, there in sorted(admin.topic_configs(needed).items()):
+        wrong = _wrong_settings(needed[name], there)
+        if wrong:
+            entries = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in wrong.items())
+            logger(__name__).warning(
+                "internal topic has other settings than the application needs",
+                topic=name,
+                needed=wrong,
+                found={key: there[key] for key in wrong},
+                mend="kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics "
+                f"--entity-name {name} --add-config '{entries}'",
+            )
+
+
+def _wrong_settings(needed: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
+    """What must be set anew: how a topic is cleaned up, and how long it keeps what it deletes, -1 being for ever."""
+    wrong = {}
+    policy = needed.get("cleanup.policy", "")
+    if "cleanup.policy" in there and _items(policy) != _items(there["cleanup.policy"]):
+        wrong["cleanup.policy"] = policy
+    if "delete" in policy and "retention.ms" in needed and "retention.ms" in there:
+        least, kept = int(needed["retention.ms"]), int(there["retention.ms"])
+        if kept >= 0 and (least < 0 or kept < least):
+            wrong["retention.ms"] = needed["retention.ms"]
+    return wrong
+
+
+def _items(policy: str) -> set[str]:
+    return {item.strip() for item in policy.split(",")}

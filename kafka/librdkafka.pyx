@@ -72,7 +72,8 @@ cdef int _on_acknowledgement(rd_kafka_t *client, rd_kafka_message_t *message, vo
     """Called by librdkafka's own threads, for each record. Refused ones are `_on_failed_delivery`'s."""
     cdef Lane *lane = <Lane *> message._private
     if message.err == 0 and lane != NULL:
-        # A broker that finds that it has a record already does not say where.
+        # A broker that has a batch already does not say where, and librdkafka numbers its records from -1: an end never
+        # sinks. Two threads may be here while the leader moves, and the lower end may win: it only is too low, too.
         if message.offset >= lane.end:
             lane.end = message.offset + 1
         increase_count(lane.delivered)  # after the end: who sees the count sees the end, too

@@ -59,7 +59,8 @@ class _Mark(Mark):
         self._delivered += 1
         offset = message.offset()
         if offset is not None and offset >= 0:
-            self._ends[message.topic(), message.partition()] = offset + 1
+            where = message.topic(), message.partition()
+            self._ends[where] = max(offset + 1, self._ends.get(where, 0))
 
     @override
     def delivered(self) -> bool:

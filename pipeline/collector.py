@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -27,7 +27,8 @@ class TopicCounts(NamedTuple):
 class SparkCollector(RecordCollector):
     """A collector whose rows are taken out batch by batch.
 
-    Changelog rows stay until the task has ended, one per key, so they take no more room than the stores do.
+    Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do: those
+    that have expired there are to be forgotten here (:meth:`forget_expired`).
     """
 
     def __init__(self, task_id: TaskId, topics: TopicCounts) -> None:
@@ -42,6 +43,7 @@ class SparkCollector(RecordCollector):
         self._timestamps: list[int] = []
         self._headers: list[Headers | None] = []
         self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int]]] = {}
+        self._kept: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -57,7 +59,9 @@ class SparkCollector(RecordCollector):
         partition: int = -1,
     ) -> None:
         if topic in self._topics.changelogs:
-            self._changelogs.setdefault(topic, {})[key] = (value, timestamp)
+            rows = self._changelogs.setdefault(topic, {})
+            rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
+            rows[key] = (value, timestamp)
             return
         kind = SINK
         if topic in self._topics.repartition:
@@ -106,6 +110,18 @@ class SparkCollector(RecordCollector):
         ):
             column.clear()
         return drained
+
+    def forget_expired(self, topic: str, committed: Callable[[bytes], tuple[bytes | None, int]]) -> None:
+        """Let go of the rows of changelog ``topic`` that its store, asked by ``committed``, does not hold any more.
+
+        Deletions stay: the changelog may have what they delete. Call it after a commit.
+        """
+        rows = self._changelogs.get(topic, {})
+        if len(rows) > 2 * self._kept.get(topic, 0):  # so that a row is asked for a few times, not at each commit
+            kept = {
+                key: row for key, row in rows.items() if key is None or row[0] is None or committed(key)[0] is not None
+            }
+            self._changelogs[topic], self._kept[topic] = kept, len(kept)
 
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""

@@ -69,6 +69,12 @@ class _TaskRun:
         self._state_manager = StateManager(task_id, program, stores, self._collector)
         self._task = Task(self._state_manager, self._collector)
         self._changelogs = program.changelogs
+        # Of a store whose rows expire the changelog deletes, too.
+        self._expiring = [
+            name
+            for name, builder in program.stores.items()
+            if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
+        ]
         self._repartition = host.topics.repartition
         self._committed = host.committed
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
@@ -147,6 +153,9 @@ class _TaskRun:
             yield from self._drain(_ROWS_PER_BATCH)
         yield from self._drain(1)
         self._task.complete_commit({})
+        for store in self._expiring:
+            committed = self._state_manager.store(store).changelog_record
+            self._collector.forget_expired(self._changelogs[store].topic, committed)
 
     def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
         if len(self._collector) >= at_least:

@@ -137,6 +137,12 @@ class StateStore(ABC):
         """Set all changes apart for :meth:`flush`: what is changed from here on belongs to the next commit. Called only
         if ``takes_changes_while_committed``, and there are changes."""
 
+    @property
+    def logs_when_flushed(self) -> bool:
+        """Whether nothing but :meth:`flush` writes to the changelog: then all that it holds after a flush is of that
+        commit. As it stands, where ``context.caching`` is on."""
+        return self.context.caching
+
     @abstractmethod
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every change to ``batch``, and to the changelog and downstream what was not written there at once.

@@ -11,7 +11,7 @@ serialised once per commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -19,7 +19,7 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.in_steps import sort_in_steps
-from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, Entry, RowFormat
@@ -93,8 +93,7 @@ class WriteBuffer:
         self._older: dict[bytes, Entry] = {}
         self._prefetched: dict[bytes, bytes | None] = {}
         self._prefetched_mean = 0.0
-        self._ordered: OrderedKeys | None = None
-        self._ordered_dirty = 0
+        self._changes = OrderedChanges(self.dirty, self._flushed)
         self._waiting = WaitingSizes(self.dirty, self._serialize)
         self._kept = KeptSizes()
         self._stride = strides()
@@ -172,10 +171,7 @@ class WriteBuffer:
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
         if len(dirty) < 2 or key not in dirty or key in self._flushed or self.committed.get(key) is not None:
             return False
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-            self._ordered.discard((key,))
-            self._ordered_dirty -= 1
+        self._changes.take_back(key)
         del dirty[key]
         self._waiting.taken_back(key)
         return True
@@ -214,9 +210,7 @@ class WriteBuffer:
         dirty, flushed = self.dirty, self._flushed
         if not dirty:
             return
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-        self._ordered_dirty = 0
+        self._changes.begin_flush()
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
@@ -309,7 +303,7 @@ class WriteBuffer:
         """The batch is on disk."""
         self._flushed.clear()
         self._prefetched.clear()  # these rows may have been changed
-        self._ordered = None
+        self._changes.forget()
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again, as after a restart."""
@@ -366,33 +360,7 @@ class WriteBuffer:
         decode = self.decode
         if committed:
             return ((key, decode(row)) for key, row in rows)
-        return overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
-
-    def _changes(
-        self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
-    ) -> list[tuple[bytes, Entry]]:
-        """What is not committed, by key, as it is now; at most until ``limit`` are no deletions."""
-        if self._ordered is None:
-            self._ordered = OrderedKeys(self._flushed)
-            self._ordered_dirty = 0
-        self._order_new_keys(self._ordered)
-        dirty, flushed = self.dirty, self._flushed
-        changes: list[tuple[bytes, Entry]] = []
-        left = -1 if limit is None else limit
-        for key in self._ordered.between(from_key, to_key, reverse):
-            if not left:
-                break
-            entry = dirty.get(key) or flushed[key]
-            changes.append((key, entry))
-            if entry[0] is not None:
-                left -= 1
-        return changes
-
-    def _order_new_keys(self, ordered: OrderedKeys) -> None:
-        # Between two flushes the new keys stand last, and those that go are ordered first.
-        new = islice(reversed(self.dirty), len(self.dirty) - self._ordered_dirty)
-        ordered.add([key for key in new if key not in self._flushed])
-        self._ordered_dirty = len(self.dirty)
+        return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
 
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""

@@ -26,8 +26,8 @@ class StateManager:
     :class:`~penstock.tasks.task.Task` that is made over it processes records on what it has by then.
 
     The stores write their changelogs to ``collector``, and share ``budget`` with those of other tasks of the thread.
-    One thread at a time. An error that leaves :meth:`flush` or :meth:`commit` ends it: it must be closed, and nothing
-    of what was changed since the last commit counts.
+    One thread at a time. An error that leaves a step of a commit ends it: it must be closed, and nothing of what was
+    changed since the last commit counts.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class StateManager:
         self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._task_stores = stores
         self._collector = collector
-        self._caching: set[str] = set()
         self._stores = {name: self._open(builder) for name, builder in program.stores.items()}
         self._batch: CommitBatch | None = None
         self._frozen: list[StateStore] = []
@@ -61,8 +60,6 @@ class StateManager:
             context.dropped_records += 1
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
-        if caching:
-            self._caching.add(builder.name)
         changelog = program.changelogs.get(builder.name)
         log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
         opened: object = builder.open(
@@ -137,20 +134,15 @@ class StateManager:
 
     # ---- commit ----
 
-    def flush(self) -> Iterator[None]:
-        """Move what was changed since the last commit to the changelogs and downstream. Exhaust it; between two steps
-        the stores may be queried, but not written."""
-        batch = self._batch = self._task_stores.new_batch()
-        yield from self._flush_all(self._stores.values(), batch)
-
     @property
     def takes_changes_while_committed(self) -> bool:
         """Whether stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
         return all(store.takes_changes_while_committed for store in self._stores.values())
 
     def take_snapshot(self, beside_records: Container[str]) -> Iterator[None]:
-        """The first half of :meth:`flush`: all stores but ``beside_records``. Exhaust it as that; what is changed from
-        then on belongs to the next commit."""
+        """Begin a commit: move what was changed since the last one to the changelogs and downstream, but for the stores
+        ``beside_records``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
+        queried, but not written. What is changed from then on belongs to the next commit."""
         batch = self._batch = self._task_stores.new_batch()
         beside = beside_records if self.takes_changes_while_committed else ()
         at_once = [store for name, store in self._stores.items() if name not in beside]
@@ -160,7 +152,7 @@ class StateManager:
             store.freeze()
 
     def flush_snapshot(self) -> Iterator[None]:
-        """The other half: what :meth:`take_snapshot` has left. Exhaust it; between two steps the stores may be queried,
+        """Flush what :meth:`take_snapshot` has left. Exhaust it; between two steps the stores may be queried,
         and changed if they can take that."""
         assert self._batch is not None
         for store in self._frozen:
@@ -183,7 +175,7 @@ class StateManager:
     @property
     def logged_by_flush(self) -> frozenset[str]:
         """Of the commit under way: the stores whose changelogs only :meth:`flush_snapshot` writes."""
-        return frozenset(store.name for store in self._frozen if store.name in self._caching)
+        return frozenset(store.name for store in self._frozen if store.logs_when_flushed)
 
     def commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has what was flushed: write all stores at once, each with the offset behind its last changelog record.

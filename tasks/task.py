@@ -11,7 +11,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.flush_reach import flushed_beside_records
+from penstock.tasks.flush_isolation import flushed_beside_records
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.punctuation import PunctuationQueue
@@ -35,14 +35,15 @@ class Task:
     """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
     The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
-    committed, ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``; and for a commit
-    ``prepare_commit`` (to its end), ``offsets``, and, once Kafka has taken them, ``complete_commit``. One thread at a
-    time. An error that leaves any of these calls ends the task: it must be closed without a commit, and nothing of what
-    it did since the last one counts.
+    committed, ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``. One thread at a time. An
+    error that leaves any of these calls, or a commit, ends the task: it must be closed without a commit, and nothing of
+    what it did since the last one counts.
 
-    A host may also go on with records while it commits: ``take_snapshot`` and ``offsets``, then ``flush_snapshot``,
-    and, once Kafka has taken them, ``commit`` and ``release_flushed`` of ``state_manager``, between whose steps records
-    may be processed. What they do belongs to the next commit.
+    A commit is ``take_snapshot`` and ``offsets``, then ``flush_snapshot``, and, once Kafka has taken the offsets,
+    ``commit`` and ``release_flushed`` of ``state_manager``. Records may be processed between the steps that follow the
+    snapshot, if the stores take changes meanwhile: they belong to the next commit. A host that lets records wait until
+    the end may take several steps in one: ``prepare_commit`` is a snapshot that leaves nothing to flush,
+    ``complete_commit`` the last two.
     """
 
     def __init__(self, state_manager: StateManager, collector: RecordCollector) -> None:
@@ -56,8 +57,8 @@ class Task:
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations)
         self._processors = composed.processors
-        heard_by = {name: store.heard_by for name, store in wired.items()}
-        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, heard_by)
+        forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
+        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -209,20 +210,20 @@ class Task:
         return self._context.commit_requested
 
     def prepare_commit(self) -> Iterator[None]:
-        """Flush caches downstream and to the changelogs. Exhaust it; between two steps the stores may be queried.
-
-        No record may be processed from here until ``complete_commit``.
-        """
-        self._context.leave()
-        yield from self.state_manager.flush()
-        self._begun_commit()
+        """:meth:`take_snapshot`, and flush all of it at once. Exhaust it as that; no record may be processed before
+        ``complete_commit``."""
+        yield from self._take_snapshot(frozenset())
 
     def take_snapshot(self) -> Iterator[None]:
         """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
         record processed."""
+        yield from self._take_snapshot(self._flushed_beside_records)
+
+    def _take_snapshot(self, beside_records: frozenset[str]) -> Iterator[None]:
         self._context.leave()
-        yield from self.state_manager.take_snapshot(self._flushed_beside_records)
-        self._begun_commit()
+        yield from self.state_manager.take_snapshot(beside_records)
+        self._context.headers = None
+        self._context.commit_requested = False
 
     def flush_snapshot(self) -> Iterator[None]:
         """Flush what the snapshot has left. Exhaust it; between two steps records may be processed."""
@@ -232,10 +233,6 @@ class Task:
             yield
             self._context.leave()
         self._context.headers = None
-
-    def _begun_commit(self) -> None:
-        self._context.headers = None
-        self._context.commit_requested = False
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, and the partition's time."""

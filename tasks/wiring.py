@@ -11,7 +11,7 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
 from penstock.state.key_value.store import KeyValueStateStore
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer import OnFlush, WriteBuffer
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
@@ -29,17 +29,26 @@ Edge = Callable[..., None]
 
 @dataclass(frozen=True)
 class Store:
-    """A store as operators use it. ``heard_by``: the nodes that forward what its flush tells them."""
+    """A store as operators use it. ``forwarded_by``: the nodes that forward what its flush tells them."""
 
     builder: AnyStoreBuilder
     opened: StateStore
-    heard_by: list[str] = field(default_factory=list)
+    forwarded_by: list[str] = field(default_factory=list)
 
     @property
     def buffer(self) -> WriteBuffer:
         """Where the changes of a key-value store are, which is what the operators of tables and aggregates write."""
         assert isinstance(self.opened, KeyValueStateStore)
         return self.opened.buffer
+
+    def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
+        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them.
+
+        Operators have no other way: where a flush is forwarded to decides whether records may run beside it
+        (:mod:`~penstock.tasks.flush_isolation`).
+        """
+        self.buffer.listen(on_flush, old_values)
+        self.forwarded_by.append(node)
 
     @property
     def key_serde(self) -> Serde[Any]:

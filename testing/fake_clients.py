@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -166,8 +166,8 @@ class _FakeMark(Mark):
     def acknowledge(self, partition: TopicPartition, offset: int) -> None:
         """One of its records was written."""
         self.waiting -= 1
-        if partition.partition >= 0:
-            self._ends[partition] = offset + 1
+        if partition.partition >= 0 and offset >= 0:
+            self._ends[partition] = max(offset + 1, self._ends.get(partition, 0))
 
     @override
     def delivered(self) -> bool:
@@ -183,11 +183,13 @@ class _FakeMark(Mark):
 class FakeProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush.
 
-    ``most_at_once``: so many records arrive by one poll, or flush; None is all.
+    ``most_at_once``: so many records arrive by one poll, or flush; None is all. ``offsets_unknown``: what arrives is
+    acknowledged as a batch that the broker had already, whose records librdkafka numbers from −1.
     """
 
     def __init__(self, broker: FakeBroker) -> None:
         self.most_at_once: int | None = None
+        self.offsets_unknown = False
         self._broker = broker
         self._queue: deque[tuple[str, FakeRecord, int, _FakeMark]] = deque()
         self._failure: ProductionError | None = None
@@ -213,10 +215,14 @@ class FakeProducer(RecordProducer):
     def poll(self) -> None:
         if not self._broker.answers:
             return
+        numbers: Counter[TopicPartition] = Counter()
         for _ in range(min(len(self._queue), self.most_at_once or len(self._queue))):
             topic, record, partition, mark = self._queue.popleft()
+            tp = TopicPartition(topic, partition)
             try:
-                mark.acknowledge(TopicPartition(topic, partition), self._broker.append(topic, record, partition))
+                offset = self._broker.append(topic, record, partition)
+                mark.acknowledge(tp, numbers[tp] - 1 if self.offsets_unknown else offset)
+                numbers[tp] += 1
             except ProductionError as error:
                 self._failure = self._failure or error
         if self._failure is not None:
@@ -273,6 +279,10 @@ class FakeAdmin(Admin):
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
+
+    @override
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {name: {"cleanup.policy": "delete", **self._broker.topic_config(name)} for name in topics}
 
     @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:

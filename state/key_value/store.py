@@ -75,8 +75,8 @@ class KeyValueStateStore(BufferedStateStore):
                 entry = self._look_up(key, committed)
                 return iter(() if entry is None else (self.query_row((key, entry)),))
             case RangeQuery(from_key, to_key):
-                # The smallest key behind ``after``.
-                first = from_key if after is None else after + b"\x00"
+                # The smallest key behind ``after``, which may be of another range.
+                first = from_key if after is None else max(from_key or b"", after + b"\x00")
                 entries = self.buffer.scan(first, to_key, committed=committed, limit=limit)
                 return map(self.query_row, islice(entries, limit))
             case CountQuery():

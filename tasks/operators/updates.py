@@ -15,20 +15,19 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
     A cached store does that itself while it is flushed, with the timestamp and headers of the last update of each key.
     Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
     """
-    forward, context, buffer = wiring.forward_change, wiring.context, store.buffer
+    forward, context = wiring.forward_change, wiring.context
 
     def now(key: Any, new: Any, old: Any, timestamp: int) -> None:
         forward(key, new, old if send_old_values else None, timestamp)
 
-    if buffer.caching and wiring.children:
+    if store.buffer.caching and wiring.children:
         to_key = wiring.bytes_to_key(store)
 
         def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
             forward(to_key(row), new, old, timestamp)
 
-        buffer.listen(flushed, send_old_values)
-        store.heard_by.append(wiring.name)
+        store.listen(wiring.name, flushed, send_old_values)
     return now
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,8 +12,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import CommitRequest
+from penstock.actors.messages import CommitRequest, TaskState
 from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.state.key_value.store import KeyValueStateStore
@@ -98,6 +101,30 @@ def test_records_wait_for_a_commit_of_a_store_that_cannot_take_changes_meanwhile
     assert count_of(loop, "k7", committed=True) == 1
 
 
+def test_records_of_the_other_tasks_do_not_wait_for_a_store_that_cannot_take_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", ("k0", "x", 1), partition=partition)
+    settle(loop)
+    held, free = (loop._tasks[TaskId(0, partition)] for partition in range(2))
+    monkeypatch.setattr(held.state_manager.store("counts"), "takes_changes_while_committed", False)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    for partition in range(2):
+        rig.write("in", *(("k0", "x", 1) for _ in range(3)), partition=partition)
+    settle(loop)
+    assert [hosted.task.metrics().process_total for hosted in (held, free)] == [1, 4]
+    rig.coordinator.release()
+    settle(loop)
+    assert [hosted.task.metrics().process_total for hosted in (held, free)] == [4, 4]
+    assert (rig.committed(0), rig.committed(1)) == (1, 1)
+    rig.commit(loop)
+    assert (rig.committed(0), rig.committed(1)) == (4, 4)
+
+
 def test_under_exactly_once_records_wait_for_it_is_one_transaction(tmp_path: Path) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     loop = rig.running()
@@ -141,12 +168,7 @@ def test_the_snapshots_of_all_tasks_are_of_one_moment(tmp_path: Path) -> None:
 
 def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_since(tmp_path: Path) -> None:
     """An uncached store logs while the commit waits: these rows are of the next commit."""
-    builder = ps.StreamsBuilder()
-    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
-    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
-        "out", ps.Produced.with_(STRING, LONG)
-    )
-    rig = Rig(tmp_path, builder.build())
+    rig = Rig(tmp_path, uncached())
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 2))
     settle(loop)
@@ -161,6 +183,89 @@ def test_the_offset_that_is_stored_is_of_the_flush_and_not_of_what_was_logged_si
     assert (rig.committed(), manager.changelog_offset("counts")) == (2, 2)
     rig.commit(loop)
     assert (rig.committed(), manager.changelog_offset("counts")) == (3, 3)
+
+
+class Latest(ps.StateStore):
+    """A user's own, which logs in its flush without a cache, as docs/STORES.md does."""
+
+    takes_changes_while_committed = True
+    logs_when_flushed = True
+
+    def __init__(self, name: str, context: ps.StateStoreContext) -> None:
+        super().__init__(name, context)
+        self.changed: dict[bytes, bytes] = {}
+        self.frozen: dict[bytes, bytes] = {}
+
+    def view(self) -> Latest:
+        return self
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.changed)
+
+    def freeze(self) -> None:
+        self.frozen, self.changed = self.changed, {}
+
+    def flush(self, batch: ps.CommitBatch) -> Iterator[None]:
+        assert self.context.log is not None
+        for key, row in self.frozen.items():
+            batch.put(self.name, key, row)
+            self.context.log(key, row, 1)
+        yield
+
+    def batch_written(self) -> None:
+        self.frozen = {}
+
+
+@dataclass(frozen=True)
+class LatestBuilder(ps.StoreBuilder[str, str]):
+    kind = "latest"
+
+    def open(self, context: ps.StateStoreContext) -> ps.StateStore:
+        return Latest(self.name, context)
+
+
+class KeepLatest(ps.Processor[str, str, str, str]):
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.store: Latest = context.get_state_store("counts")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        assert record.key is not None
+        self.store.changed[record.key.encode()] = b"seen"
+
+
+def test_a_store_of_the_users_that_logs_in_its_flush_is_written_with_the_offset_of_that_flush(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    builder.add_state_store(LatestBuilder("counts", STRING, STRING, persistent=True))
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(KeepLatest, "counts")
+    rig = Rig(tmp_path, builder.build())
+    loop = rig.running()
+    for commits in range(1, 4):
+        writing(rig, 1, keys=10)
+        settle(loop)
+        rig.commit(loop)
+        assert loop._tasks[TASK].state_manager.changelog_offset("counts") == 10 * commits
+
+
+@pytest.mark.parametrize("records", [1, 5])
+def test_a_batch_that_the_broker_had_already_does_not_make_the_stored_offset_sink(tmp_path: Path, records: int) -> None:
+    """librdkafka numbers it from −1, so that its end is among the first offsets, or there is none."""
+    rig, loop = counted_once(tmp_path)
+    rig.commit(loop)
+    manager = loop._tasks[TASK].state_manager
+    assert manager.changelog_offset("counts") == KEYS
+    assert isinstance(loop._producer, FakeProducer)
+    loop._producer.offsets_unknown = True
+    writing(rig, 1, keys=records)
+    settle(loop)
+    rig.commit(loop)
+    assert rig.committed() == KEYS + records
+    assert manager.changelog_offset("counts") == KEYS
+    loop._producer.offsets_unknown = False
+    writing(rig, 1, keys=1)
+    settle(loop)
+    rig.commit(loop)
+    assert manager.changelog_offset("counts") == KEYS + records + 1
 
 
 def test_no_commit_begins_before_the_one_under_way_is_through(tmp_path: Path) -> None:
@@ -258,6 +363,47 @@ def test_a_refusal_drops_the_task_with_what_it_did_since(tmp_path: Path) -> None
     assert not loop.finished.done()
 
 
+def uncached() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
+        "out", ps.Produced.with_(STRING, LONG)
+    )
+    return builder.build()
+
+
+def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the changelog would grow behind the end up to which it is restored, by records that no row has."""
+    rig = Rig(tmp_path, uncached())
+    loop = rig.running()
+    writing(rig, 1, keys=1)
+    settle(loop)
+    rig.coordinator.hold()
+    rig.commit(loop)
+    with monkeypatch.context() as slow:
+        slow.setattr(loop._producer, "poll", lambda: None)
+        writing(rig, 1, keys=2)
+        settle(loop)
+        assert processed(loop) == 3
+        rig.coordinator.refusal = "assignment 1 has passed"
+        rig.coordinator.release()
+        rig.coordinator.refusal = ""
+        settle(loop)
+        rig.assign(loop, 2, TASK)
+        for _ in range(20):
+            loop.step()
+        assert states(loop) == {}
+        assert len(rig.counts(CHANGELOG)) == 1
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    rig.commit(loop)
+    offset = loop._tasks[TASK].state_manager.changelog_offset("counts")
+    assert offset == len(rig.counts(CHANGELOG))
+    assert {key: count_of(loop, key, committed=True) for key in ("k0", "k1")} == dict(rig.counts(CHANGELOG))
+
+
 def failing_on(bad: str, partitions: int) -> ps.Topology:
     def check(value: str) -> str:
         if value == bad:
@@ -283,6 +429,54 @@ def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_
     assert (rig.committed(0), rig.committed(1)) == (None, KEYS)
 
 
+def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    rig.write("in", ("k0", "bad", 2), partition=0)
+    while not loop._jobs:
+        loop.step()
+
+    def refuse() -> None:
+        raise StreamsError("the broker does not take it")
+
+    monkeypatch.setattr(loop._producer, "mark", refuse)
+    settle(loop)
+    assert "cannot bear bad" in (loop.finished.result() or "")
+    assert (rig.committed(0), rig.committed(1)) == (None, None)
+
+
+def test_a_task_that_has_failed_is_not_flushed_when_its_turn_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
+    loop = rig.running()
+    for partition in range(2):
+        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
+    settle(loop)
+    begin_commit(rig, loop)
+    commit = loop._commits.under_way
+    assert commit is not None
+    last = commit.tasks[-1]
+    flushed: list[str] = []
+
+    def flush_snapshot() -> Iterator[None]:
+        flushed.append("flushed")
+        yield
+
+    monkeypatch.setattr(last.task, "flush_snapshot", flush_snapshot)
+    rig.write("in", ("k0", "bad", 2), partition=last.id.partition)
+    settle(loop)
+    assert "cannot bear bad" in (loop.finished.result() or "")
+    assert flushed == []
+    assert rig.committed(1 - last.id.partition) == KEYS
+
+
 # ---- whatever happens, and whenever ----
 
 
@@ -304,10 +498,7 @@ def topologies() -> dict[str, ps.Topology]:
     builder = ps.StreamsBuilder()
     count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
     made["cached"] = builder.build()
-    builder = ps.StreamsBuilder()
-    uncached = count(ps.Materialized.as_("counts").with_caching_disabled())
-    uncached.to_stream().to("out", ps.Produced.with_(STRING, LONG))
-    made["uncached"] = builder.build()
+    made["uncached"] = uncached()
     builder = ps.StreamsBuilder()
     doubled = count(ps.Materialized.as_("counts")).map_values(
         lambda value: 2 * value, ps.Materialized.as_("doubled").with_value_serde(LONG)
@@ -348,6 +539,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
                 rig.coordinator.hold()
             elif what < 0.5:
                 rig.coordinator.release()
+            elif what < 0.55:
+                loop._producer.offsets_unknown = not loop._producer.offsets_unknown
             loop.step()
             assert not loop.finished.done(), loop.finished.result()
             known = _offset_is_true(rig, loop, known)

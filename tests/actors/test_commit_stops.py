@@ -20,19 +20,35 @@ class Seconds:
 def test_each_stop_counts_by_itself_and_the_stops_of_a_commit_together() -> None:
     clock = Seconds()
     watch = StopWatch(clock)
-    for stops in ([0.010, 0.002], [0.004]):
+    for stops, accepted in (([0.010, 0.002], True), ([0.004], False)):
         for waited in stops:
             watch.stop()
             clock.now += waited / 2
             watch.stop()  # they wait already
             clock.now += waited / 2
-            watch.go_on()
+            watch.resume()
             clock.now += 1.0  # records are processed
-        watch.committed()
+        watch.finished(accepted)
     found = watch.summary()
     assert (found.commits, found.stops) == (2, 3)
     assert [round(ms, 6) for ms in (found.p50_ms, found.p99_ms, found.max_ms)] == [4.0, 10.0, 10.0]
-    assert (round(found.latency_avg_ms, 6), round(found.latency_max_ms, 6)) == (8.0, 12.0)
+    assert (round(found.per_commit_avg_ms, 6), round(found.per_commit_max_ms, 6)) == (8.0, 12.0)
+
+
+def test_a_commit_takes_as_long_as_from_its_first_stop_until_it_is_accepted() -> None:
+    clock = Seconds()
+    watch = StopWatch(clock)
+    for beside, accepted in ((0.5, True), (2.0, False), (0.9, True)):
+        clock.now += 10.0  # until the next one begins
+        watch.stop()
+        clock.now += 0.1
+        watch.resume()
+        clock.now += beside
+        watch.stop()
+        clock.now += 0.1
+        watch.finished(accepted)
+    found = watch.summary()
+    assert (round(found.latency_avg_ms, 6), round(found.latency_max_ms, 6)) == (900.0, 1100.0)
 
 
 def test_before_the_first_commit_nothing_has_stopped() -> None:

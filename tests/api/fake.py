@@ -38,7 +38,9 @@ STATUS = ApplicationStatus(
             pid=4711,
             epoch=3,
             commits=7,
-            commit_stops=CommitStops(commits=7, stops=7, latency_avg_ms=8.5, latency_max_ms=12.25),
+            commit_stops=CommitStops(
+                7, 7, per_commit_avg_ms=0.5, per_commit_max_ms=1.25, latency_avg_ms=8.5, latency_max_ms=12.25
+            ),
             tasks=(
                 TaskStatus(
                     TaskId(1, 0),

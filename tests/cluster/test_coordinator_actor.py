@@ -240,3 +240,29 @@ def test_joined_topics_may_differ_for_a_moment_also_after_a_restart(
         assert (await coordinator.status()).state is ApplicationState.ERROR
 
     run(play())
+
+
+def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places_its_keys() -> None:
+    string, json, long = ps.Serdes.string(), ps.Serdes.json(), ps.Serdes.long()
+    counted = ps.StreamsBuilder()
+    stream = counted.stream("in", ps.Consumed.with_(json, string))
+    stream.group_by_key().count(ps.Materialized.as_("own").with_key_serde(string))
+    by_value = stream.group_by(lambda _, value: value, ps.Grouped.with_(string, string).with_name("by-value"))
+    by_value.count(ps.Materialized.as_("grouped").with_key_serde(json))
+    counted.stream("usual").group_by_key().count(ps.Materialized.as_("default"))
+    entries = {"application.id": "app", "default.key.serde": long}
+
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator._spec = ApplicationSpec(counted.build(), StreamsConfig.of(entries))
+
+        async def serdes(store: str, topic: str) -> object:
+            return cloudpickle.loads(await coordinator.key_serdes(store, topic))
+
+        assert await serdes("own", "in") == (string, json)
+        assert await serdes("grouped", "app-by-value-repartition") == (json, string)
+        assert await serdes("default", "usual") == (long, long)
+        coordinator.may_begin.set()
+        await coordinator.stop()
+
+    run(play())

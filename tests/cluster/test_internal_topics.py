@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
@@ -164,8 +165,9 @@ def test_a_missing_topic_is_named_with_its_use_and_how_to_create_it() -> None:
 class Topics:
     """The part of an Admin that creates topics."""
 
-    def __init__(self, existing: Mapping[str, int]) -> None:
+    def __init__(self, existing: Mapping[str, int], **configs: dict[str, str]) -> None:
         self.existing = dict(existing)
+        self.configs = {name.replace("_", "-"): config for name, config in configs.items()}
         self.created: list[str] = []
 
     def topics(self) -> dict[str, int]:
@@ -175,6 +177,9 @@ class Topics:
         for topic in topics:
             self.created.append(topic.name)
             self.existing[topic.name] = topic.partitions
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        return {name: self.configs[name] for name in topics if name in self.configs}
 
     def delete_topics(self, names: Iterable[str]) -> None:
         raise AssertionError("nothing is deleted")
@@ -227,3 +232,46 @@ def test_a_repartition_topic_that_would_have_to_grow_may_also_be_kept_as_it_is_b
     assert "Repartitioned.with_number_of_partitions(3)" in str(caught.value)
     fixed = chain("lines", "words-repartition", "out", repartition={"words-repartition": 3})
     assert len(plan_topics(fixed, config(), existing).tasks.partitions) == 5 + 3
+
+
+def warnings(
+    topology: Topology, existing: Mapping[str, int], **configs: dict[str, str]
+) -> Sequence[Mapping[str, object]]:
+    """What is said at the start about topics that are there already."""
+    with capture_logs() as lines:
+        ensure_topics(Topics({"lines": 3, "out": 1, **existing}, **configs), partial(plan_topics, topology, config()))
+    return lines
+
+
+def test_a_changelog_that_keeps_less_than_its_store_needs_now_is_warned_of_with_the_command_that_mends_it() -> None:
+    there = {"app-windows-changelog": 3}
+    had = {"cleanup.policy": "compact", "retention.ms": "3600000"}
+    (line,) = warnings(windowed(WINDOWS), there, app_windows_changelog=had)
+    needs = {"cleanup.policy": "compact,delete", "retention.ms": "90000000"}
+    assert (line["log_level"], line["topic"], line["found"], line["needed"]) == (
+        "warning", "app-windows-changelog", had, needs,
+    )  # fmt: skip
+    assert line["mend"] == (
+        "kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics --entity-name "
+        "app-windows-changelog --add-config 'cleanup.policy=[compact,delete],retention.ms=90000000'"
+    )
+
+
+def test_an_internal_topic_that_keeps_too_little_is_warned_of_by_that_alone() -> None:
+    (line,) = warnings(
+        WORD_COUNT,
+        {"app-words-repartition": 3, "app-counts-changelog": 3},
+        app_words_repartition={"cleanup.policy": "delete", "retention.ms": "604800000"},
+        app_counts_changelog={"cleanup.policy": "compact", "retention.ms": "604800000"},
+    )
+    assert (line["topic"], line["needed"]) == ("app-words-repartition", {"retention.ms": "-1"})
+
+
+@pytest.mark.parametrize("retention", ["90000000", "90000001", "-1"])
+def test_a_changelog_that_keeps_enough_is_not_warned_of(retention: str) -> None:
+    enough = {"cleanup.policy": "delete,compact", "retention.ms": retention}
+    assert warnings(windowed(WINDOWS), {"app-windows-changelog": 3}, app_windows_changelog=enough) == []
+
+
+def test_of_a_topic_whose_settings_may_not_be_seen_nothing_is_said() -> None:
+    assert warnings(windowed(WINDOWS), {"app-windows-changelog": 3}) == []

@@ -20,6 +20,8 @@ def test_every_metric_has_the_name_the_group_and_the_tags_of_kafka_streams() -> 
     assert found[MetricName("commit-total", "stream-thread-metrics", thread)] == 7
     assert found[MetricName("commit-latency-avg", "stream-thread-metrics", thread)] == 8.5
     assert found[MetricName("commit-latency-max", "stream-thread-metrics", thread)] == 12.25
+    assert found[MetricName("commit-stop-avg", "stream-thread-metrics", thread)] == 0.5
+    assert found[MetricName("commit-stop-max", "stream-thread-metrics", thread)] == 1.25
     assert found[MetricName("active-restoring-tasks", "stream-state-updater-metrics", thread)] == 1
     assert found[MetricName("process-total", "stream-task-metrics", TASK)] == 120
     assert found[MetricName("dropped-records-total", "stream-task-metrics", TASK)] == 2

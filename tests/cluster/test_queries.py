@@ -79,6 +79,7 @@ class FakeActor:
         self.held: list[Future[list[StoreAnswer]]] | None = None
         self.keys: list[bytes] = [word.encode() for word in WORDS]
         self.cut_at = 10**9
+        self.has_every_key = False
 
     @property
     def query(self) -> Method:
@@ -107,7 +108,9 @@ class FakeActor:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
         if self.failure is not None:
             return StoreAnswer(failure=self.failure, detail="no good")
-        mine = sorted(key for key in self.keys if partition_for(key, PARTITIONS) == query.task_id.partition)
+        mine = sorted(
+            key for key in self.keys if self.has_every_key or partition_for(key, PARTITIONS) == query.task_id.partition
+        )
         asked = query.query
         if isinstance(asked, CountQuery):
             return StoreAnswer(rows=(QueryRow(b"", len(mine), None),))
@@ -121,8 +124,9 @@ class FakeActor:
         return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(row.key) for row in rows))
 
 
-def pickled(serde: Serde[Any] | None) -> bytes:
-    data: bytes = cloudpickle.dumps(serde)  # type: ignore[no-untyped-call]  # untyped in Ray
+def pickled(serde: Serde[Any] | None, produced: Serde[Any] | None = None) -> bytes:
+    """What a coordinator answers: a store's key serde, and that of its source topic, the same one if None is given."""
+    data: bytes = cloudpickle.dumps((serde, produced or serde))  # type: ignore[no-untyped-call]  # untyped in Ray
     return data
 
 
@@ -134,7 +138,8 @@ class FakeCoordinator:
         self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
-        self.key_serdes: dict[str, bytes] = {"counts": pickled(STORE.key_serde)}
+        self.gone = False
+        self.pickled_serdes: dict[str, bytes] = {"counts": pickled(STORE.key_serde)}
 
     @property
     def metadata(self) -> Method:
@@ -148,12 +153,17 @@ class FakeCoordinator:
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
 
     @property
-    def key_serde(self) -> Method:
-        return Method(lambda store: self.key_serdes[store])
+    def key_serdes(self) -> Method:
+        return Method(lambda store, topic: self.pickled_serdes[store] if topic == "in" else b"")
 
     @property
     def status(self) -> Method:
-        return Method(lambda: ApplicationStatus("app", self.state, 1, (), {}, error=self.error))
+        return Method(self._status)
+
+    def _status(self) -> ApplicationStatus:
+        if self.gone:
+            raise ActorDiedError
+        return ApplicationStatus("app", self.state, 1, (), {}, error=self.error)
 
 
 @pytest.fixture
@@ -434,6 +444,24 @@ def test_a_page_ends_early_where_its_rows_are_large(
     assert ask(lambda queries: all_pages(queries, 100)) == WORDS
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+def test_rows_that_two_tasks_have_of_one_key_stand_on_one_page(coordinator: FakeCoordinator, limit: int) -> None:
+    for actor in coordinator.actors.values():
+        actor.has_every_key = True
+    pages: list[list[Any]] = []
+
+    async def read(queries: StateQueries) -> None:
+        cursor = None
+        while not pages or cursor is not None:
+            page = await queries.range("counts", "word-21", None, limit, cursor)
+            pages.append([entry.key for entry in page.entries])
+            cursor = page.cursor
+
+    ask(read)
+    assert [key for page in pages for key in page] == [word for word in WORDS[21:] for _ in range(PARTITIONS)]
+    assert all(len(page) >= limit for page in pages[:-1])
+
+
 def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordinator: FakeCoordinator) -> None:
     bad = b"word-03\xff"
     for actor in coordinator.actors.values():
@@ -447,7 +475,7 @@ def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordina
 
 def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator) -> None:
     """The serde alone travels: no code of the user's is needed for a serde that comes with penstock."""
-    assert b"test_queries" not in coordinator.key_serdes["counts"]
+    assert b"test_queries" not in coordinator.pickled_serdes["counts"]
     assert ask(lambda queries: queries.key_serde("counts")) is Serdes.string()
 
 
@@ -457,7 +485,7 @@ def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
     (tmp_path / "far_away.py").write_text("def read(data):\n    return data\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("far_away")
-    coordinator.key_serdes["counts"] = pickled(Serde("far", bytes, module.read))
+    coordinator.pickled_serdes["counts"] = pickled(Serde("far", bytes, module.read))
     monkeypatch.delitem(sys.modules, "far_away")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
@@ -476,7 +504,7 @@ def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topi
     coordinator: FakeCoordinator,
 ) -> None:
     """As Kafka Streams: producers of the source topic have placed the key by the bytes that it has there."""
-    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    coordinator.pickled_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
     for word in WORDS:
         ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
@@ -486,14 +514,49 @@ def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topi
     }
 
 
+@pytest.mark.parametrize(
+    ("produced", "placed"),
+    [
+        (Serdes.json(), lambda word: f'"{word}"'.encode()),
+        (Serdes.long(), str.encode),  # refuses text: a processor has made the keys of the store
+        (None, str.encode),
+    ],
+)
+def test_a_key_is_looked_up_where_the_serde_of_its_source_topic_puts_it(
+    coordinator: FakeCoordinator, produced: Serde[Any] | None, placed: Callable[[str], bytes]
+) -> None:
+    coordinator.pickled_serdes["counts"] = pickled(Serdes.string(), produced)
+    for word in WORDS:
+        ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
+    asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
+    assert {(query.query, query.task_id.partition) for query in asked} == {
+        (KeyQuery(word.encode()), partition_for(placed(word), PARTITIONS)) for word in WORDS
+    }
+
+
 def test_the_keys_of_a_range_are_read_as_the_store_has_them(coordinator: FakeCoordinator) -> None:
-    coordinator.key_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
+    coordinator.pickled_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
     for actor in coordinator.actors.values():
         actor.keys = [f"app-counts-changelog key {word}".encode() for word in WORDS]
     assert ask(lambda queries: all_pages(queries, 3)) == sorted(WORDS)
 
 
+def test_keys_are_written_as_the_program_of_another_coordinator_has_them(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def redeploy(queries: StateQueries) -> None:
+        assert await queries.key_serde("counts") is Serdes.string()
+        new = FakeCoordinator()
+        new.pickled_serdes["counts"] = pickled(Serdes.long())
+        monkeypatch.setattr("ray.get_actor", lambda *_: new)
+        coordinator.gone = True
+        assert (await queries.status()).state is ApplicationState.RUNNING
+        assert await queries.key_serde("counts") is Serdes.long()
+
+    ask(redeploy)
+
+
 def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:
-    coordinator.key_serdes["counts"] = pickled(None)
+    coordinator.pickled_serdes["counts"] = pickled(None)
     with pytest.raises(ConfigError, match=r"store 'counts' has no key serde, and default\.key\.serde is not set"):
         ask(lambda queries: queries.get("counts", "x"))

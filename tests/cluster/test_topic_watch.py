@@ -39,6 +39,9 @@ class Kafka:
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         raise AssertionError("nothing is created while the application runs")
 
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        raise AssertionError("settings are compared at the start")
+
     def look(self, **counts: int) -> Mapping[TaskId, frozenset[TopicPartition]] | None:
         self.counts.update(counts)
         plan = self.watch.check(self.plan)

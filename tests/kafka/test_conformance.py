@@ -358,6 +358,15 @@ def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
     assert topic not in admin.topics()
 
 
+def test_the_settings_of_topics_are_told(rig: Rig) -> None:
+    admin = rig.clients.admin()
+    topic, plain = rig.topic(cleanup_policy="compact,delete", retention_ms="1234"), rig.topic()
+    configs = admin.topic_configs([topic, plain])
+    assert (configs[topic]["cleanup.policy"], configs[topic]["retention.ms"]) == ("compact,delete", "1234")
+    assert configs[plain]["cleanup.policy"] == "delete"
+    assert admin.topic_configs([]) == {}
+
+
 def test_how_long_compacted_topics_keep_deletions_is_told_and_others_are_left_out(rig: Rig) -> None:
     short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
     usual = rig.topic(cleanup_policy="compact,delete")

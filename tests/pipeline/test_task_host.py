@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
+from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -32,7 +34,7 @@ from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options import Consumed
 from penstock.topology.physical.topology import Topology
-from tests.pipeline.topologies import exploded, latest_words, priced_orders
+from tests.pipeline.topologies import exploded, kept_for_an_hour, latest_words, priced_orders
 
 CONFIG = StreamsConfig.of({"application.id": "app"})
 Row = tuple[Any, ...]
@@ -167,6 +169,44 @@ def test_state_goes_on_from_what_was_committed_and_ends_as_one_row_per_key() -> 
     written = {row["key"]: (row["value"], row["timestamp"], row["partition"]) for row in results[CHANGELOG]}
     assert written == {b"changed": (b"newest", 20, 0), b"gone": (None, 30, 0), b"new": (b"first", 40, 0)}
     assert len(results[CHANGELOG]) == 3
+
+
+def test_the_rows_of_a_changelog_come_in_the_order_in_which_their_keys_were_last_put() -> None:
+    words = ["first", "second", "third", "first", "second"]
+    # More than a commit's worth between them: a commit alone puts each key once.
+    filler = "x" * (9 << 20)
+    rows = [process(0, "lines", offset, key, filler, offset) for offset, key in enumerate(words)]
+    results = output(host(latest_words()).run(batches(rows, 1)))
+    assert [row["key"] for row in results[CHANGELOG]] == [b"third", b"first", b"second"]
+
+
+class Watched(SparkCollector):
+    """Notes how many changelog rows wait at most."""
+
+    most = 0
+
+    @override
+    def send(self, *arguments: Any, **named: Any) -> None:
+        super().send(*arguments, **named)
+        Watched.most = max(Watched.most, sum(map(len, self._changelogs.values())))
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
+    caching: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.pipeline.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_host._SMALLEST_COMMIT_BYTES", 0)
+    monkeypatch.setattr(Watched, "most", 0)
+    minute, count = 60_000, 2000
+    rows = [process(0, "lines", offset, "k", "v", offset * minute) for offset in range(count)]
+    topology = kept_for_an_hour(caching)
+    counts = TopicCounts({}, frozenset(), frozenset({"app-kept-changelog"}))
+    config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
+    results = output(TaskHost(topology.subtopologies[0], config, counts, {}).run(batches(rows, 20)))
+    written = [int.from_bytes(row["key"][1:9], "big") // minute for row in results[CHANGELOG]]
+    assert written == list(range(written[0], count)), "the last windows, each once"
+    assert 60 <= len(written) <= Watched.most <= 400
 
 
 def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it() -> None:

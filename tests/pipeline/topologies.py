@@ -26,6 +26,24 @@ def latest_words() -> ps.Topology:
     return builder.build()
 
 
+class _Kept(ps.Processor[str, str, str, str]):
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.store = context.get_state_store("kept")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        self.store.put(record.key, record.value, record.timestamp)
+
+
+def kept_for_an_hour(caching: bool) -> ps.Topology:
+    """Lines by key and time, in a window store."""
+    supplier = ps.Stores.persistent_window_store("kept", 3_600_000, 60_000)
+    store = ps.Stores.window_store_builder(supplier, STRING, STRING)
+    builder = ps.StreamsBuilder()
+    builder.add_state_store(store.with_caching_enabled() if caching else store)
+    builder.stream("lines", ps.Consumed.with_(STRING, STRING)).process(_Kept, "kept")
+    return builder.build()
+
+
 def exploded(times: int) -> ps.Topology:
     """Each line ``times`` times."""
     builder = ps.StreamsBuilder()

@@ -13,7 +13,7 @@ from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
-from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import KeyValueStateStore, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import ValueAndTimestamp
 from tests.state.contexts import a_context
@@ -118,6 +118,17 @@ def test_a_store_without_a_serde_cannot_be_opened(part: str) -> None:
     builder = KeyValueStoreBuilder("store", key, value)
     with pytest.raises(ValueError, match=f"store store was not given a {part} serde"):
         builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+
+
+def test_a_range_goes_on_inside_of_its_ends_also_behind_a_key_in_front_of_them() -> None:
+    for kind in (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder):
+        builder = kind("store", Serdes.string(), Serdes.string())
+        store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+        assert isinstance(store, KeyValueStateStore)
+        for key in KEYS:
+            store.buffer.put(key.encode(), "value", 0, None)
+        for after, expected in ((b"", [b"ab", b"b"]), (b"ab", [b"b"]), (b"b", [])):
+            assert [row.key for row in store.answer(RangeQuery(b"ab", b"b"), after, 10, False)] == expected
 
 
 def test_a_query_of_another_kind_is_refused_with_those_that_are_answered() -> None:

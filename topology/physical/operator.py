@@ -132,6 +132,11 @@ class Operator(WithFunctions, ABC):
         return any(VALUE in each.parameters for each in self.functions)
 
     @property
+    def runs_user_objects(self) -> bool:
+        """Whether it hands records to an object of the user's, which may keep them: no order but theirs will do."""
+        return False
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The stores it uses, its own first."""
         return ()

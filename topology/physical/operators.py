@@ -322,6 +322,7 @@ class Process(Operator):
     call = "process"
     keeps_key = keeps_value = False
     sees_key = sees_value = True
+    runs_user_objects = True
 
     @property
     @override

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.topology.physical import operators as spec
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
 def flushed_beside_records(
-    nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], heard_by: Mapping[str, Sequence[str]]
+    nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]
 ) -> frozenset[str]:
-    """Of the stores in ``heard_by``, which has the nodes that each one's flush forwards from: those that no other
+    """Of the stores in ``forwarded_by``, which has the nodes that each one's flush forwards from: those that no other
     store's flush reaches, and whose own flush reaches nothing but stateless operators and sinks of its own."""
-    reached = {store: _reached(hearers, children) for store, hearers in heard_by.items()}
+    reached = {store: _reached(forwarders, children) for store, forwarders in forwarded_by.items()}
     written = {store for nodes in reached.values() for node in nodes.values() for store in _stores(node)}
     return frozenset(
         store
-        for store, hearers in heard_by.items()
-        if store not in written and _is_apart(reached[store], hearers, nodes)
+        for store, forwarders in forwarded_by.items()
+        if store not in written and _is_isolated(reached[store], forwarders, nodes)
     )
 
 
-def _reached(hearers: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:
+def _reached(forwarders: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:
     reached: dict[str, Node] = {}
-    waiting = [child for hearer in hearers for child in children[hearer]]
+    waiting = [child for forwarder in forwarders for child in children[forwarder]]
     while waiting:
         node = waiting.pop()
         if node.name not in reached:
@@ -37,10 +36,10 @@ def _reached(hearers: Iterable[str], children: Mapping[str, Sequence[Node]]) -> 
     return reached
 
 
-def _is_apart(reached: Mapping[str, Node], hearers: Sequence[str], nodes: Sequence[Node]) -> bool:
-    inside = {*reached, *hearers}
+def _is_isolated(reached: Mapping[str, Node], forwarders: Sequence[str], nodes: Sequence[Node]) -> bool:
+    inside = {*reached, *forwarders}
     for node in reached.values():
-        if _stores(node) or (isinstance(node, ProcessorNode) and isinstance(node.operator, spec.Process)):
+        if isinstance(node, ProcessorNode) and (node.stores or node.operator.runs_user_objects):
             return False
         if not isinstance(node, SourceNode) and not inside.issuperset(node.parents):
             return False

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from typing_extensions import TypeIs
 
 import penstock as ps
 from penstock.common.config import StreamsConfig
@@ -13,7 +17,10 @@ from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.tasks.wiring import Store
 from tests.tasks.bench import Collector
+
+TASKS = Path(__file__).parents[2] / "tasks"
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 IN = ps.Consumed.with_(STRING, STRING)
@@ -116,3 +123,38 @@ def test_without_a_cache_every_store_for_its_updates_have_been_told_already(cach
 
     expected = set() if caching else {"counts"}
     assert beside_records(build, statestore_cache_max_bytes=1_000_000 if caching else 0) == expected
+
+
+def test_an_operator_that_listens_to_a_flush_names_the_node_that_forwards_it() -> None:
+    """By ``Store.listen``, which takes the node first; a buffer's own ``listen`` takes none, and nobody would know."""
+    trees = {file: ast.parse(file.read_text()) for file in sorted(TASKS.rglob("*.py")) if file.name != "wiring.py"}
+    every = [(file, node) for file, tree in trees.items() for node in ast.walk(tree)]
+    mentioned = [(file.name, node.lineno) for file, node in every if _is_listen(node)]
+    named = [
+        (file.name, node.func.lineno)
+        for file, node in every
+        if isinstance(node, ast.Call)
+        and _is_listen(node.func)
+        and len(node.args) == 3
+        and ast.unparse(node.args[0]) == "wiring.name"
+    ]
+    assert mentioned
+    assert sorted(mentioned) == sorted(named)
+
+
+def _is_listen(node: ast.AST) -> TypeIs[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == "listen"
+
+
+def test_a_store_that_is_listened_to_knows_who_forwards_its_updates() -> None:
+    builder = ps.StreamsBuilder()
+    counted(builder)
+    program = TaskProgram.of([builder.build().as_one], StreamsConfig.of({"application.id": "app"}))
+    manager = StateManager(TaskId(0, 0), program, open_task_stores(None, program.stores.values()), Collector())
+    store = Store(program.stores["counts"], manager.store("counts"))
+    heard: list[bytes] = []
+    store.listen("counting", lambda key, *_: heard.append(key), old_values=False)
+    store.buffer.put(b"k", 1, 0, None)
+    deque(manager.take_snapshot(()), maxlen=0)
+    assert heard == [b"k"]
+    assert store.forwarded_by == ["counting"]
