@@ -91,6 +91,12 @@ class Restoration:
             position = begin if start is None else max(start, begin)
             if position < end:
                 self._replays[tp] = _Replay(hosted, store, position, end)
+            elif start is None and 0 < begin == end and store not in hosted.source_changelogs:
+                self._log.warning(
+                    "store starts empty: its changelog has offsets, but no record any more",
+                    why="the broker deletes what is older, by event time, than the topic's retention.ms",
+                    task=str(hosted.id), store=store, topic=tp.topic, beginning=begin, end=end,
+                )  # fmt: skip
         self._assign()
         return self._restores(hosted)
 

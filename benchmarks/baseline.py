@@ -82,7 +82,7 @@ def find_jdk() -> Jdk:
             return Jdk(java, compiler, version.group(1))
         looked_at.append(f"{place} is older: {said.splitlines()[0]}")
     raise BenchmarkError(
-        f"Kafka Streams' side needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "
+        f"Kafka Streams needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "
         f"Looked at: {'; '.join(looked_at) or 'JAVA_HOME (not set), PATH (no javac)'}. "
-        "Install one or set JAVA_HOME; make bench can measure penstock alone: --without-java."
+        "Install one or set JAVA_HOME."
     )

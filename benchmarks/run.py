@@ -87,7 +87,7 @@ def main(
     if unknown := set(chosen) - WORKLOADS.keys():
         raise typer.BadParameter(f"unknown workloads {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     try:
-        jdk = find_jdk() if java else None
+        jdk = _jdk() if java else None
         measured = Results(surroundings(jdk.version if jdk else None))
         small = [workload for workload in chosen if workload != LARGE]
         if small or stops or http:
@@ -115,6 +115,13 @@ def main(
     if markdown is not None:
         markdown.write_text(page(measured))
         console.print(f"written to {markdown}")
+
+
+def _jdk() -> Jdk:
+    try:
+        return find_jdk()
+    except BenchmarkError as error:
+        raise BenchmarkError(f"{error} penstock can be measured alone: --without-java.") from error
 
 
 def _described(made: Rig) -> str:

@@ -45,7 +45,8 @@ def _backfill(
 
 def summary(report: BackfillReport) -> Table:
     """What a backfill did, for people."""
-    table = Table(title=f"Backfill: {report.stages} stages in {report.seconds:.1f} s", title_justify="left", box=None)
+    stages = "1 stage" if report.stages == 1 else f"{report.stages} stages"
+    table = Table(title=f"Backfill: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
     table.add_column("")
     table.add_column("topic")
     table.add_column("records", justify="right")

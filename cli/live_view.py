@@ -24,7 +24,10 @@ _STATE_STYLES = {
 
 
 class LiveView:
-    """Turns successive snapshots into tables. Keeps what rates need, nothing else: one instance per view."""
+    """Turns successive snapshots into tables. Keeps what rates need, nothing else: one instance per view.
+
+    The first one shows no rate: that takes two.
+    """
 
     def __init__(self) -> None:
         self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
@@ -43,13 +46,13 @@ class LiveView:
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
         return Group(*lines)
 
-    def _rates(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float]:
+    def _rates(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float] | None:
         self._history.append((now_s, processed))
         while len(self._history) > 2 and now_s - self._history[1][0] >= RATE_WINDOW_S:
             self._history.popleft()
         then_s, before = self._history[0]
         if now_s <= then_s:
-            return dict.fromkeys(processed, 0.0)
+            return None
         # A task that moved counts from zero again on its new actor: no negative rates.
         return {
             task_id: max(0, count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()
@@ -64,7 +67,9 @@ def _headline(status: ApplicationStatus) -> Text:
     return line
 
 
-def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates: Mapping[TaskId, float]) -> Table:
+def _table(
+    status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates: Mapping[TaskId, float] | None
+) -> Table:
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     processed = sum(task.records_processed for task in tasks.values())
     lag = sum(task.lag for task in tasks.values())
@@ -72,7 +77,7 @@ def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates:
     table.add_column("actor")
     table.add_column("state")
     table.add_column("processed", f"{processed:,}", justify="right")
-    table.add_column("records/s", f"{sum(rates.values()):,.0f}", justify="right")
+    table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
     table.add_column("lag", f"{lag:,}", justify="right")
     table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
@@ -86,7 +91,7 @@ def _table(status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates:
             actor_id,
             _state(task),
             f"{task.records_processed:,}",
-            f"{rates.get(task_id, 0.0):,.0f}",
+            "" if rates is None else f"{rates.get(task_id, 0.0):,.0f}",
             f"{task.lag:,}",
             f"{task.dropped_records:,}",
             f"{task.lost_records:,}",

@@ -27,6 +27,8 @@ _ELSEWHERE = {
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
     "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs and 'tasks.per.actor' say "
     "how many there are",
+    "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
+    "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "num.standby.replicas": "there are no standby replicas yet (docs/NOT_YET.md)",
 }
 # Java hands these to its clients without a prefix. Here each client is told its own, by librdkafka's names.

@@ -42,6 +42,12 @@ def main() -> None:
     with _one_at_a_time():
         packages, compiled = _packages_fingerprint(), _compiled_fingerprint()
         if not _fits(PACKAGES_STAMP, packages):
+            if PACKAGES_STAMP.exists():
+                print(
+                    f"{ENVIRONMENT} was made from other packages, or by another Python than {sys.executable} "
+                    f"({sys.version.split()[0]}): it is made anew.",
+                    flush=True,
+                )
             print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
             _make_environment()
             PACKAGES_STAMP.write_text(packages)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.contracts import StateStore, StateStoreContext
 
@@ -35,6 +36,13 @@ class StoreBuilder(ABC, Generic[K, V]):
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     source_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        for what, serde in (("key_serde", self.key_serde), ("value_serde", self.value_serde)):
+            if serde is not None and not isinstance(serde, Serde):
+                raise TopologyError(
+                    f"store {self.name}: {what} must be a Serde, such as Serdes.string(), not {serde!r}"
+                )
 
     @abstractmethod
     def open(self, context: StateStoreContext) -> StateStore:

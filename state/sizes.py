@@ -55,7 +55,7 @@ class Size(NamedTuple):
 
 
 class WaitingSizes:
-    """What the updates in ``dirty`` take that wait for the commit: ``dirty`` has (value, …) by key, and only grows."""
+    """What the updates in ``dirty`` take that wait for the commit: ``dirty`` has (value, …) by key."""
 
     def __init__(self, dirty: Mapping[bytes, tuple[Any, ...]], serialize: Callable[[Any], bytes]) -> None:
         self._dirty = dirty
@@ -88,6 +88,15 @@ class WaitingSizes:
             self._large[key] = size
         else:
             self._large.pop(key, None)
+
+    def taken_back(self, key: bytes) -> None:
+        """``key`` is not in ``dirty`` any more."""
+        self._large.pop(key, None)
+        if key in self._sampled:
+            cached, resident = self._sampled.pop(key)
+            self._keys.remove(key)
+            self._cached -= cached
+            self._resident -= resident
 
     def _measure_sampled(self, key: bytes, data: bytes | None) -> None:
         cached, resident = self._sizes(key, data)

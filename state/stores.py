@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
@@ -62,6 +63,7 @@ class Stores:
         supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A plain key-value store: caching off, logging on, as in Kafka Streams' Processor API."""
+        _check(supplier, KeyValueBytesStoreSupplier, "key_value_store_builder", "persistent_key_value_store")
         return KeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
 
     @staticmethod
@@ -69,6 +71,9 @@ class Stores:
         supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A key-value store whose rows carry a timestamp: caching off, logging on."""
+        _check(
+            supplier, KeyValueBytesStoreSupplier, "timestamped_key_value_store_builder", "persistent_key_value_store"
+        )
         return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
 
     @staticmethod
@@ -99,6 +104,7 @@ class Stores:
         supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A plain window store: caching off, logging on."""
+        _check(supplier, WindowBytesStoreSupplier, "window_store_builder", "persistent_window_store")
         return WindowStoreBuilder(
             supplier.name,
             key_serde,
@@ -114,6 +120,7 @@ class Stores:
         supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A window store whose rows carry a timestamp: caching off, logging on."""
+        _check(supplier, WindowBytesStoreSupplier, "timestamped_window_store_builder", "persistent_window_store")
         return TimestampedWindowStoreBuilder(
             supplier.name,
             key_serde,
@@ -140,6 +147,7 @@ class Stores:
         supplier: SessionBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
         """A session store: caching off, logging on."""
+        _check(supplier, SessionBytesStoreSupplier, "session_store_builder", "persistent_session_store")
         return SessionStoreBuilder(
             supplier.name, key_serde, value_serde, supplier.persistent, retention_ms=supplier.retention_ms
         )
@@ -155,3 +163,8 @@ def _window_store(
             f"windows of {size_ms} ms"
         )
     return WindowBytesStoreSupplier(name, persistent, retention_ms, size_ms, retain_duplicates)
+
+
+def _check(supplier: object, wanted: type, factory: str, maker: str) -> None:
+    if not isinstance(supplier, wanted):
+        raise TopologyError(f"Stores.{factory} needs a supplier such as Stores.{maker}(...) makes, not {supplier!r}")

@@ -11,7 +11,7 @@ serialised once per commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -19,7 +19,7 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.in_steps import sort_in_steps
-from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, RowFormat, update_number
@@ -80,6 +80,8 @@ class WriteBuffer:
         """
         self.misses = 0
         """How often a committed row was needed, be it prefetched or not."""
+        self.show_key: Callable[[bytes], str] = repr
+        """What people are told of a row's key."""
         self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -91,8 +93,7 @@ class WriteBuffer:
         self._older: dict[bytes, Entry] = {}
         self._prefetched: dict[bytes, bytes | None] = {}
         self._prefetched_mean = 0.0
-        self._ordered: OrderedKeys | None = None
-        self._ordered_dirty = 0
+        self._changes = OrderedChanges(self.dirty, self._flushed, self._apart)
         self._waiting = WaitingSizes(self.dirty, self._serialize)
         self._kept = KeptSizes()
         self._stride = strides()
@@ -165,6 +166,8 @@ class WriteBuffer:
             except Exception as error:
                 raise self._refused(key, value, error) from error
             self._log(key, data, timestamp)
+        if value is None and self._take_back(key):
+            return
         if number < self._sample_put_at:
             self.dirty[key] = (value, timestamp, headers, number)
             return
@@ -172,6 +175,18 @@ class WriteBuffer:
         self.dirty[key] = (value, timestamp, headers, number)
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
+
+    def _take_back(self, key: bytes) -> bool:
+        """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
+        would leave a deletion behind at each record, and every scan would look at them all."""
+        dirty = self.dirty
+        # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
+        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.committed.get(key) is not None:
+            return False
+        self._changes.take_back(key)
+        del dirty[key]
+        self._waiting.taken_back(key)
+        return True
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
@@ -207,9 +222,7 @@ class WriteBuffer:
         dirty, flushed = self.dirty, self._flushed
         if not dirty:
             return
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-        self._ordered_dirty = 0
+        self._changes.begin_flush()
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
@@ -283,7 +296,9 @@ class WriteBuffer:
 
     def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
         why = why_refused(self._value_serde, value, error)
-        return SerializationError(f"store {self.name}: the value of key {key!r} cannot be serialised: {why}")
+        return SerializationError(
+            f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised: {why}"
+        )
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates
@@ -304,7 +319,7 @@ class WriteBuffer:
         """The batch is on disk."""
         self._flushed.clear()
         self._prefetched.clear()  # these rows may have been changed
-        self._ordered = None
+        self._changes.forget()
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again, as after a restart."""
@@ -361,33 +376,7 @@ class WriteBuffer:
         decode = self.decode
         if committed:
             return ((key, decode(row)) for key, row in rows)
-        return overlay(rows, self._changes(from_key, to_key, reverse, limit), reverse, decode)
-
-    def _changes(
-        self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
-    ) -> list[tuple[bytes, Entry]]:
-        """What is not committed, by key, as it is now; at most until ``limit`` are no deletions."""
-        if self._ordered is None:
-            self._ordered = OrderedKeys(self._flushed)
-            self._ordered_dirty = 0
-        self._order_new_keys(self._ordered)
-        dirty, flushed = self.dirty, self._flushed
-        changes: list[tuple[bytes, Entry]] = []
-        left = -1 if limit is None else limit
-        for key in self._ordered.between(from_key, to_key, reverse):
-            if not left:
-                break
-            entry = dirty.get(key) or self._apart(key, flushed[key])
-            changes.append((key, entry))
-            if entry[0] is not None:
-                left -= 1
-        return changes
-
-    def _order_new_keys(self, ordered: OrderedKeys) -> None:
-        # Between two flushes keys only come, and the new ones stand last.
-        new = islice(reversed(self.dirty), len(self.dirty) - self._ordered_dirty)
-        ordered.add([key for key in new if key not in self._flushed])
-        self._ordered_dirty = len(self.dirty)
+        return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
 
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""

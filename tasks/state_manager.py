@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
@@ -12,6 +13,9 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.program import TaskProgram
+
+_MOST_ROUNDS = 1000
+"""A flush of all stores has ended long before, unless one of them never says that it is flushed."""
 
 
 class StateManager:
@@ -58,7 +62,19 @@ class StateManager:
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
         changelog = program.changelogs.get(builder.name)
         log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
-        return builder.open(StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record))
+        opened: object = builder.open(
+            StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record)
+        )
+        if not isinstance(opened, StateStore):
+            raise TopologyError(
+                f"store {builder.name}: {type(builder).__name__}.open() returned {opened!r}, not a StateStore"
+            )
+        if opened.takes_changes_while_committed and type(opened).freeze is StateStore.freeze:
+            raise TopologyError(
+                f"store {builder.name}: {type(opened).__name__} says takes_changes_while_committed, but has no "
+                "freeze() that sets the changes of the commit apart (docs/STORES.md)"
+            )
+        return opened
 
     def _log(self, topic: str) -> Log:
         send, partition = self._collector.send, self.task_id.partition
@@ -130,10 +146,7 @@ class StateManager:
         batch = self._batch = self._task_stores.new_batch()
         beside = beside_records if self.takes_changes_while_committed else ()
         at_once = [store for name, store in self._stores.items() if name not in beside]
-        # What one store's flush forwards may be written to a store that was flushed before it.
-        while any(store.has_changes for store in at_once):
-            for store in at_once:
-                yield from store.flush(batch)
+        yield from self._flush_all(at_once, batch)
         self._frozen = [store for store in self._stores.values() if store.has_changes]
         for store in self._frozen:
             store.freeze()
@@ -143,7 +156,21 @@ class StateManager:
         and changed if they can take that."""
         assert self._batch is not None
         for store in self._frozen:
-            yield from store.flush(self._batch)
+            yield from _flush(store, self._batch)
+
+    def _flush_all(self, stores: Iterable[StateStore], batch: CommitBatch) -> Iterator[None]:
+        # What one store's flush forwards may be written to a store that was flushed before it.
+        for _ in range(_MOST_ROUNDS):
+            if not any(store.has_changes for store in stores):
+                return
+            for store in stores:
+                yield from _flush(store, batch)
+        if left := [store.name for store in stores if store.has_changes]:
+            raise StateStoreError(
+                f"task {self.task_id}: store {', '.join(left)} still has changes after {_MOST_ROUNDS} flushes of one "
+                "commit: has_changes must be False once flush() is through, and what a flush forwards must not change "
+                "the store again without end (docs/STORES.md)"
+            )
 
     @property
     def logged_by_flush(self) -> frozenset[str]:
@@ -169,3 +196,13 @@ class StateManager:
         """Close the stores. What is not committed is gone."""
         self.budget.remove(self._stores.values())
         self._task_stores.close()
+
+
+def _flush(store: StateStore, batch: CommitBatch) -> Iterator[None]:
+    steps: object = store.flush(batch)
+    if not isinstance(steps, Iterator):
+        raise StateStoreError(
+            f"store {store.name}: {type(store).__name__}.flush() returned {steps!r}, not an iterator: it must be a "
+            "generator, with a yield now and then (docs/STORES.md)"
+        )
+    return steps

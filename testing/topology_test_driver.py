@@ -26,6 +26,7 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.watch import watched_functions
+from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.testing.watched_serdes import watched_serdes
 from penstock.topology.physical.topology import SinkNode, Topology, checked_topology
 
@@ -63,6 +64,8 @@ class _Collector:
         self.topics: dict[str, deque[ProducedRecord]] = defaultdict(deque)
         self.produced: set[str] = set()
         self.unseen: deque[tuple[str, ProducedRecord]] = deque()
+        self.logged: Mapping[str, dict[bytes, bytes | None]] = {}
+        """Of changelogs: what was written last under each key."""
 
     def send(
         self,
@@ -77,6 +80,8 @@ class _Collector:
         self.topics[topic].append(record)
         self.produced.add(topic)
         self.unseen.append((topic, record))
+        if key is not None and topic in self.logged:
+            self.logged[topic][key] = value
 
     def partitions(self, topic: str) -> int:
         return 1
@@ -91,7 +96,8 @@ class TopologyTestDriver:
 
     The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
     what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
-    After each commit stores forget their objects: the program goes on with what it would find after a restart.
+    After each commit stores forget their objects: the program goes on with what it would find after a restart. A store
+    of the program's own must have written to its changelog what it put to its rows.
 
     ``config`` needs no ``application.id``. Close the driver, or use it in a ``with``.
     """
@@ -112,8 +118,10 @@ class TopologyTestDriver:
         changelogs = [changelog.topic for changelog in program.changelogs.values()]
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
         self._writes_any = any(callable(topic) for topic in sinks)
-        stores = open_task_stores(None, program.stores.values())
-        self._state_manager = StateManager(TaskId(0, 0), self._program, stores, self._collector)
+        logs = {name: log.topic for name, log in program.changelogs.items() if not log.is_source_topic}
+        self._rows = WatchedTaskStores(open_task_stores(None, program.stores.values()), logs)
+        self._collector.logged = {topic: self._rows.logged[name] for name, topic in logs.items()}
+        self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
         self._task = Task(self._state_manager, self._collector)
         self._offsets = dict.fromkeys(program.sources, 0)
         for topic in self._offsets:
@@ -234,6 +242,7 @@ class TopologyTestDriver:
         self._task.complete_commit({})
         if self._lost:
             raise self._lost[0]
+        self._rows.check(self._state_manager.store(name) for name in self._rows.logged)
         self._state_manager.forget_objects()
 
     def _read_back(self) -> None:

@@ -132,12 +132,12 @@ def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
         )
     checked_function(supplier, "process: supplier")
     first, second = supplier(), supplier()
+    if not isinstance(first, Processor):
+        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
     if first is second:
         raise TopologyError(
             "process: the supplier returned the same processor twice; it must make a new one at each call"
         )
-    if not isinstance(first, Processor):
-        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
     kind = type(first).__name__
     checked_function(first.init, f"process: {kind}.init", "context")
     checked_function(first.process, f"process: {kind}.process", "record")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from penstock.common.errors import UnknownQueryError
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.queries import Query
 from penstock.state.row_formats import RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
@@ -57,6 +60,14 @@ class ExpiringStateStore(BufferedStateStore):
     ) -> None:
         self.rows = ExpiringRows(builder.name, builder.value_serde, row_format, schema, builder.retention_ms, context)
         super().__init__(builder, self.rows.buffer, context)
+        self.buffer.show_key = self._shown
+        self._kind = builder.kind
+
+    def _shown(self, row_key: bytes) -> str:
+        key: object = self.rows.key(row_key)
+        with suppress(Exception):  # a serde may raise anything: then the bytes are shown
+            key = self._key_serde.deserialize(self.rows.key(row_key))
+        return str(Windowed(key, self.rows.schema.window(row_key)))
 
     def listen(self, listener: FlushListener, old_values: bool) -> None:
         """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
@@ -91,6 +102,13 @@ class ExpiringStateStore(BufferedStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.rows.restore(batch, keys, values, timestamps)
+
+    def not_from_outside(self, query: Query) -> UnknownQueryError:
+        """The error for what the HTTP API and ``penstock query`` ask: they know no windows yet."""
+        return UnknownQueryError(
+            f"store {self.name!r} is a {self._kind} store; those cannot be queried from outside of a processor yet "
+            f"(docs/NOT_YET.md). It does not answer {type(query).__name__}"
+        )
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:

@@ -12,16 +12,19 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.queries import Query, QueryRow
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import SessionStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_END, _START = "earliest_session_end", "latest_session_start"
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class SessionStateStore(ExpiringStateStore):
     def _put(
         self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None, counted: bool
     ) -> None:
-        if not 0 <= window.start <= window.end:
+        if not 0 <= window.start <= window.end <= LARGEST_TIMESTAMP:
             raise ValueError(f"store {self.name}: no session goes from {window.start} to {window.end}")
         self.rows.put(key, self._schema.suffix(window), window.end, value, timestamp, headers, counted)
 
@@ -95,7 +98,7 @@ class SessionStateStore(ExpiringStateStore):
                 found = self.rows.of_key(key, 0, LARGEST_TIMESTAMP, committed=committed, after=after)
                 return map(self.query_row, islice(found, limit))
             case _:
-                raise unknown_query(query, self.name, self.queries)
+                raise self.not_from_outside(query)
 
 
 class TypedSessionStore(SessionStore[Any, Any]):
@@ -109,17 +112,18 @@ class TypedSessionStore(SessionStore[Any, Any]):
 
     @override
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
-        key, window = session_key
+        key, window = self._session(session_key)
         self._store.put(self._keys.written(key), window, aggregate, self._now())
 
     @override
     def remove(self, session_key: Windowed[Any]) -> None:
-        key, window = session_key
+        key, window = self._session(session_key)
         self._store.remove(self._keys.serialize(key), window, self._now())
 
     @override
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        entry = self._store.fetch(self._keys.serialize(key), Window(session_start, session_end))
+        window = Window(*self._times("session_start", session_start, "session_end", session_end))
+        entry = self._store.fetch(self._keys.serialize(key), window)
         return None if entry is None else entry[0]
 
     @override
@@ -141,13 +145,28 @@ class TypedSessionStore(SessionStore[Any, Any]):
     def _find(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:
         match arguments:
             case (key, end, start):
+                end, start = self._times(_END, end, _START, start)
                 rows = self._store.find(self._keys.serialize(key), end, start, reverse)
             case (key_from, key_to, end, start):
+                end, start = self._times(_END, end, _START, start)
                 bounds = self._keys.bound(key_from), self._keys.bound(key_to)
                 rows = self._store.find_in_keys(*bounds, end, start, reverse)
             case _:
                 raise TypeError("a key or two keys are expected, and for find_sessions earliest end and latest start")
         return map(self._windowed, rows)
+
+    def _session(self, session_key: Windowed[Any]) -> tuple[Any, Window]:
+        if not isinstance(session_key, Windowed) or not isinstance(session_key.window, Window):
+            raise TypeError(
+                f"store {self.name}: a session key is Windowed(key, Window(start, end)), not {session_key!r}"
+            )
+        start, end = session_key.window
+        if type(start) is int and type(end) is int:
+            return session_key
+        return session_key.key, Window(*self._times("the session's start", start, "its end", end))
+
+    def _times(self, first: str, one: object, second: str, other: object) -> tuple[int, int]:
+        return whole_ms(self.name, first, one), whole_ms(self.name, second, other)
 
     def _windowed(self, row: EntryRow) -> tuple[Windowed[Any], Any]:
         rows = self._store.rows

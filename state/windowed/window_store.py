@@ -13,13 +13,14 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.queries import Query, QueryRow
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
 
 K = TypeVar("K")
@@ -83,8 +84,10 @@ class WindowStateStore(ExpiringStateStore):
 
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
         """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
-        if window_start < 0:
-            raise ValueError(f"store {self.name}: a window cannot start before 0: {window_start}")
+        if not 0 <= window_start <= LARGEST_TIMESTAMP:
+            raise ValueError(
+                f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
+            )
         rows = self.rows
         if self._retain_duplicates:
             if value is None:
@@ -111,7 +114,7 @@ class WindowStateStore(ExpiringStateStore):
             case WindowRangeQuery(time_from, time_to):
                 found = self.rows.by_changelog_key(time_from, time_to, after, committed)
             case _:
-                raise unknown_query(query, self.name, self.queries)
+                raise self.not_from_outside(query)
         return map(self.query_row, islice(found, limit))
 
 
@@ -131,14 +134,21 @@ class TypedWindowStore(WindowStore[Any, Any]):
     @override
     def put(self, key: Any, value: Any, window_start: int) -> None:
         timestamp = self._now()
+        if type(window_start) is not int:
+            window_start = whole_ms(self.name, "window_start", window_start)
         if self._timestamped and value is not None:
+            if not isinstance(value, ValueAndTimestamp):
+                raise TypeError(
+                    f"store {self.name}: is a timestamped window store: put ValueAndTimestamp(value, timestamp), not "
+                    f"{value!r} ({type(value).__name__})"
+                )
             value, timestamp = value
         self._store.put(self._keys.written(key), value, timestamp, window_start)
 
     @override
     def fetch(self, key: Any, *rest: Any) -> Any:
         if len(rest) == 1:
-            entry = self._store.fetch(self._keys.serialize(key), *rest)
+            entry = self._store.fetch(self._keys.serialize(key), whole_ms(self.name, "time", *rest))
             return None if entry is None else self._value(entry)
         return self._fetch(False, key, *rest)
 
@@ -150,6 +160,7 @@ class TypedWindowStore(WindowStore[Any, Any]):
         match arguments:
             case (key, time_from, time_to):
                 time = self._rows.schema.time
+                time_from, time_to = self._times(time_from, time_to)
                 rows = self._rows.of_key(self._keys.serialize(key), time_from, time_to, reverse)
                 return ((time(row_key), self._value(entry)) for row_key, entry in rows)
             case (key_from, key_to, time_from, time_to):
@@ -175,8 +186,12 @@ class TypedWindowStore(WindowStore[Any, Any]):
     def _of_keys(
         self, key_from: Any, key_to: Any, time_from: int, time_to: int, reverse: bool
     ) -> Iterator[tuple[Windowed[Any], Any]]:
+        time_from, time_to = self._times(time_from, time_to)
         bounds = self._keys.bound(key_from), self._keys.bound(key_to)
         return map(self._windowed, self._rows.of_keys(*bounds, time_from, time_to, reverse))
+
+    def _times(self, time_from: object, time_to: object) -> tuple[int, int]:
+        return whole_ms(self.name, "time_from", time_from), whole_ms(self.name, "time_to", time_to)
 
     def _windowed(self, row: EntryRow) -> tuple[Windowed[Any], Any]:
         rows = self._rows

@@ -11,6 +11,7 @@ from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
+from penstock.state.contracts import StateStore
 from penstock.tasks.closures import closure_of
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
@@ -35,7 +36,7 @@ class TaskProcessor:
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        stores = {name: store.opened.view() for name, store in wiring.stores.items()}
+        stores = {name: _view(store.opened) for name, store in wiring.stores.items()}
         self.context = TaskProcessorContext(
             self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
         )
@@ -135,3 +136,12 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def current_system_time_ms(self) -> int:
         return self._context.wall_ms
+
+
+def _view(store: StateStore) -> Any:
+    view = store.view()
+    if view is None:
+        raise TopologyError(
+            f"store {store.name}: {type(store).__name__}.view() returned None: it must return what a processor uses"
+        )
+    return view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
+from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.state.disk.rocksdb import RocksDBTaskStores
@@ -208,3 +210,22 @@ def test_a_table_that_is_ahead_of_what_is_committed_is_kept(tmp_path: Path, monk
     monkeypatch.setattr(RocksDBTaskStores, "wipe", lambda self, store: wiped.append(store))
     assert value_of(rig.running(), "b") == "x"
     assert wiped == []
+
+
+def test_a_store_whose_changelog_has_lost_every_record_starts_empty_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig(tmp_path / "first")
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    end = len(rig.broker.records(CHANGELOG))
+    assert end
+    said = "store starts empty: its changelog has offsets, but no record any more"
+    assert said not in "".join(capfd.readouterr())
+    rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): end})
+    rig.spec = replace(rig.spec, config=StreamsConfig.of({"application.id": APPLICATION, "state.dir": tmp_path / "2"}))
+    loop = rig.running()
+    assert count_of(loop, "a") is None
+    told = "".join(capfd.readouterr())
+    assert said in told
+    assert CHANGELOG in told

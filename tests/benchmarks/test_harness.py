@@ -163,7 +163,7 @@ def test_without_a_jdk_the_error_says_what_is_needed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BenchmarkError, match=r"needs a JDK \(with javac\) of version 17.*--without-java"):
+    with pytest.raises(BenchmarkError, match=r"needs a JDK \(with javac\) of version 17.*set JAVA_HOME"):
         find_jdk()
 
 

@@ -40,3 +40,7 @@ def test_the_summary_names_topics_records_and_offsets(dropped: int) -> None:
     for expected in ("2 stages in 3.1 s", "1,234", "word-counts", "app-counts-changelog", "lines-1", "617"):
         assert expected in shown
     assert ("dropped" in shown) == bool(dropped)
+
+
+def test_one_stage_is_not_called_stages() -> None:
+    assert str(backfill.summary(BackfillReport({}, 0, {}, {}, {}, 1, 3.14)).title) == "Backfill: 1 stage in 3.1 s"

@@ -81,3 +81,9 @@ def test_errors_and_the_note_are_shown() -> None:
     assert "ERROR" in frame
     assert "topic lines is gone" in frame
     assert "12 records in" in frame
+
+
+def test_one_snapshot_alone_shows_no_rate() -> None:
+    frame = text(LiveView(), snapshot(5000), 10.0)
+    assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5,000", "1,234", "1", "42"]
+    assert row(frame, "all") == ["all", "5,000", "1,234", "1", "42"]

@@ -13,7 +13,7 @@ import typer
 
 from tests.parity import corpus
 from tests.parity.compare import FIELDS, REFUSED, Case, asked
-from tests.parity.oracle import KAFKA_VERSION, KafkaStreams
+from tests.parity.oracle import KAFKA_VERSION, KafkaStreams, run
 
 _NAMED_AT_MOST = 20
 
@@ -63,4 +63,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

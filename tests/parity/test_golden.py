@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.parity import corpus
 from tests.parity.compare import FIELDS, asked
@@ -47,3 +52,14 @@ def test_what_is_written_is_read_again_and_is_the_same_bytes_each_time(tmp_path:
         corpus.write(str(file), cases)
         assert file.read_bytes() == first
         assert corpus.read(str(file)) == cases
+
+
+@pytest.mark.parametrize("command", ["golden", "fuzz"])
+def test_without_a_jdk_a_sentence_says_what_is_needed(command: str, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.parity.{command}"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Kafka Streams needs a JDK (with javac) of version 17")
+    assert len(done.stderr.splitlines()) == 1

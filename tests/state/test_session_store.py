@@ -10,6 +10,7 @@ import pytest
 from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
+from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.queries import RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.windowed.queries import WindowKeyQuery
@@ -96,7 +97,7 @@ def test_a_find_of_other_arguments_is_refused(rig: Rig) -> None:
 
 def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> None:
     for query in (RangeQuery(), WindowKeyQuery(b"a", 0, 10)):
-        with pytest.raises(UnknownQueryError, match=r"answers: SessionQuery$"):
+        with pytest.raises(UnknownQueryError, match=r"is a session store; those cannot be queried from outside"):
             rig.store.answer(query, None, 10, False)
 
 
@@ -108,3 +109,41 @@ def test_what_is_handed_to_the_changelog_has_the_time_of_its_session() -> None:
     assert rig.store.changelog_record(Key("a", 5000, 4000).data(sessions=True)) == (b"x", 5000)
     assert rig.store.changelog_record(Key("b", 5000, 4000).data(sessions=True)) == (None, 0)
     rig.close()
+
+
+def test_a_find_looks_at_the_sessions_there_are_and_not_at_those_that_came_and_went(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    between = OrderedKeys.between
+
+    def counted(keys: OrderedKeys, *ends: Any) -> Iterator[bytes]:
+        found = list(between(keys, *ends))
+        looked_at.append(len(found))
+        return iter(found)
+
+    monkeypatch.setattr(OrderedKeys, "between", counted)
+    records = 300
+    for time in range(0, 2 * records, 2):
+        start, count = time, 0
+        for session, counted_so_far in list(rig.view.find_sessions("a", time - 10, time + 10)):
+            start, count = session.window.start, int(counted_so_far)
+            rig.remove("a", session.window.end, session.window.start, timestamp=time)
+        rig.put("a", time, start, str(count + 1), timestamp=time)
+        if time == records:
+            rig.commit()
+    assert shown(rig.view.fetch("a")) == [f"[a@0/{2 * records - 2}] {records}"]
+    assert len(looked_at) >= records
+    assert max(looked_at) <= 4, f"one find looked at {max(looked_at)} changes"
+
+
+def test_how_far_a_store_has_come_is_kept_though_all_that_was_put_was_removed_again(rig: Rig) -> None:
+    rig.put("a", 10, 10, "old", timestamp=10)
+    rig.commit()
+    for _ in range(2):
+        rig.put("a", 10 * HOUR, 10 * HOUR, "new", timestamp=11)
+        rig.remove("a", 10 * HOUR, 10 * HOUR, timestamp=12)
+    assert rig.store.has_changes
+    rig.commit()
+    assert rig.store.rows.stream_time == 10 * HOUR
+    assert set(rig.rows()) == set()

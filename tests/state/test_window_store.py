@@ -188,7 +188,7 @@ class CountingBatch:
 
 
 def test_a_window_that_starts_before_zero_is_refused(rig: Rig) -> None:
-    with pytest.raises(ValueError, match="store store: a window cannot start before 0: -1"):
+    with pytest.raises(ValueError, match=r"store store: a window cannot start before 0 or after .*: -1"):
         rig.view.put("a", "v", -1)
 
 
@@ -206,7 +206,7 @@ def test_a_fetch_of_other_arguments_is_refused_with_those_there_are(rig: Rig) ->
 
 def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> None:
     for query in (KeyQuery(b"a"), CountQuery(), SessionQuery(b"a")):
-        with pytest.raises(UnknownQueryError, match=r"answers: WindowKeyQuery, WindowRangeQuery$"):
+        with pytest.raises(UnknownQueryError, match=r"is a window store; those cannot be queried from outside"):
             rig.store.answer(query, None, 10, False)
 
 

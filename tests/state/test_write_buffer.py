@@ -322,3 +322,30 @@ def test_a_row_may_have_another_key_in_the_changelog(caching: bool) -> None:
     commit(buffer, stores)
     assert log == [(b"a", b"v", 1)]
     assert stores.store("store").get(b"7:a") == b"v"
+
+
+def test_what_came_and_went_since_the_commit_takes_no_memory_and_leaves_the_sizes_of_the_rest_as_they_were() -> None:
+    buffer = a_buffer(InMemoryTaskStores([KeyValueStoreBuilder("store")]).store("store"), Serdes.string())
+    buffer.put(b"stays", "x", 0, None)
+    for number in range(1000):
+        buffer.put(b"%d" % number, "x" * 1000, 0, None)
+        buffer.put(b"%d" % number, None, 0, None)
+    assert list(buffer.dirty) == [b"stays"]
+    assert buffer.dirty_cache_bytes() < 500
+    assert [key for key, _ in buffer.scan(None, None)] == [b"stays"]
+
+
+def test_a_deletion_is_kept_where_there_is_a_row_or_one_is_being_flushed() -> None:
+    stores = InMemoryTaskStores([KeyValueStoreBuilder("store")])
+    batch = stores.new_batch()
+    batch.put("store", b"row", b"x")
+    stores.write(batch, {})
+    buffer = a_buffer(stores.store("store"), Serdes.string())
+    buffer.put(b"flushed", "x", 0, None)
+    buffer.freeze()
+    buffer.put(b"stays", "x", 0, None)
+    for key in (b"row", b"flushed"):
+        buffer.put(key, "y", 0, None)
+        buffer.put(key, None, 0, None)
+    assert {key: entry[0] for key, entry in buffer.dirty.items()} == {b"stays": "x", b"row": None, b"flushed": None}
+    assert [key for key, _ in buffer.scan(None, None)] == [b"stays"]

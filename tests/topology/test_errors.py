@@ -93,6 +93,7 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.stream("a").merge(ps.StreamsBuilder().stream("b")), "same StreamsBuilder"),
         (lambda b: b.stream("a").process(Drop()), "give a supplier that makes processors, such as the class Drop"),
         (lambda b: b.stream("a").process(lambda: SHARED), "returned the same processor twice"),
+        (lambda b: b.stream("a").process(lambda: None), r"the supplier must make a Processor, not None"),
         (lambda b: b.stream("a").process(dict), "the supplier must make a Processor"),
         (
             lambda b: b.stream("a", STRING),

@@ -10,7 +10,7 @@ import typer
 from tests.parity import corpus
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.run import Difference, Report, fuzz, numbered
-from tests.parity.oracle import KAFKA_VERSION, KafkaStreams
+from tests.parity.oracle import KAFKA_VERSION, KafkaStreams, run
 
 
 def main(
@@ -52,4 +52,4 @@ def _keep(differences: list[Difference]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

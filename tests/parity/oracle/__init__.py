@@ -10,21 +10,25 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import orjson
+import typer
 
 from benchmarks.baseline import find_jdk
+from benchmarks.measure import BenchmarkError
+from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
 
 Case = dict[str, Any]
 
-__all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError"]
+__all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError", "run"]
 
 _SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 # RocksDB waits for the disk whenever a case's stores close; in memory a case takes a tenth of the time.
@@ -37,15 +41,26 @@ class OracleError(Exception):
     """The Java program could not be compiled, or it ended before it had answered."""
 
 
+def run(main: Callable[..., None]) -> None:
+    """A command that plays on Kafka Streams: what it lacks is said in a sentence, without a traceback."""
+    try:
+        typer.run(main)
+    except (OracleError, LocalBrokerError) as error:
+        sys.exit(str(error))
+
+
 class KafkaStreams:
     """A JVM that plays cases on one version of Kafka Streams, from ``with`` to its end.
 
-    Raises LocalBrokerError where the jars cannot be had, BenchmarkError where there is no JDK.
+    Raises LocalBrokerError where the jars cannot be had, OracleError where there is no JDK.
     """
 
     def __init__(self, version: str = KAFKA_VERSION) -> None:
         self.version = version
-        jdk = find_jdk()
+        try:
+            jdk = find_jdk()
+        except BenchmarkError as error:
+            raise OracleError(str(error)) from error
         jars = resolve(
             (
                 f"org.apache.kafka:kafka-streams:{version}",
