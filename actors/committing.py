@@ -143,10 +143,10 @@ class Commits:
         assert self.under_way is None
         return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records)
 
-    def begin(self, running: Sequence[HostedTask]) -> None:
+    def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
         """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
         if tasks := [hosted for hosted in running if hosted.needs_commit]:
-            self.under_way = self._commit(tasks, running, self._beside_records)
+            self.under_way = self._commit(tasks, running, self._beside_records and may_run_beside_records)
             self._steps = self.under_way.steps()
         else:
             self.postpone()

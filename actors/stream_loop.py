@@ -94,7 +94,6 @@ class StreamLoop:
         # Not with a transaction: it would commit what these records write.
         beside_records = spec.config.processing_guarantee == "at_least_once"
         interval_s = spec.config.commit_interval_ms / 1000
-        self._makes_room = False
         self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(clients.consumer, self._admin, self._clock)
@@ -184,8 +183,8 @@ class StreamLoop:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
-                self._makes_room = self._budget.needs_commit
-                self._commits.begin(self._running)
+                # While it makes room, records would fill what it is to free.
+                self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
             if self._clock.monotonic_s() >= self._next_cleanup_s:
                 self._jobs.append(self._cleaning_up())
@@ -252,8 +251,7 @@ class StreamLoop:
     def _commit_beside_records(self, commit: Commit) -> float:
         """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
         commit, or take too much memory."""
-        # While it makes room, records would fill what it is to free.
-        free = commit.records_may_run and not (self._makes_room or self._jobs or self._budget.is_full)
+        free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
         if answer is not None:
             self._settle(commit.tasks, answer)
