@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
@@ -43,7 +42,7 @@ final class Player {
             answer.set(field, asked.required(field));
         }
         answer.put("description", topology.describe().toString());
-        try (TopologyTestDriver driver = new TopologyTestDriver(topology, config, Instant.EPOCH)) {
+        try (Driver driver = new Driver(topology, config)) {
             asked.required("input").forEach(event -> happen(event, steps, driver));
             answer.set("output", output(steps, driver));
             answer.set("internal", internal(driver));
