@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -6,13 +7,19 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.function.Function;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.rocksdb.RocksDBException;
 
 /**
  * Plays parity cases on Kafka Streams: one case a line on standard input, one answer a line on standard output.
  *
- * <p>An answer is the case with what Kafka Streams made of it, or {@code {"name": …, "error": …}} where it refused. The
- * format is explained in docs/PARITY.md. The only argument is a folder for the state of the stores.
+ * <p>An answer is the case with what Kafka Streams made of it, {@code {"name": …, "error": …}} where it refused, or
+ * {@code {"name": …, "broken": …}} where it could not work, which says nothing of the case: no file could be opened, the
+ * disk is full. The format is explained in docs/PARITY.md. The only argument is a folder for the state of the stores.
  */
 public final class Oracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -37,12 +44,43 @@ public final class Oracle {
         try {
             JsonNode parsed = JSON.readTree(line);
             name = parsed.path("name");
-            return Player.play((ObjectNode) parsed, stateFolder);
+            return inOwnFolder(stateFolder, folder -> Player.play((ObjectNode) parsed, folder));
         } catch (Exception | StackOverflowError error) {
             ObjectNode refused = JSON.createObjectNode();
             refused.set("name", name.isMissingNode() ? JSON.nullNode() : name);
-            refused.put("error", error.getClass().getSimpleName() + ": " + error.getMessage());
+            refused.put(isOfTheMachine(error) ? "broken" : "error", words(error));
             return refused;
         }
+    }
+
+    /** A folder of its own for each case: what one case leaves open or locked is in no other case's way. */
+    private static ObjectNode inOwnFolder(Path stateFolder, Function<Path, ObjectNode> play) throws IOException {
+        Path folder = Files.createTempDirectory(Files.createDirectories(stateFolder), "case");
+        try {
+            return play.apply(folder);
+        } finally {
+            Utils.delete(folder.toFile());
+        }
+    }
+
+    /** Whether files, folders or the store's database are what failed at first: no topology can be at fault there. */
+    private static boolean isOfTheMachine(Throwable error) {
+        Throwable first = first(error);
+        return first instanceof RocksDBException
+                || first instanceof ProcessorStateException
+                || (first instanceof IOException && !(first instanceof JacksonException));
+    }
+
+    private static Throwable first(Throwable error) {
+        Throwable first = error;
+        while (first.getCause() != null) {
+            first = first.getCause();
+        }
+        return first;
+    }
+
+    private static String words(Throwable error) {
+        String words = error.getClass().getSimpleName() + ": " + error.getMessage();
+        return isOfTheMachine(error) && first(error) != error ? words + ": " + first(error).getMessage() : words;
     }
 }

@@ -38,7 +38,7 @@ _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g")
 
 
 class OracleError(Exception):
-    """The Java program could not be compiled, or it ended before it had answered."""
+    """The Java program could not be compiled, it ended before it had answered, or Kafka Streams cannot work in it."""
 
 
 def run(main: Callable[..., None]) -> None:
@@ -90,7 +90,10 @@ class KafkaStreams:
             raise OracleError(f"tests/parity/oracle does not compile with Kafka Streams {self.version}:\n{done.stderr}")
 
     def play(self, cases: Sequence[Case]) -> Iterator[Case]:
-        """The answer to each case, in order. The JVM works ahead: what is asked must be read to the end."""
+        """The answer to each case, in order. The JVM works ahead: what is asked must be read to the end.
+
+        An answer may be that Kafka Streams refuses the case. Raises OracleError where it cannot work at all.
+        """
         assert self._jvm.stdout is not None
         feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
         feeder.start()
@@ -98,7 +101,10 @@ class KafkaStreams:
             line = self._jvm.stdout.readline()
             if not line:
                 raise OracleError(f"The JVM ended (exit {self._jvm.wait()}) instead of answering {case['name']}.")
-            yield orjson.loads(line)
+            played: Case = orjson.loads(line)
+            if "broken" in played:
+                raise OracleError(f"Kafka Streams could not work when it played {case['name']}: {played['broken']}")
+            yield played
         feeder.join()
 
     def _feed(self, cases: Sequence[Case]) -> None:
