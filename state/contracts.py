@@ -41,9 +41,6 @@ class CommitBatch(Protocol):
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
 
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        """``put`` for many rows of ``store``: (key, row)."""
-
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         """``put`` for all ``rows``, None is a deletion; in the order in which many are written fastest. Exhaust it: it
         yields now and then."""

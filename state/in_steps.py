@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
-
-from penstock.state.contracts import CommitBatch
-
-T = TypeVar("T")
+from typing import Any
 
 _SORTED_AT_ONCE = 4096
 _PUT_AT_ONCE = 2048
 
 
-def sort_in_steps(items: list[T], key: Callable[[T], Any]) -> Iterator[None]:
+def sort_in_steps(items: list[Any], key: Callable[[Any], Any] | None = None) -> Iterator[None]:
     """Sort ``items`` in place, as ``list.sort`` does; between two steps they are in no order."""
     if len(items) > _SORTED_AT_ONCE:
         for begin in range(0, len(items), _SORTED_AT_ONCE):
@@ -25,21 +21,9 @@ def sort_in_steps(items: list[T], key: Callable[[T], Any]) -> Iterator[None]:
     yield
 
 
-def put_in_order(rows: dict[bytes, bytes | None], batch: CommitBatch, store: str) -> Iterator[None]:
-    """Put ``rows`` to ``batch``, None is a deletion: by key, for so RocksDB writes them in a third of the time."""
-    keys = list(rows)
-    yield from sort_in_steps(keys, bytes)
+def put_in_order(keys: list[bytes], put: Callable[[list[bytes]], None]) -> Iterator[None]:
+    """Have ``put`` put the rows of ``keys``, some at a time: by key, as RocksDB writes them three times as fast."""
+    yield from sort_in_steps(keys)
     for begin in range(0, len(keys), _PUT_AT_ONCE):
-        _put(rows, keys[begin : begin + _PUT_AT_ONCE], batch, store)
+        put(keys[begin : begin + _PUT_AT_ONCE])
         yield
-
-
-def _put(rows: dict[bytes, bytes | None], keys: list[bytes], batch: CommitBatch, store: str) -> None:
-    # Not part of the generator: if that is abandoned, its variables would keep the database open.
-    put, delete = batch.putter(store), batch.delete
-    for key in keys:
-        row = rows[key]
-        if row is None:
-            delete(store, key)
-        else:
-            put(key, row)

@@ -151,26 +151,6 @@ class WaitingSizes:
         self._prior = self._prior._replace(cached=data_bytes / entries + CACHE_ENTRY_OVERHEAD_BYTES)
 
 
-class KeptSizes:
-    """Mean sizes in the process of the committed entries that are kept, by generation."""
-
-    def __init__(self) -> None:
-        self.clean = 0.0
-        self.older = 0.0
-
-    def read(self, key: bytes, value: Any, row_bytes: int, kept: int) -> None:
-        """An entry was decoded from ``row_bytes``, drawn by lot; ``kept`` are in the younger generation."""
-        self.clean += (entry_bytes(key, value, row_bytes) - self.clean) * min(1.0, SAMPLE_EVERY / (kept or 1))
-
-    def flushed(self, entries: int, mean: float, kept: int) -> None:
-        """``entries`` of ``mean`` bytes join the ``kept`` ones of the younger generation."""
-        self.clean = (self.clean * kept + mean * entries) / (kept + entries)
-
-    def aged(self) -> None:
-        """The younger generation is the older one now."""
-        self.older = self.clean
-
-
 def entry_bytes(key: bytes, value: Any, data_bytes: int) -> int:
     """About what an entry takes in the process whose value is serialised in ``data_bytes``. Raises nothing."""
     return len(key) + min(object_bytes(value), _OWNED_BYTES + _OWNED_TIMES * data_bytes) + ENTRY_OVERHEAD_BYTES

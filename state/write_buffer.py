@@ -19,11 +19,13 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.in_steps import sort_in_steps
+from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
+from penstock.state.prefetched_rows import PrefetchedRows
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, RowFormat, update_number
-from penstock.state.sizes import KeptSizes, WaitingSizes, strides
+from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat, update_number
+from penstock.state.sizes import WaitingSizes, strides
 
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
@@ -32,15 +34,6 @@ OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
 
 # A flush gives way to queries after this many entries: about 2 ms of work.
 FLUSH_STEP_ENTRIES = 512
-
-# Rows that were prefetched and not asked for yet, if ever, may pile up to this size.
-MOST_PREFETCHED_BYTES = 4 << 20
-
-# What such a row takes beside its bytes: two objects and its share of a dictionary.
-_ROW_OVERHEAD_BYTES = 200
-
-# So many rows are prefetched while nobody knows how large they are.
-_FIRST_PREFETCH = 32
 
 
 class WriteBuffer:
@@ -91,11 +84,13 @@ class WriteBuffer:
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
-        self._prefetched: dict[bytes, bytes | None] = {}
-        self._prefetched_mean = 0.0
+        self._prefetched = PrefetchedRows(context.committed)
+        self._pop_prefetched = self._prefetched.rows.pop
         self._changes = OrderedChanges(self.dirty, self._flushed, self._apart)
         self._waiting = WaitingSizes(self.dirty, self._serialize)
         self._kept = KeptSizes()
+        self._keep_flushed = KeepFlushed()
+        self._keeps_frozen = True
         self._stride = strides()
         self._sample_put_at = 0
         self._sample_read_at = 1
@@ -125,7 +120,7 @@ class WriteBuffer:
         if self._flushed and (flushed := self._flushed.get(key)):
             return self._apart(key, flushed)
         try:
-            row = self._prefetched.pop(key)
+            row = self._pop_prefetched(key)
         except KeyError:
             row = self.committed.get(key)
         entry = ABSENT if row is None else self.decode(row)
@@ -189,24 +184,14 @@ class WriteBuffer:
         return True
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
-        """Bring the rows of ``keys`` in by one multi-get, which lets other threads run meanwhile."""
-        dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched
-        if len(prefetched) * self._prefetched_mean >= MOST_PREFETCHED_BYTES:
-            prefetched.clear()
+        """Read the committed rows of ``keys``, which will be asked for soon."""
+        dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched.rows
         missing = [
             key
             for key in set(keys)
             if key is not None and key not in dirty and key not in clean and key not in older and key not in prefetched
         ]
-        taken = len(prefetched) * self._prefetched_mean
-        while missing and taken < MOST_PREFETCHED_BYTES:
-            mean = self._prefetched_mean
-            size = int((MOST_PREFETCHED_BYTES - taken) / mean) + 1 if mean else _FIRST_PREFETCH
-            now, missing = missing[:size], missing[size:]
-            rows = self.committed.get_many(now)
-            prefetched.update(zip(now, rows, strict=True))
-            taken += sum(map(len, filter(None, rows))) + len(now) * _ROW_OVERHEAD_BYTES
-            self._prefetched_mean = taken / len(prefetched)
+        self._prefetched.read(missing)
 
     # ---- commit ----
 
@@ -228,7 +213,9 @@ class WriteBuffer:
         flushed.update(dirty)
         mean = self._waiting.begin_flush()
         self._flushed_mean = mean
-        self._kept.flushed(len(dirty), mean, len(self.clean))
+        self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
+        if self._keeps_frozen:
+            self._kept.flushed(len(dirty), mean, len(self.clean))
         for kept in filter(None, (self.clean, self._older)):
             for key in dirty:
                 kept.pop(key, None)
@@ -253,16 +240,33 @@ class WriteBuffer:
             yield from sort_in_steps(updates, update_number)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
-        serialize, header = self._serialize, self.row_format.header
-        log, on_flush = (self._log, self._all_listeners()) if caching else (None, None)
-        with_old = any(old_values for _, old_values in self._listeners)
-        total = 0
-        for number, (key, entry) in enumerate(updates, 1):
-            clean[key] = entry
-            value, timestamp, headers, _ = entry
-            old = self._old_value(key, before) if caching and (with_old or value is None) else None
+        tell = self._all_listeners() if caching else None
+        for begin in range(0, len(updates), FLUSH_STEP_ENTRIES):
+            step = updates[begin : begin + FLUSH_STEP_ENTRIES]
+            if self._keeps_frozen:
+                clean.update(step)
+            self._flush_step(step, before, rows, tell)
+            yield
+        self._frozen = {}
+        self._waiting.flushed(len(updates), sum(map(len, rows)) + sum(map(len, filter(None, rows.values()))))
+        yield from batch.put_all(self.name, rows)
+
+    def _flush_step(
+        self,
+        updates: list[EntryRow],
+        before: dict[bytes, Entry],
+        rows: dict[bytes, bytes | None],
+        on_flush: OnFlush | None,
+    ) -> None:
+        caching, serialize, header = self.caching, self._serialize, self.row_format.header
+        log = self._log if caching else None
+        with_old = caching and any(old_values for _, old_values in self._listeners)
+        old = None
+        for key, (value, timestamp, headers, _) in updates:
+            if with_old:
+                old = self._old_value(key, before)
             if value is None:
-                if caching and old is None:
+                if caching and (old if with_old else self._old_value(key, before)) is None:
                     continue  # a key that came and went within one commit never existed for anyone else
                 data = rows[key] = None
             else:
@@ -271,17 +275,10 @@ class WriteBuffer:
                 except Exception as error:
                     raise self._refused(key, value, error) from error
                 rows[key] = data if header is None else header(timestamp) + data
-                total += len(data)
             if log is not None:
                 log(key, data, timestamp)
             if on_flush is not None:
-                on_flush(key, value, old if with_old else None, timestamp, headers)
-            total += len(key)
-            if number % FLUSH_STEP_ENTRIES == 0:
-                yield
-        self._frozen = {}
-        self._waiting.flushed(len(updates), total)
-        yield from batch.put_all(self.name, rows)
+                on_flush(key, value, old, timestamp, headers)
 
     def _all_listeners(self) -> OnFlush | None:
         listeners = self._listeners
@@ -331,12 +328,13 @@ class WriteBuffer:
 
     def drop_unused(self) -> bool:
         """Let go of the committed entries that were not used since the last call; False when there is none at all."""
-        if not self.clean and not self._older and not self._prefetched:
+        if not self.clean and not self._older and not self._prefetched.rows:
             return False
         self._prefetched.clear()
         self._older = self.clean.copy()
         self.clean.clear()
         self._kept.aged()
+        self._keep_flushed.memory_was_full(self.misses, self._updates + len(self.dirty))
         return True
 
     def resident_bytes(self) -> float:
@@ -344,7 +342,7 @@ class WriteBuffer:
         kept = len(self.clean) * self._kept.clean + len(self._older) * self._kept.older
         # What is flushed is among the clean ones, but for what was updated since.
         updated = min(len(self.dirty), len(self._flushed)) * self._flushed_mean
-        return self.dirty_resident_bytes() + updated + kept + len(self._prefetched) * self._prefetched_mean
+        return self.dirty_resident_bytes() + updated + kept + self._prefetched.resident_bytes
 
     def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from penstock.common.errors import StateStoreError, TopologyError
@@ -77,12 +78,7 @@ class StateManager:
         return opened
 
     def _log(self, topic: str) -> Log:
-        send, partition = self._collector.send, self.task_id.partition
-
-        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
-            send(topic, key, value, timestamp, None, partition)
-
-        return log
+        return partial(self._collector.send, topic, partition=self.task_id.partition)
 
     # ---- stores ----
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from typing_extensions import override
 
@@ -68,9 +68,6 @@ class _WatchedBatch:
         _check_bytes(store, "put", key, row)
         self._rows.setdefault(store, {})[key] = row
         self.inner.put(store, key, row)
-
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return lambda key, row: self.put(store, key, row)
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         for key, row in rows.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError
@@ -144,9 +144,6 @@ class _Batch:
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self.changes[store].rows[key] = row
-
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return self.changes[store].rows.__setitem__
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         self.changes[store].rows.update(rows)

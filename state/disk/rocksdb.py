@@ -223,11 +223,18 @@ class _Batch:
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self._put(key, row, self._handles[store])
 
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return partial(self._put, column_family=self._handles[store])
-
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
-        return put_in_order(rows, self, store)
+        return put_in_order(list(rows), partial(self._put_rows, store, rows))
+
+    def _put_rows(self, store: str, rows: dict[bytes, bytes | None], keys: list[bytes]) -> None:
+        # The handle is none of the generator's variables: if that is abandoned, they would keep the database open.
+        put, delete, handle = self._put, self._delete, self._handles[store]
+        for key in keys:
+            row = rows[key]
+            if row is None:
+                delete(key, handle)
+            else:
+                put(key, row, handle)
 
     def delete(self, store: str, key: bytes) -> None:
         self._delete(key, self._handles[store])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
@@ -41,9 +41,6 @@ class _ComposedBatch:
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self._batch(store).put(store, key, row)
-
-    def putter(self, store: str) -> Callable[[bytes, bytes], None]:
-        return self._batch(store).putter(store)
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         return self._batch(store).put_all(store, rows)

@@ -61,12 +61,11 @@ class KeyValueStateStore(BufferedStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.buffer.forget_objects()  # rows that were read before are read anew
-        name, put, delete, row = self.name, batch.putter(self.name), batch.delete, self.row_format.row
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            if value is None:
-                delete(name, key)
-            else:
-                put(key, row(value, timestamp))
+        row = self.row_format.row
+        changed = zip(keys, values, timestamps, strict=True)
+        rows = {key: None if value is None else row(value, timestamp) for key, value, timestamp in changed}
+        for _ in batch.put_all(self.name, rows):
+            pass
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

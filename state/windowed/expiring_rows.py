@@ -243,16 +243,14 @@ class ExpiringRows:
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
         if keys:
             self.sequence = self.schema.sequence(keys[-1])
-        name, put, delete, row = self.name, batch.putter(self.name), batch.delete, self.row_format.row
+        row, rows = self.row_format.row, dict[bytes, bytes | None]()
         first_live, segment_of = self.segments.first_live(self.stream_time), self.segments.of
         for key, value, time, timestamp in zip(keys, values, times, timestamps, strict=True):
             segment = segment_of(time)
-            if segment < first_live:
-                continue
-            if value is None:
-                delete(name, pack_segment(segment) + key)
-            else:
-                put(pack_segment(segment) + key, row(value, timestamp))
+            if segment >= first_live:
+                rows[pack_segment(segment) + key] = None if value is None else row(value, timestamp)
+        for _ in batch.put_all(self.name, rows):
+            pass
         self._note(self._take_progress(), batch)
         self._committed_time = self._noted_time
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import StateStoreContext, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.in_steps import put_in_order, sort_in_steps
+from penstock.state.in_steps import sort_in_steps
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES, WriteBuffer
 
@@ -125,10 +125,10 @@ def test_sorting_in_steps_sorts(count: int) -> None:
 def test_rows_that_are_put_in_order_are_all_put_and_deleted(stores: TaskStores) -> None:
     batch = stores.new_batch()
     values: dict[bytes, bytes | None] = {b"%d" % number: bytes(8) + b"%d" % number for number in range(5000)}
-    list(put_in_order(values, batch, "store"))
+    list(batch.put_all("store", values))
     stores.write(batch, {})
     batch = stores.new_batch()
-    list(put_in_order({b"7": None, b"10": bytes(8) + b"new"}, batch, "store"))
+    list(batch.put_all("store", {b"7": None, b"10": bytes(8) + b"new"}))
     stores.write(batch, {})
     expected: Model = {key: value[8:].decode() for key, value in values.items() if value is not None}
     assert rows(stores) == {**{key: value for key, value in expected.items() if key != b"7"}, b"10": "new"}

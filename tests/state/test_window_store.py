@@ -171,9 +171,6 @@ class CountingBatch:
     def put(self, store: str, key: bytes, row: bytes) -> None:
         pass
 
-    def putter(self, store: str) -> Any:
-        return lambda key, row: None
-
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
         return iter(())
 
