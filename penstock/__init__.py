@@ -43,6 +43,7 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
@@ -55,6 +56,7 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -67,6 +69,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -92,6 +95,7 @@ __all__ = [
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
     "Grouped",
@@ -135,6 +139,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SlidingWindows",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptError",
@@ -151,6 +156,8 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampExtractor",
     "TopicNameExtractor",
     "TopicPartition",
@@ -159,11 +166,14 @@ __all__ = [
     "TopologyTestDriver",
     "UnknownQueryError",
     "UnknownStateStoreError",
+    "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "Window",
     "WindowStore",
     "Windowed",
+    "WindowedSerdes",
+    "Windows",
     "__version__",
     "run",
 ]

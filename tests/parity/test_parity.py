@@ -16,9 +16,15 @@ from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
-SHAPES = ("stateless", "aggregate", "stream_table", "process")
+SHAPES = ("stateless", "aggregate", "stream_table", "process", "windowed")
+LATER = {"session_window", "suppress"}
+"""Operators of these shapes that are not there yet."""
 
-CASES = [case for case in corpus.read("golden.jsonl.gz") if case["name"].rsplit("-", 2)[0] in SHAPES]
+CASES = [
+    case
+    for case in corpus.read("golden.jsonl.gz")
+    if case["name"].rsplit("-", 2)[0] in SHAPES and not LATER & {step["op"] for step in case["topology"]}
+]
 MORE = corpus.read("more.jsonl.gz")
 FOUND = corpus.read(corpus.FOUND)
 

@@ -22,6 +22,11 @@ class TimeWindowAggregate(TableOperator):
 
     keeps_key = keeps_value = False
 
+    @property
+    def window_grace_ms(self) -> int:
+        """How long after its end a window takes records."""
+        return self.windows.grace_period_ms
+
 
 @dataclass(frozen=True)
 class SlidingWindowAggregate(TableOperator):
@@ -32,3 +37,8 @@ class SlidingWindowAggregate(TableOperator):
     on_close: bool = False
 
     keeps_key = keeps_value = False
+
+    @property
+    def window_grace_ms(self) -> int:
+        """How long after its end a window takes records."""
+        return self.windows.grace_period_ms
