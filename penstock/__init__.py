@@ -46,7 +46,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
@@ -107,6 +107,7 @@ __all__ = [
     "KafkaStreams",
     "KeyQuery",
     "KeyValueStore",
+    "KeysQuery",
     "LocalBrokerError",
     "LogAndContinue",
     "LogAndFail",
