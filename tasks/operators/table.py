@@ -22,8 +22,10 @@ from penstock.topology.physical.operators import (
 )
 
 Getter = Callable[[Any], Entry]
-"""From a key, in the form in which the node that looks receives it, to the table's entry: its value, or None where there
-is none, and its timestamp, which means nothing without a value."""
+"""From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.
+
+Where the table has no value it is None, whatever the timestamp.
+"""
 
 
 @closure_of(TableSource)
