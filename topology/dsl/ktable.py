@@ -179,8 +179,8 @@ class KTable(TableJoins[K, V]):
     ) -> KGroupedTable[KR, VR]:
         """The entries grouped: ``selector(key, value)`` gives (group key, value) of each, by a repartition topic.
 
-        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called for
-        the new and the old value of each update, so it must give equal results for equal values; and this table is
+        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
+        for the new and the old value of each update, so it must give equal results for equal values; and this table is
         kept in a store from now on. ``grouped`` names the operator and the topic,
         ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
         those that are missing are the configuration's.
