@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.topology.arity import takes_key
+from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation, new_repartition
 from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped
 from penstock.topology.materialized import Materialized
+from penstock.topology.options import Grouped
 from penstock.topology.physical.operators import TableSource, TableToStream
+from penstock.topology.physical.table_aggregate_operators import TableGroupBy
 
 if TYPE_CHECKING:
+    from penstock.topology.dsl.kgrouped_table import KGroupedTable
     from penstock.topology.dsl.kstream import KStream
 
 K = TypeVar("K")
@@ -24,7 +28,7 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 
 
-class KTable(Generic[K, V]):
+class KTable(TableJoins[K, V]):
     """The latest value of each key. Mirrors ``KTable``; made by ``StreamsBuilder.table``, ``to_table`` and aggregates.
 
     Updates are applied in the order of processing, whatever their timestamps. A null value deletes. Functions see the
@@ -167,6 +171,34 @@ class KTable(Generic[K, V]):
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
         name = self._head.name(named, "KTABLE-MAPVALUES-")
         return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
+        grouped: Grouped[KR, VR] | None = None,
+    ) -> KGroupedTable[KR, VR]:
+        """The entries grouped: ``selector(key, value)`` gives (group key, value) of each, by a repartition topic.
+
+        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
+        for the new and the old value of each update, so it must give equal results for equal values; and this table is
+        kept in a store from now on. ``grouped`` names the operator and the topic,
+        ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
+        those that are missing are the configuration's.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> cities = StreamsBuilder().table("users").group_by(lambda user, city: (city, 1))
+        """
+        from penstock.topology.dsl.kgrouped_table import KGroupedTable
+
+        checked_function(selector, "group_by: selector", "key", "value")
+        checked_option(grouped, Grouped, "group_by")
+        how = grouped or Grouped()
+        name = self._head.name(how.name, "KTABLE-SELECT-")
+        operator = TableGroupBy(selector)
+        node = Operation(name, lambda: operator)
+        self._head.graph.add(node, self._head.node)
+        self._table.enable_sending_old_values(force=True)
+        return KGroupedTable(self._head.moved(node), how)
 
     def _store(
         self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None
