@@ -17,6 +17,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.murmur3 import murmur3_128
 from penstock.common.serdes import Serde
 from penstock.state.key_value.typed_store import behind_prefix
+from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.foreign_key_operators import (
@@ -156,7 +157,7 @@ def _receive(spec: SubscriptionReceive, wiring: Wiring) -> StreamEdge:
 @closure_of(SubscriptionJoin)
 def _join(spec: SubscriptionJoin, wiring: Wiring) -> StreamEdge:
     forward, failed, name = wiring.forward, wiring.failed, wiring.name
-    look_up, time_of = make_closure(spec.table, wiring), _time_of(spec, wiring)
+    look_up = make_closure(spec.table, wiring)
     value_bytes, response_key = _filled(spec.serdes.right_value).serialize, _response_key(spec, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -164,10 +165,10 @@ def _join(spec: SubscriptionJoin, wiring: Wiring) -> StreamEdge:
         if instruction == _FORGET:
             return
         try:
-            other = None if key is None else look_up(key)
-            data = b""
+            entry = ABSENT if key is None else look_up(key)
+            other, data = entry[0], b""
             if other is not None:
-                timestamp = max(timestamp, time_of(key))
+                timestamp = max(timestamp, entry[1])
                 if instruction != _FORGET_AND_ANSWER:
                     data = value_bytes(other)
             elif instruction == _ANSWER_IF_THERE:
@@ -179,19 +180,6 @@ def _join(spec: SubscriptionJoin, wiring: Wiring) -> StreamEdge:
         forward(primary_key, response, timestamp)
 
     return run
-
-
-def _time_of(spec: SubscriptionJoin, wiring: Wiring) -> Callable[[Any], int]:
-    """The timestamp of the entry of a key that is there: that of the row that it is computed from."""
-    (name,) = spec.table.stores
-    store = wiring.stores[name]
-    key_bytes, buffer = wiring.key_to_bytes(store), store.buffer
-
-    def look_up(key: Any) -> int:
-        row = key if key_bytes is None else key_bytes(key)
-        return (buffer.dirty.get(row) or buffer.load(row))[1]
-
-    return look_up
 
 
 @closure_of(ForeignTableJoin)
@@ -229,7 +217,7 @@ def _response_join(spec: ResponseJoin, wiring: Wiring) -> StreamEdge:
         try:
             if value[0] & _VERSION:
                 raise _unknown("response", value)
-            current = look_up(key)
+            current = look_up(key)[0]
             hashed = b"" if current is None else murmur3_128(value_bytes(current))
             begin = 1 if value[0] & _NO_HASH else 17
             if value[1:begin] != hashed:

@@ -9,7 +9,7 @@ from penstock.topology.dsl.ktable import KTable
 from tests.parity import functions
 
 
-class ForeignKeySteps:
+class ForeignKeyOps:
     """The call of ``foreign_key``; a step's result has the types of its keys and values beside it."""
 
     _results: dict[str, Any]

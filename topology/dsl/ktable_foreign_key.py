@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serdes
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
-KO = TypeVar("KO")
-VO = TypeVar("VO")
-VR = TypeVar("VR")
 
 _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _SUBSCRIPTION = "KTABLE-FK-JOIN-SUBSCRIPTION-"
@@ -49,113 +46,25 @@ _OUTPUT = "KTABLE-FK-JOIN-OUTPUT-"
 _SINK, _SOURCE, _TOPIC = "KTABLE-SINK-", "KTABLE-SOURCE-", "-topic"
 
 
+def joins_by_foreign_key(functions: Sequence[object], options: Mapping[str, object]) -> bool:
+    """Whether a call of ``join`` gives two functions, of which the first makes foreign keys of entries."""
+    named = "foreign_key_extractor" in options or ("joiner" in options and len(functions) > 0)
+    return named or (len(functions) > 1 and callable(functions[1]))
+
+
 class ForeignKeyJoins(Generic[K, V]):
     """The part of ``KTable`` that joins by foreign key."""
 
     _head: StreamHead
     _table: TableDefinition
 
-    @overload
-    def join(
-        self,
-        other: KTable[KO, VO],
-        foreign_key_extractor: Callable[[V], KO | None],
-        joiner: Callable[[V, VO], VR],
-        table_joined: TableJoined[K, KO] | None = None,
-        materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[KO, VO],
-        foreign_key_extractor: Callable[[K, V], KO | None],
-        joiner: Callable[[V, VO], VR],
-        table_joined: TableJoined[K, KO] | None = None,
-        materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]: ...
-    def join(
+    def _join_by_foreign_key(
         self,
         other: KTable[Any, Any],
         foreign_key_extractor: Callable[..., Any],
         joiner: Callable[[Any, Any], Any],
         table_joined: TableJoined[Any, Any] | None = None,
         materialized: Materialized[Any, Any] | None = None,
-    ) -> KTable[K, Any]:
-        """Each entry joined with the entry of ``other`` whose key it names, its *foreign key*. Mirrors ``join``.
-
-        ``foreign_key_extractor(value)``, or ``(key, value)``, gives the foreign key: many entries may name the same
-        one. The result has this table's keys and ``joiner(value, other's value)``; it changes when either side does.
-        An entry that has no match, or none any more, is not in the result (is deleted from it).
-
-        An entry whose foreign key is None is not joined, and counted in ``dropped-records-total``. Deletions on either
-        side delete from the result; some of these deletions are of keys that were not in it.
-
-        The two tables need not be co-partitioned: entries travel as *subscriptions*, by way of an internal topic, to
-        the task that has their foreign key, which keeps them in a store and answers by way of another topic. So results
-        come a moment after the updates, and not one for each of them: an answer to a value that has changed meanwhile
-        is dropped, and counted. Foreign keys, and values, are the same if their bytes are. The timestamp of a result is
-        the larger one of those of the update and of what it is joined with where this side was updated, else the other
-        side's.
-
-        Kept in a store of its own only when ``materialized`` names one. ``table_joined`` names the join, and says how
-        tables are partitioned that Kafka's default did not partition. Raises TopologyError where a function cannot be
-        called so; a foreign key that the serde of the other table's keys refuses is a ProductionError when it comes.
-
-        >>> from penstock.common.serdes import Serdes
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> from penstock.topology.options import Consumed
-        >>> builder = StreamsBuilder()
-        >>> orders = builder.table("orders", Consumed.with_(Serdes.string(), Serdes.json()))
-        >>> customers = builder.table("customers", Consumed.with_(Serdes.string(), Serdes.json()))
-        >>> named = orders.join(
-        ...     customers, lambda order: order["customer"], lambda order, customer: {**order, "name": customer["name"]}
-        ... )
-        >>> named.to_stream().to("named-orders")
-        >>> sorted(builder.build().repartition_topics)[0]
-        'KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic'
-        """
-        return self._foreign_key_join(other, foreign_key_extractor, joiner, table_joined, materialized, left=False)
-
-    @overload
-    def left_join(
-        self,
-        other: KTable[KO, VO],
-        foreign_key_extractor: Callable[[V], KO | None],
-        joiner: Callable[[V, VO | None], VR],
-        table_joined: TableJoined[K, KO] | None = None,
-        materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[KO, VO],
-        foreign_key_extractor: Callable[[K, V], KO | None],
-        joiner: Callable[[V, VO | None], VR],
-        table_joined: TableJoined[K, KO] | None = None,
-        materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]: ...
-    def left_join(
-        self,
-        other: KTable[Any, Any],
-        foreign_key_extractor: Callable[..., Any],
-        joiner: Callable[[Any, Any], Any],
-        table_joined: TableJoined[Any, Any] | None = None,
-        materialized: Materialized[Any, Any] | None = None,
-    ) -> KTable[K, Any]:
-        """As :meth:`join`, but every entry of this table is in the result. Mirrors ``leftJoin``.
-
-        The joiner is given None where the other table has no entry of the foreign key, and where the foreign key is
-        None: such an entry is not dropped.
-        """
-        return self._foreign_key_join(other, foreign_key_extractor, joiner, table_joined, materialized, left=True)
-
-    def _foreign_key_join(
-        self,
-        other: KTable[Any, Any],
-        extractor: Callable[..., Any],
-        joiner: Callable[[Any, Any], Any],
-        table_joined: TableJoined[Any, Any] | None,
-        materialized: Materialized[Any, Any] | None,
         *,
         left: bool,
     ) -> KTable[Any, Any]:
@@ -166,7 +75,7 @@ class ForeignKeyJoins(Generic[K, V]):
             table_joined, materialized = None, table_joined
         if not isinstance(other, KTable):
             raise TopologyError(f"{call} by foreign key needs another KTable, not {shown_with_type(other)}")
-        with_key = takes_key(extractor, f"{call}: foreign_key_extractor", "value")
+        with_key = takes_key(foreign_key_extractor, f"{call}: foreign_key_extractor", "value")
         checked_function(joiner, f"{call}: joiner", "value", "other_value")
         checked_option(table_joined, TableJoined, call)
         checked_option(materialized, Materialized, call)
@@ -174,7 +83,7 @@ class ForeignKeyJoins(Generic[K, V]):
         join = _Join(
             call, (self._head, self._table), (other._head, other._table), table_joined or TableJoined(), left=left
         )
-        return KTable(*join.add(extractor, with_key, joiner, materialized or Materialized()))
+        return KTable(*join.add(foreign_key_extractor, with_key, joiner, materialized or Materialized()))
 
 
 class _Names:
