@@ -68,6 +68,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.table_joined import TableJoined
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -149,6 +150,7 @@ __all__ = [
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "TableJoined",
     "TaskId",
     "TaskNotReadyError",
     "TestInputTopic",

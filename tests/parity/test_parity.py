@@ -16,7 +16,7 @@ from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
-SHAPES = ("stateless", "aggregate", "stream_table", "process", "table_table", "table_ops")
+SHAPES = ("stateless", "aggregate", "stream_table", "process", "table_table", "table_ops", "foreign_key")
 
 NOT_YET = {"suppress"}
 
