@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,
+    BufferFullError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -67,6 +68,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -85,6 +87,8 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
+    "BufferConfig",
+    "BufferFullError",
     "Cancellable",
     "CommitBatch",
     "CommittedStore",
@@ -92,6 +96,7 @@ __all__ = [
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EagerBufferConfig",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
     "Grouped",
@@ -146,6 +151,8 @@ __all__ = [
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StrictBufferConfig",
+    "Suppressed",
     "TaskId",
     "TaskNotReadyError",
     "TestInputTopic",

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 from penstock.common.errors import UnknownStateStoreError
 from penstock.state.queries import Query, QueryRow, unknown_query
 
-Log = Callable[[bytes, bytes | None, int], None]
-"""Writes (key, value or None, timestamp) to the store's changelog."""
+Log = Callable[[bytes, bytes | None, int | None], None]
+"""Writes (key, value or None, timestamp) to the store's changelog. Without a timestamp the producer gives it its own."""
 
 
 class CommittedStore(Protocol):
