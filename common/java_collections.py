@@ -22,7 +22,7 @@ def string_hash(text: str) -> int:
 def bytes_hash(data: bytes) -> int:
     """``Arrays.hashCode`` of bytes, which is that of Kafka's ``Bytes``, as an unsigned number, mixed likewise."""
     first, *others = _weights(len(data))
-    value = first + sum(map(mul, memoryview(data).cast("b"), others)) & 0xFFFFFFFF
+    value: int = (first + sum(map(mul, memoryview(data).cast("b"), others))) & 0xFFFFFFFF
     return value ^ value >> 16
 
 

@@ -23,6 +23,7 @@ from penstock.kafka.fetcher import Event
 from penstock.kafka.refusals import check_headers, not_bytes
 
 cdef enum:
+    SENT_NOW = -1  # as in penstock.common.records
     FULL_QUEUE_WAIT_MS = 10
     ERROR_ROOM = 512
     MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
@@ -212,20 +213,17 @@ cdef class Sender:
         free(self._failure.key)
 
     def send(self, topic, key, value, timestamp, headers=None, int32_t partition=-1):
-        """See ``RecordProducer.send``. librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms."""
+        """See ``RecordProducer.send``. librdkafka reads time 0 as "now", so such a record goes out with 1 ms."""
         cdef rd_kafka_vu_t *arguments = self._arguments
         cdef rd_kafka_error_t *error
-        cdef int64_t at = 0
+        cdef int64_t at = PyLong_AsLongLong(timestamp)
         cdef object found = self._topics.get(topic)
         cdef Topic known = <Topic> (self._topic(topic) if found is None else found)
-        if timestamp is not None:
-            at = PyLong_AsLongLong(timestamp)
-            at = at if at != 0 else 1
         arguments[0].value.topic = known.handle
         arguments[1].value.partition = partition
         arguments[3].value.bytes = _bytes(key, topic, "key")
         arguments[4].value.bytes = _bytes(value, topic, "value")
-        arguments[5].value.timestamp = at
+        arguments[5].value.timestamp = 0 if at == SENT_NOW else at if at != 0 else 1
         arguments[6].value.opaque = known.lane(topic, partition, self._open)
         while True:
             arguments[7].value.headers = _headers_of(headers, topic) if headers else NULL

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from penstock.common.errors import ProductionError, StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.common.records import Headers
+from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import Mark, RecordProducer
 from penstock.kafka.refusals import check_headers, not_bytes, producer_failed, refusal, require_partitions
@@ -92,12 +92,12 @@ class ConfluentProducer(RecordProducer):
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        timestamp: int | None,
+        timestamp: int,
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
         # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms.
-        timestamp = 0 if timestamp is None else timestamp or 1
+        timestamp = 0 if timestamp == SENT_NOW else timestamp or 1
         for part, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, bytes):
                 raise not_bytes(part, given, topic)

@@ -113,7 +113,7 @@ class TaskContext:
     def enter_buffered(
         self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
     ) -> Context:
-        """A record that was held back goes on: it is current until :meth:`leave_buffered` is given what this returns."""
+        """A record that was held back goes on: it is current until :meth:`leave_buffered` gets what this returns."""
         before = self.partition, self._position, self.headers, self.timestamp
         self.partition = source
         self._position = BufferedPosition(offset)

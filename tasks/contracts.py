@@ -15,12 +15,11 @@ class RecordCollector(Protocol):
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        timestamp: int | None,
+        timestamp: int,
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record; partition −1 is Kafka's default (murmur2 of the key). Without a timestamp it gets that of the
-        moment when it is sent."""
+        """One record; partition −1 is Kafka's default (murmur2 of the key), timestamp ``SENT_NOW`` the moment's."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions ``topic`` has: only custom partitioners ask."""

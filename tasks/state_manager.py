@@ -63,7 +63,11 @@ class StateManager:
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
         changelog = program.changelogs.get(builder.name)
-        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic, builder.changelog_headers)
+        log = (
+            None
+            if changelog is None or changelog.is_source_topic
+            else self._log(changelog.topic, builder.changelog_headers)
+        )
         opened: object = builder.open(
             StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record)
         )
@@ -83,7 +87,7 @@ class StateManager:
         if not headers:
             return log
 
-        def with_headers(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+        def with_headers(key: bytes, value: bytes | None, timestamp: int) -> None:
             log(key, value, timestamp, None if value is None else headers)
 
         return with_headers

@@ -52,7 +52,7 @@ class ProducedRecord:
 
     key: bytes | None
     value: bytes | None
-    timestamp: int | None
+    timestamp: int
     headers: Headers
     partition: int
 
@@ -72,7 +72,7 @@ class _Collector:
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        timestamp: int | None,
+        timestamp: int,
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:

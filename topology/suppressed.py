@@ -113,8 +113,8 @@ class Suppressed(Generic[K]):
             )
         if self.wait_ms is None and not isinstance(self.buffer_config, StrictBufferConfig):
             raise TopologyError(
-                "Suppressed.until_window_closes needs a buffer that emits nothing early: add .shut_down_when_full(), or "
-                "take BufferConfig.unbounded()"
+                "Suppressed.until_window_closes needs a buffer that emits nothing early: add .shut_down_when_full(), "
+                "or take BufferConfig.unbounded()"
             )
         if self.name is not None:
             checked_name(self.name)

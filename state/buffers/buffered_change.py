@@ -7,8 +7,8 @@ This is what Kafka Streams calls version 3; the header :data:`CHANGELOG_HEADERS`
 
 from __future__ import annotations
 
+import struct
 from struct import Struct
-from struct import error as NotEnoughBytes
 from typing import Any
 
 from penstock.common.errors import StateStoreError
@@ -85,10 +85,10 @@ class BufferedChangeCodec:
             new_data, at = _sized(data, at)
             time = _LONG.unpack_from(data, at)[0]
             source = TopicPartition(topic.decode(), partition) if topic else None
-        except (NotEnoughBytes, UnicodeDecodeError) as error:
+        except (struct.error, UnicodeDecodeError) as error:
             raise StateStoreError(
-                f"store {self._name}: its changelog holds {data[:64].hex()}…, which is no update of Kafka Streams 2.4.2 "
-                "or later: let the old application run until its buffer is empty, or delete the changelog topic"
+                f"store {self._name}: its changelog holds {data[:64].hex()}…, which is no update of Kafka Streams "
+                "2.4.2 or later: let the old application run until its buffer is empty, or delete the changelog topic"
             ) from error
         prior = self._value(prior_data)
         old = prior if is_prior else self._value(old_data)
@@ -125,9 +125,7 @@ def _part(data: bytes | None) -> bytes:
 
 
 def _headers_part(headers: Headers) -> bytes:
-    return _INT.pack(len(headers)) + b"".join(
-        _part(part) for name, value in headers for part in (name.encode(), value)
-    )
+    return _INT.pack(len(headers)) + b"".join(_part(part) for name, value in headers for part in (name.encode(), value))
 
 
 def _headers(data: bytes, at: int) -> tuple[Headers | None, int]:

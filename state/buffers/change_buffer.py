@@ -16,7 +16,7 @@ from typing_extensions import override
 from penstock.common.errors import SerializationError
 from penstock.common.ids import TopicPartition
 from penstock.common.java_collections import bytes_hash, slots_for
-from penstock.common.records import Headers
+from penstock.common.records import SENT_NOW, Headers
 from penstock.common.serdes import why_refused
 from penstock.state.buffers.buffered_change import (
     CHANGELOG_HEADERS,
@@ -224,7 +224,7 @@ class ChangeBuffer(StateStore):
             for key in keys[begin : begin + FLUSH_STEP_ENTRIES]:
                 waits = changes[key]
                 data = waits if waits is None or isinstance(waits, bytes) else self._flushed_bytes(key, waits)
-                log(key, data, None)
+                log(key, data, SENT_NOW)
             yield
 
     def _flushed_bytes(self, key: bytes, buffered: Buffered) -> bytes:
@@ -255,7 +255,7 @@ class ChangeBuffer(StateStore):
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        return (self._bytes_of(key) if key in self._objects or key in self._packed else None), 0
+        return (self._bytes_of(key) if key in self._objects or key in self._packed else None), SENT_NOW
 
     @override
     def forget_objects(self) -> None:

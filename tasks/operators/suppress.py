@@ -46,7 +46,8 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
 def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[], None]:
     """Lets the first in order go on, as if the record that had caused it came only now."""
     find, remove_first, order, context = buffer.find, buffer.remove_first, buffer.order, wiring.context
-    forward, to_key, drops_deletions = wiring.forward_change, wiring.bytes_to_key(wiring.store), spec.until_window_closes
+    forward, to_key = wiring.forward_change, wiring.bytes_to_key(wiring.store)
+    drops_deletions = spec.until_window_closes
 
     def emit() -> None:
         row = order[0][1]
@@ -65,9 +66,7 @@ def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
     return emit
 
 
-def _limiter(
-    spec: Suppress, buffer: ChangeBuffer, wiring: Wiring
-) -> Callable[[Callable[[], None], Any], None] | None:
+def _limiter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[Callable[[], None], Any], None] | None:
     """Keeps a buffer with limits within them; None for one without."""
     order, emit_early, readable_key = buffer.order, spec.emit_early, wiring.readable_key
     most_records = float("inf") if spec.max_records is None else spec.max_records

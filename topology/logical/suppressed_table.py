@@ -41,7 +41,7 @@ def _graces(node: LogicalNode, below: tuple[str, ...]) -> list[int]:
     way = (node.name, *below)
     if not node.parents:
         raise TopologyError(
-            "suppress: only the windows of time, sliding and session windows close, and this table is not made of such: "
+            "suppress: only time, sliding and session windows close, and this table has none: "
             f"{' -> '.join(way[1:])}. Use Suppressed.until_time_limit, or aggregate a stream by windowed_by"
         )
     return [grace for parent in node.parents for grace in _graces(parent, way)]
