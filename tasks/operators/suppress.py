@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.errors import BufferFullError
 from penstock.state.buffers.change_buffer import ChangeBuffer
+from penstock.state.row_formats import NO_TIMESTAMP, Entry
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.wiring import Store, TableEdge, Wiring
@@ -104,9 +105,10 @@ def _suppress_getter(spec: SuppressGetter, wiring: Wiring) -> Getter:
     store = wiring.stores[spec.buffer]
     find, key_bytes, source = _buffer(store).find, wiring.key_to_bytes(store), make_closure(spec.source, wiring)
 
-    def look_up(key: Any) -> Any:
+    def look_up(key: Any) -> Entry:
         waits = find(key if key_bytes is None else key_bytes(key))
-        return source(key) if waits is None else waits[1]
+        # When the value came that was there before, nobody knows.
+        return source(key) if waits is None else (waits[1], NO_TIMESTAMP, None, 0)
 
     return look_up
 

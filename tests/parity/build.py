@@ -20,6 +20,7 @@ from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions
 from tests.parity.ops_suppress import SuppressSteps
+from tests.parity.ops_tables import TableOps
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -64,7 +65,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(SuppressSteps):
+class _Steps(SuppressSteps, TableOps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:

@@ -20,7 +20,9 @@ class SuppressSteps:
             if "wait_ms" in step
             else Suppressed.until_window_closes(BufferConfig.unbounded())
         )
-        return replace(source, stream=source.stream.suppress(until.with_name(step["named"]) if "named" in step else until))
+        return replace(
+            source, stream=source.stream.suppress(until.with_name(step["named"]) if "named" in step else until)
+        )
 
 
 def _buffer(step: dict[str, Any]) -> BufferConfig:
