@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,
+    BufferFullError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -68,6 +69,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
+    "BufferConfig",
+    "BufferFullError",
     "Cancellable",
     "CommitBatch",
     "CommittedStore",
@@ -94,6 +98,7 @@ __all__ = [
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EagerBufferConfig",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
     "Grouped",
@@ -150,6 +155,8 @@ __all__ = [
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StrictBufferConfig",
+    "Suppressed",
     "TableJoined",
     "TaskId",
     "TaskNotReadyError",

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from penstock.common.records import SENT_NOW
 from penstock.testing.topology_test_driver import TestRecord, TopologyTestDriver
 from penstock.topology.physical.topology import Topology
 from tests.parity.build import SERDES, Built, build
@@ -85,8 +86,12 @@ def _internal(driver: TopologyTestDriver) -> dict[str, Any]:
     for topic in sorted(driver.produced_topic_names()):
         if topic.startswith(f"{APPLICATION_ID}-"):
             records = driver.create_output_topic(topic, SERDES["bytes"], SERDES["bytes"]).read_records_to_list()
-            internal[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
+            internal[topic] = [[_hex(record.key), _hex(record.value), _time(record.timestamp)] for record in records]
     return internal
+
+
+def _time(timestamp: int) -> int | None:
+    return None if timestamp == SENT_NOW else timestamp
 
 
 def _hex(data: bytes | None) -> str | None:

@@ -149,6 +149,12 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def window_grace_ms(self) -> int | None:
+        """Of one that makes windows: how much later than a window's end, in stream time, it may still change the
+        window. Of session windows that is grace and inactivity gap. None: it makes none."""
+        return None
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The stores it uses, its own first."""
         return ()
