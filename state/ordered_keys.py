@@ -20,6 +20,9 @@ class OrderedKeys:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._keys
+
     def add(self, keys: Iterable[bytes]) -> None:
         """New ``keys``, each once."""
         self._keys.update(keys)
