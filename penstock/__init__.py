@@ -55,6 +55,7 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -67,6 +68,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.stream_joined import StreamJoined
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -99,6 +101,7 @@ __all__ = [
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KStream",
@@ -143,6 +146,7 @@ __all__ = [
     "StoreBuilder",
     "StoreType",
     "Stores",
+    "StreamJoined",
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",

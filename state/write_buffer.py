@@ -103,8 +103,7 @@ class WriteBuffer:
         """The entry of a key that is not in ``dirty``: ABSENT, or one with value None, if there is none."""
         entry = self.clean.get(key)
         if entry is None:
-            older = self._older.pop(key, None)
-            entry = self.clean[key] = older or self._read(key)
+            entry = self.clean[key] = self._older.pop(key, None) or self._read(key)
         return entry
 
     def load_to_update(self, key: bytes) -> Entry:
@@ -139,7 +138,7 @@ class WriteBuffer:
         try:
             copied = self._value_serde.deserialize(self._serialize(value))
         except Exception as error:
-            raise self._refused(key, value, error) from error
+            raise self.refused(key, value, error) from error
         return copied, flushed[1], flushed[2], flushed[3]
 
     def get(self, key: bytes) -> Entry | None:
@@ -159,7 +158,7 @@ class WriteBuffer:
             try:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
-                raise self._refused(key, value, error) from error
+                raise self.refused(key, value, error) from error
             self._log(key, data, timestamp)
         if value is None and self._take_back(key):
             return
@@ -288,7 +287,7 @@ class WriteBuffer:
                 try:
                     data = serialize(value)
                 except Exception as error:
-                    raise self._refused(key, value, error) from error
+                    raise self.refused(key, value, error) from error
                 rows[key] = data if header is None else header(timestamp) + data
             if log is not None:
                 log(key, data, timestamp)
@@ -306,11 +305,10 @@ class WriteBuffer:
 
         return tell
 
-    def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = why_refused(self._value_serde, value, error)
-        return SerializationError(
-            f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised: {why}"
-        )
+    def refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
+        """The error for a value of ``key`` that its serde does not take."""
+        what = f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised"
+        return SerializationError(f"{what}: {why_refused(self._value_serde, value, error)}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates

@@ -31,9 +31,9 @@ class StreamJoined(Generic[K, V, V2]):
     ``value_serde`` is that of the first stream's values, ``other_value_serde`` that of the second's. ``name`` names the
     operators and the repartition topics (``<name>-left``, ``<name>-right``), ``store_name`` the stores and with them
     their changelogs; a name of one says nothing of the other. The stores are in RocksDB, unless suppliers of ``Stores``
-    say otherwise: window stores that retain duplicates, as long as the windows and kept for them and their grace period.
-    ``logging``: whether the stores have changelogs, created with ``topic_config`` on top of Kafka Streams' own settings;
-    without, records that wait for their match are lost with the disk they lie on.
+    say otherwise: of window stores that retain duplicates, with windows as long as the join's, kept for these and their
+    grace period. ``logging``: whether the stores have changelogs, created with ``topic_config`` on top of Kafka
+    Streams' own settings; without, records that wait for their match are lost with the disk they lie on.
     """
 
     key_serde: Serde[K] | None = None
@@ -58,8 +58,8 @@ class StreamJoined(Generic[K, V, V2]):
         for what, supplier in (("this", this), ("other", other)):
             if supplier is not None and not isinstance(supplier, WindowBytesStoreSupplier):
                 raise TopologyError(
-                    f"StreamJoined: {what}_store_supplier must be one such as Stores.in_memory_window_store(...) makes, "
-                    f"not {shown_with_type(supplier)}"
+                    f"StreamJoined: {what}_store_supplier must be one as Stores.in_memory_window_store(...) makes, not "
+                    f"{shown_with_type(supplier)}"
                 )
         if this is not None and other is not None and this.name == other.name:
             raise TopologyError(f"StreamJoined: both store suppliers have the name {this.name!r}: give each its own")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from struct import Struct
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -27,7 +26,6 @@ from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.row_formats import VALUE
 
 K = TypeVar("K")
-V = TypeVar("V")
 
 _KEY = Struct(">q?")
 _LIST = Struct(">?i")
@@ -39,7 +37,7 @@ NO_TIME = 1 << 62
 
 
 @dataclass(frozen=True)
-class OuterJoinStoreBuilder(StoreBuilder[K, V]):
+class OuterJoinStoreBuilder(StoreBuilder[K, bytes]):
     """The store that both sides of a left or outer join share. Mirrors ``ListValueStoreBuilder`` as joins use it.
 
     ``left_serde`` and ``right_serde`` are those of the values of either side.
@@ -73,7 +71,7 @@ class OuterJoinStateStore(KeyValueStateStore):
     waits is looked at with the first record.
     """
 
-    def __init__(self, builder: OuterJoinStoreBuilder[Any, Any], context: StateStoreContext) -> None:
+    def __init__(self, builder: OuterJoinStoreBuilder[Any], context: StateStoreContext) -> None:
         super().__init__(builder, VALUE, context)
         assert builder.left_serde is not None
         assert builder.right_serde is not None
@@ -103,8 +101,7 @@ class OuterJoinStateStore(KeyValueStateStore):
             self.smallest_time = timestamp
 
     def matched(self, key: bytes, left: bool, time: int, timestamp: int) -> None:
-        """The records of ``key`` at ``time`` on that side, if any wait, have a match, which has come at ``timestamp``.
-        """
+        """The records of ``key`` at ``time`` on that side, if any wait, have a match, which came at ``timestamp``."""
         waiting = self._waiting_keys(left)
         if waiting and (row_key := _KEY.pack(time, left) + key) in waiting:
             waiting.discard((row_key,))
@@ -134,17 +131,15 @@ class OuterJoinStateStore(KeyValueStateStore):
         """The time of the row at which Kafka Streams ends its way through the store: the one behind the first open row
         of either side, else the last. From there on it takes that for the smallest time that waits, even where an open
         row is older; when records without a match come out, and in which order, depends on it."""
-        first_open = [next(waiting.between(None, None, False), None) for waiting in self._waiting.values()]
-        if None not in first_open:
+        first_open = [key for waiting in self._waiting.values() for key in waiting.between(None, None, False, 1)]
+        if len(first_open) == len(self._waiting):
             later = max(first_open)
             if _count(self._row(later)) > 1:
                 return _time(later)
-            behind = [
-                key for waiting in self._waiting.values() for key in islice(waiting.between(later, None, False), 2)
-            ]
-            return _time(min((key for key in behind if key != later), default=later))
-        last = [*closed[-1:], *(next(waiting.between(None, None, True), b"") for waiting in self._waiting.values())]
-        return _time(max(last)) if any(last) else NO_TIME
+            near = [key for waiting in self._waiting.values() for key in waiting.between(later, None, False, 2)]
+            return _time(min((key for key in near if key != later), default=later))
+        last = [key for waiting in self._waiting.values() for key in waiting.between(None, None, True, 1)]
+        return _time(max(closed[-1:] + last)) if closed or last else NO_TIME
 
     def _row(self, row_key: bytes) -> bytes:
         entry = self.buffer.get(row_key)

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
-from penstock.common.serdes import Serde, why_refused
+from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.sizes import SAMPLE_EVERY, entry_bytes, strides
@@ -47,7 +46,6 @@ class JoinWindowStateStore(WindowStateStore):
         super().__init__(builder, context)
         rows = self.rows
         self._log = context.log
-        self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._suffix = self._schema.suffix
         self._retention_ms = builder.retention_ms
@@ -74,7 +72,8 @@ class JoinWindowStateStore(WindowStateStore):
             try:
                 data = self._serialize(value)
             except Exception as error:
-                raise self._refused(key, value, error) from error
+                row_key = rows.row_key(logged_key, b"", window_start)
+                raise rows.buffer.refused(row_key, value, error) from error
         if self._log is not None:
             self._log(logged_key, data, timestamp)
         if data is None:
@@ -111,9 +110,6 @@ class JoinWindowStateStore(WindowStateStore):
             return self._recent.of_key(key, time_from, time_to)
         time = self._schema.time
         return [(time(row_key), entry[0]) for row_key, entry in self.rows.of_key(key, time_from, time_to)]
-
-    def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        return SerializationError(f"store {self.name}: {why_refused(self._value_serde, value, error)}")
 
     def _expire(self, stream_time: int) -> None:
         """Forget the rows that have expired at ``stream_time``, also those that wait for a commit: no reader is shown

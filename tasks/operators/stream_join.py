@@ -11,9 +11,12 @@ from typing import Any
 
 from penstock.state.key_value.outer_join_store import OuterJoinStateStore
 from penstock.state.windowed.join_window_store import JoinWindowStateStore
+from penstock.state.windowed.recent_rows import NOTHING
 from penstock.tasks.closures import closure_of
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
 from penstock.topology.physical.stream_join_operators import JoinWindow, StreamSelfJoin, StreamStreamJoin
+
+Joiner = Callable[[Any, Any, Any], Any]
 
 
 def _rows(store: Store) -> JoinWindowStateStore:
@@ -88,32 +91,39 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     def run(key: Any, value: Any, timestamp: int) -> None:
         if timestamp > waiting.stream_time:
             waiting.stream_time = timestamp
-        try:
-            if value is None or (key is None and not outer):
-                context.dropped_records += 1
-                return
-            if key is None:
-                alone = joined(None, value, None)
-            else:
-                stream_time = waiting.stream_time
-                if timestamp == stream_time and waiting.smallest_time + after_ms + grace_ms < stream_time:
-                    give_closed(timestamp)
+        if value is None or (key is None and not outer):
+            context.dropped_records += 1
+            return
+        stream_time, latest = waiting.stream_time, max(timestamp + after_ms, 0)
+        row, found = b"", NOTHING
+        if key is not None:
+            if timestamp == stream_time and waiting.smallest_time + after_ms + grace_ms < stream_time:
+                give_closed(timestamp)
+            try:
                 row = key if key_bytes is None else key_bytes(key)
-                latest = max(timestamp + after_ms, 0)
                 found = find(row, max(timestamp - before_ms, 0), latest)
-                for time, other in found:
-                    matched(row, not left, time, timestamp)
-                    forward(key, joined(key, value, other), max(time, timestamp))
-                if found or not outer:
-                    return
-                if latest >= stream_time:
-                    add(row, left, value, timestamp)
-                    return
-                alone = joined(key, value, None)
+            except Exception as error:  # a serde that does not fit
+                failed(error, name, key)
+                return
+        for time, other in found:
+            try:
+                matched(row, not left, time, timestamp)
+                result = joined(key, value, other)
+            except Exception as error:
+                failed(error, name, key)
+                return
+            forward(key, result, max(time, timestamp))
+        if found or not outer:
+            return
+        try:
+            if key is not None and latest >= stream_time:
+                add(row, left, value, timestamp)
+                return
+            result = joined(key, value, None)
         except Exception as error:
             failed(error, name, key)
             return
-        forward(key, alone, timestamp)
+        forward(key, result, timestamp)
 
     return run
 
@@ -147,9 +157,8 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
     its place in time."""
     store, forward, context, name = wiring.store, wiring.forward, wiring.context, wiring.name
     find, key_bytes, failed = _rows(store).find, wiring.key_to_bytes(store), wiring.failed_at(store)
-    joiner, with_key = spec.joiner, spec.with_key
+    join = _with_key(spec)
     before_ms, after_ms, retention_ms = spec.windows.before_ms, spec.windows.after_ms, spec.windows.retention_ms
-    join = joiner if with_key else lambda key, value, other: joiner(value, other)
     stream_time = -1
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -159,20 +168,31 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
             return
         if timestamp > stream_time:
             stream_time = timestamp
+        pending = timestamp > stream_time - retention_ms + 1
         try:
             row = key if key_bytes is None else key_bytes(key)
             itself = join(key, value, value)
-            for time, other in find(row, max(timestamp - before_ms, 0), max(timestamp + after_ms, 0)):
-                forward(key, join(key, value, other), max(time, timestamp))
-            pending = timestamp > stream_time - retention_ms + 1
-            for time, other in find(row, max(timestamp - after_ms, 0), max(timestamp + before_ms, 0)):
-                if pending and time > timestamp:
-                    pending = False
-                    forward(key, itself, timestamp)
-                forward(key, join(key, other, value), max(time, timestamp))
+            found = find(row, max(timestamp - before_ms, 0), max(timestamp + after_ms, 0))
         except Exception as error:
             failed(error, name, key)
             return
+        for time, other in found:
+            try:
+                result = join(key, value, other)
+            except Exception as error:
+                failed(error, name, key)
+                return
+            forward(key, result, max(time, timestamp))
+        for time, other in find(row, max(timestamp - after_ms, 0), max(timestamp + before_ms, 0)):
+            if pending and time > timestamp:
+                pending = False
+                forward(key, itself, timestamp)
+            try:
+                result = join(key, other, value)
+            except Exception as error:
+                failed(error, name, key)
+                return
+            forward(key, result, max(time, timestamp))
         if pending:
             forward(key, itself, timestamp)
 
@@ -185,11 +205,19 @@ def _reach(spec: StreamStreamJoin) -> tuple[int, int]:
     return (windows.before_ms, windows.after_ms) if spec.left else (windows.after_ms, windows.before_ms)
 
 
-def _joined(spec: StreamStreamJoin) -> Callable[[Any, Any, Any], Any]:
+def _joined(spec: StreamStreamJoin) -> Joiner:
     """The joiner as (key, this side's value, the other side's)."""
-    joiner = spec.joiner
-    if spec.with_key:
-        return joiner if spec.left else lambda key, value, other: joiner(key, other, value)
+    joiner: Joiner = spec.joiner
     if spec.left:
-        return lambda key, value, other: joiner(value, other)
-    return lambda key, value, other: joiner(other, value)
+        return _with_key(spec)
+    if spec.with_key:
+        return lambda key, value, other: joiner(key, other, value)
+    plain: Callable[[Any, Any], Any] = spec.joiner
+    return lambda _, value, other: plain(other, value)
+
+
+def _with_key(spec: StreamStreamJoin | StreamSelfJoin) -> Joiner:
+    """The joiner as (key, left value, right value)."""
+    joiner: Joiner = spec.joiner
+    plain: Callable[[Any, Any], Any] = spec.joiner
+    return joiner if spec.with_key else lambda _, left, right: plain(left, right)

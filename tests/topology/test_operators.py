@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
-from penstock.topology.physical import operators
+from penstock.topology import physical
 from penstock.topology.physical.operator import (
     KEY,
     VALUE,
@@ -244,4 +246,7 @@ def test_a_new_operator_needs_its_spec_and_its_closure() -> None:
 
 
 def test_this_page_looks_at_all_operators() -> None:
-    assert {each for each in vars(operators).values() if inspect.isclass(each) and each in SPECS} == set(SPECS)
+    names = [each.name for each in iter_modules(physical.__path__) if each.name.endswith("operators")]
+    modules = [import_module(f"{physical.__name__}.{name}") for name in names]
+    found = {each for module in modules for each in vars(module).values() if inspect.isclass(each) and each in SPECS}
+    assert found == set(SPECS)

@@ -139,7 +139,7 @@ class KStreamJoins(Generic[K, V]):
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]: ...
     def outer_join(self, other: Any, joiner: Callable[..., VR], *how: Any, **named_how: Any) -> KStream[K, VR]:
-        """As :meth:`left_join` with a stream, but records of both streams are joined with None where they have no match.
+        """As :meth:`left_join` with a stream, but records of both are joined with None where they have no match.
 
         Null keys of either are joined with None at once, null values dropped and counted. Mirrors
         ``outerJoin(KStream, …)``.

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.outer_join_store import OuterJoinStoreBuilder
 from penstock.state.stores import WindowBytesStoreSupplier
 from penstock.state.windowed.join_window_store import JoinWindowStoreBuilder
@@ -31,7 +32,7 @@ def join_streams(
     how: StreamJoined[Any, Any, Any],
     call: str,
 ) -> StreamHead:
-    """``join``, ``left_join`` or ``outer_join``, as ``call`` says, of two streams that are partitioned by their keys."""
+    """``join``, ``left_join`` or ``outer_join``, as ``call`` says, of two streams partitioned by their keys."""
     graph, names = here.graph, here.graph.names
     left_outer, right_outer = call != "join", call == "outer_join"
     sources = graph.copartition(here.sources, there.sources)
@@ -62,14 +63,14 @@ def join_streams(
         JoinSide(other_windowed, _suffixed(how.name, other_suffix, other_generated), other_store.name, right_outer),
     )
     for head, side, store in ((here, sides[0], this_store), (there, sides[1], other_store)):
-        graph.add(Operation(side.windowed, _keeping(store.name), lambda store=store: (store,)), head.node)
+        graph.add(_keeping(side.windowed, store), head.node)
     node = StreamStreamJoinNode(merged, call, sides, joiner, with_key, windows, outer_store)
     graph.add(node, here.node, there.node)
     return here.moved(node, key_serde=key_serde, value_serde=None, sources=sources, repartition_required=False)
 
 
-def _keeping(store: str) -> Callable[[], JoinWindow]:
-    return lambda: JoinWindow(store)
+def _keeping(name: str, store: AnyStoreBuilder) -> Operation:
+    return Operation(name, lambda: JoinWindow(store.name), lambda: (store,))
 
 
 def _suffixed(name: str | None, suffix: str, generated: str) -> str:
@@ -116,7 +117,7 @@ def _outer_store(
     value_serdes: tuple[Serde[Any] | None, Serde[Any] | None],
     right_outer: bool,
     how: StreamJoined[Any, Any, Any],
-) -> OuterJoinStoreBuilder[Any, Any]:
+) -> OuterJoinStoreBuilder[Any]:
     """Where records without a match wait, of both sides. It lies where the first side's store does."""
     supplier = how.this_store_supplier
     base = how.store_name if supplier is None else supplier.name

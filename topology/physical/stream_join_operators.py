@@ -39,7 +39,6 @@ class _StreamJoin(Operator):
     with_key: bool
     windows: JoinWindows
 
-    keeps_key, keeps_value = True, False
     sees_value = True
     stores_by_key = ()
 
@@ -62,6 +61,8 @@ class StreamStreamJoin(_StreamJoin):
     outer: bool = False
     outer_store: str | None = None
 
+    keeps_key, keeps_value = True, False
+
     @property
     @override
     def stores(self) -> tuple[str, ...]:
@@ -71,6 +72,8 @@ class StreamStreamJoin(_StreamJoin):
 @dataclass(frozen=True)
 class StreamSelfJoin(_StreamJoin):
     """A stream joined with itself: both sides at once, over one store."""
+
+    keeps_key, keeps_value = True, False
 
     @property
     @override
