@@ -57,6 +57,7 @@ from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -69,6 +70,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
 
@@ -106,6 +108,7 @@ __all__ = [
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KGroupedTable",
@@ -152,6 +155,7 @@ __all__ = [
     "StoreBuilder",
     "StoreType",
     "Stores",
+    "StreamJoined",
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",

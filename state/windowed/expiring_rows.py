@@ -72,8 +72,14 @@ class ExpiringRows:
 
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
-        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
         self._noted_time = self._committed_time = self.stream_time
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the store has come further than was noted by the last commit, or will be by the one under way."""
+        moved = (self.stream_time, self.sequence)
+        return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
@@ -96,16 +102,21 @@ class ExpiringRows:
         """
         if time > self.stream_time:
             self.stream_time = time
-        elif self.segments.of(time) < self.segments.first_live(self.stream_time):
+        elif not self.is_live(time):
             self._holds_expired = True
             if counted:
-                self._drop(key, time)
+                self.drop(key, time)
         row_key = self.row_key(key, suffix, time)
         if self.time_order is not None and (self.buffer.get(row_key) is None) is not (value is None):
             (self.time_order.discard if value is None else self.time_order.add)(key, suffix)
         self.buffer.put(row_key, value, timestamp, headers)
 
-    def _drop(self, key: bytes, time: int) -> None:
+    def is_live(self, time: int) -> bool:
+        """Whether the segment of ``time`` takes rows."""
+        return self.segments.of(time) >= self.segments.first_live(self.stream_time)
+
+    def drop(self, key: bytes, time: int) -> None:
+        """Say that a record came so late that its segment has expired, and count it as dropped."""
         logger(__name__).warning(
             "Skipping record for expired segment.",
             store=self.name,
@@ -329,7 +340,7 @@ class ExpiringRows:
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
             if self.time_order is not None:
                 self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)
-        self._noted, self._noted_time = noted, stream_time
+        self._noted, self._noted_time, self._noted_progress = noted, stream_time, (stream_time, sequence)
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:
