@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,
+    BufferFullError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -47,16 +48,18 @@ from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
+from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -69,6 +72,9 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.stream_joined import StreamJoined
+from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from penstock.topology.table_joined import TableJoined
 from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
@@ -88,6 +94,8 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
+    "BufferConfig",
+    "BufferFullError",
     "Cancellable",
     "CommitBatch",
     "CommittedStore",
@@ -95,6 +103,7 @@ __all__ = [
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EagerBufferConfig",
     "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
@@ -103,14 +112,17 @@ __all__ = [
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "KafkaRefusedError",
     "KafkaStreams",
     "KeyQuery",
     "KeyValueStore",
+    "KeysQuery",
     "LocalBrokerError",
     "LogAndContinue",
     "LogAndFail",
@@ -148,9 +160,13 @@ __all__ = [
     "StoreBuilder",
     "StoreType",
     "Stores",
+    "StreamJoined",
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StrictBufferConfig",
+    "Suppressed",
+    "TableJoined",
     "TaskId",
     "TaskNotReadyError",
     "TestInputTopic",

@@ -123,23 +123,15 @@ class Wiring:
         failed, readable_key = self.context.failed, self.readable_key
         return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
 
-    def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
-        """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
-        failed, serde = self.failed, store.key_serde
+    def failed_at(self, *stores: Store) -> Callable[[Exception, str, Any], None]:
+        """:meth:`failed`, which first finds out whether it was the serde of one of ``stores`` that refused the key."""
+        failed = self.failed
         if self.undecoded_key is not None:
             return failed
 
         def run(error: Exception, name: str, key: Any) -> None:
-            try:
-                if key is not None:
-                    serde.serialize(key)
-            except Exception as refused:
-                error = SerializationError(
-                    f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
-                    "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
-                )
-                error.__cause__ = refused
-            failed(error, name, key)
+            refused = None if key is None else next(filter(None, (_refusal(store, key) for store in stores)), None)
+            failed(refused or error, name, key)
 
         return run
 
@@ -167,6 +159,21 @@ class Wiring:
 
 def _same(data: Any) -> Any:
     return data
+
+
+def _refusal(store: Store, key: Any) -> SerializationError | None:
+    """What is wrong with ``key`` for the serde of ``store``, if it is."""
+    serde = store.key_serde
+    try:
+        serde.serialize(key)
+    except Exception as refused:
+        error = SerializationError(
+            f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
+            "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
+        )
+        error.__cause__ = refused
+        return error
+    return None
 
 
 def fan_out(edges: Sequence[StreamEdge]) -> StreamEdge:

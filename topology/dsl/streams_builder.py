@@ -116,8 +116,8 @@ class StreamsBuilder:
         """The topology of all calls so far. Mirrors ``build``.
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
-        ``reuse.ktable.source.topics`` and ``merge.repartition.topics``). May be called again, with other calls between.
-        Raises TopologyError for a program that cannot run.
+        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``). May be called
+        again, with other calls between. Raises TopologyError for a program that cannot run.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))

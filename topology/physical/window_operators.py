@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from penstock.topology.physical.folds import Fold
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
@@ -23,9 +25,9 @@ class TimeWindowAggregate(TableOperator):
     keeps_key = keeps_value = False
 
     @property
-    def window_grace_ms(self) -> int:
-        """How long after its end a window takes records."""
-        return self.windows.grace_period_ms
+    @override
+    def window_grace_ms(self) -> int | None:
+        return None if isinstance(self.windows, UnlimitedWindows) else self.windows.grace_period_ms
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,6 @@ class SlidingWindowAggregate(TableOperator):
     keeps_key = keeps_value = False
 
     @property
-    def window_grace_ms(self) -> int:
-        """How long after its end a window takes records."""
+    @override
+    def window_grace_ms(self) -> int | None:
         return self.windows.grace_period_ms
