@@ -119,6 +119,12 @@ class WriteBuffer:
             entry = entry or older
         return entry or self._read(key)
 
+    def load_not_committed(self, key: bytes) -> Entry:
+        """The same where no commit that is through can have written the key: nobody need ask the disk."""
+        if self._flushed and (flushed := self._flushed.get(key)):
+            return self._apart(key, flushed)
+        return ABSENT
+
     def _read(self, key: bytes) -> Entry:
         if self._flushed and (flushed := self._flushed.get(key)):
             return self._apart(key, flushed)

@@ -58,8 +58,8 @@ class Store:
         self.forwarded_by.append(node)
 
     def listen_windowed(self, node: str, listener: FlushListener, old_values: bool) -> None:
-        """The same of a window or session store: ``listener`` hears of windowed keys."""
-        self.windowed.listen(listener, old_values)
+        """The same of a window or session store: ``listener`` hears of windowed keys, decoded."""
+        self.windowed.listen(listener, old_values, self.key_serde.deserialize)
         self.forwarded_by.append(node)
 
     @property

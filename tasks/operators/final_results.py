@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.windows import Windowed
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.tasks.wiring import Store, Wiring
 
@@ -25,7 +24,7 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
     builder = store.builder
     assert isinstance(builder, ExpiringStoreBuilder)
     as_they_lie = builder.persistent and not builder.time_ordered
-    key_of, window_of, to_key = rows.key, rows.schema.window, store.key_serde.deserialize
+    windowed = rows.windowed_keys(store.key_serde.deserialize)
     store.buffer.flushes_every_deletion = True
     next_ms = 0
 
@@ -38,7 +37,7 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
         if times is None:
             return
         for row_key, (value, timestamp, _, _) in rows.by_time(*times, as_they_lie):
-            forward(Windowed(to_key(key_of(row_key)), window_of(row_key)), value, None, timestamp)
+            forward(windowed(row_key), value, None, timestamp)
         emitted.ms = close_time
 
     return emit

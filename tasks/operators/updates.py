@@ -43,11 +43,10 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
         forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
 
     if store.buffer.caching and wiring.children:
-        decode = store.key_serde.deserialize
 
-        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def flushed(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
-            forward(Windowed(decode(key.key), key.window), new, old, timestamp)
+            forward(key, new, old, timestamp)
 
         store.listen_windowed(wiring.name, flushed, send_old_values)
     return now
