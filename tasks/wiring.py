@@ -11,8 +11,9 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
-from penstock.state.write_buffer import OnFlush, WriteBuffer
+from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue

@@ -15,9 +15,8 @@ rows whose windows have closed between them; None when there can be none, and th
 def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int], None]:
     """The result emits what has closed by ``close_time``, the observed stream time less the grace period.
 
-    It is called after each record, with the record's headers; but nothing follows from a close time that is no later
-    than that of the last emission, ``wiring.close_time(store).ms``: a caller may leave that call out. Rows come
-    by their time, or, where the user named a supplier of a store on disk, as they lie there.
+    It is called after each record, with the record's headers. Rows come by their time, or, where the user named a
+    supplier of a store on disk, as they lie there.
     """
     rows, context, forward = store.windowed.rows, wiring.context, wiring.forward_change
     emitted, interval_ms = wiring.close_time(store), context.emit_interval_ms

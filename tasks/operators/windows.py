@@ -34,8 +34,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     at_once = None if store.buffer.caching else update
-    emit = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None
-    emitted, observed = wiring.close_time(store) if spec.on_close else None, wiring.observed_time()
+    emit, observed = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None, wiring.observed_time()
     dirty_get, load, load_new, put = _row_functions(rows, windows)
     places, place_of = _places(rows, windows)
     place_get, order = places.get, rows.time_order
@@ -81,8 +80,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
             if at_once is not None:
                 at_once(key, window, new, before, newest)
             start += advance
-        if emitted is not None and close_time > emitted.ms:
-            assert emit is not None
+        if emit is not None:
             emit(close_time)
 
     return run
