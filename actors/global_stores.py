@@ -16,7 +16,7 @@ from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask, Serialize
 from penstock.actors.messages import ApplicationSpec, TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.actors.task_directory import TaskDirectory
+from penstock.actors.task_directory import GLOBAL, TaskDirectory
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StateStoreLockedError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
@@ -26,8 +26,6 @@ from penstock.tasks.global_state import GlobalStateManager, GlobalStateTask, wit
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store
 
-DIRECTORY = "global"
-"""Below the application's: a copy of all global stores for each actor that ever ran on the node at the same time."""
 _SLICE_RECORDS = 500
 
 
@@ -48,7 +46,7 @@ class GlobalStores:
         config = spec.config
         self._subtopologies = spec.topology.global_subtopologies
         self._program = TaskProgram.of(self._subtopologies, config)
-        self._root: Path = config.state_dir / config.application_id / DIRECTORY
+        self._root: Path = config.state_dir / config.application_id / GLOBAL
         self._interval_s = config.commit_interval_ms / 1000
         self._make_consumer = make_consumer
         self._admin = admin
@@ -243,7 +241,8 @@ class GlobalStores:
             store = opened.task.store_of[topic]
             self._log.error(
                 "global store wiped, filled again from the beginning",
-                why="its topic has deleted records before they were read, or was created anew", store=store, topic=topic,
+                why="its topic has deleted records before they were read, or was created anew",
+                store=store, topic=topic,
             )  # fmt: skip
             opened.task.state_manager.begin(store, {tp: beginnings[tp] for tp in again if tp.topic == topic})
         for tp in again:

@@ -26,6 +26,6 @@ class ReadOnlyView:
 
     def _refuse(self, *given: Any, **named: Any) -> NoReturn:
         raise TopologyError(
-            f"global store {self.name!r} is read-only here: every host has a copy of its own, which only the records of "
-            "the store's topic may change. Write to that topic instead"
+            f"global store {self.name!r} is read-only here: every host has a copy of its own, which the records of the "
+            "store's topic alone may change. Write to that topic instead"
         )

@@ -93,8 +93,8 @@ class GlobalStateManager(StateManager):
         self._task_stores.write(batch, {store: _BEGUN})
 
     def commit_all(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
-        """Write all changes, with the ``positions`` up to which they were made. Exhaust it; between two steps the stores
-        may be read, but not changed."""
+        """Write all changes, with the ``positions`` up to which they were made. Exhaust it; between two steps the
+        stores may be read, but not changed."""
         yield from self.take_snapshot(frozenset())
         yield from self.flush_snapshot()
         assert self._batch is not None
@@ -166,7 +166,7 @@ class GlobalStateTask:
             self.update(batch, wall_ms)
 
     def update(self, batch: RecordBatch, wall_ms: int) -> None:
-        """Take in records as they come. Raises RecordError when one cannot be handled and the handlers do not drop it."""
+        """Take in records as they come. Raises RecordError for one that cannot be handled, if no handler drops it."""
         self._context.wall_ms = wall_ms
         queue = self._queues.get(batch.partition)
         if queue is None:
