@@ -106,10 +106,12 @@ class GlobalStores:
 
     # ---- beginning ----
 
-    def opening(self) -> Steps[None]:
-        """Open a copy of the stores that no other actor of this node has, and find out what it lacks."""
-        if not self._subtopologies:
-            return
+    def opening(self) -> list[Steps[None]]:
+        """What is to be done first, if there is anything: open a copy of the stores that no other actor of this node
+        has, and find out what it lacks."""
+        return [self._opening()] if self._subtopologies else []
+
+    def _opening(self) -> Steps[None]:
         self._opened = yield from retry_while_unavailable(self._open, self._clock)
         self._opened.task.init(self._clock.wall_ms())
         yield from retry_while_unavailable(self._begin, self._clock)

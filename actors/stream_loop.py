@@ -97,7 +97,7 @@ class StreamLoop:
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         self._opening = TaskOpening(spec, self._consumer, self._producer, self._budget, self._globals, self._clock)
         self._queries = QueryExecutor(self._tasks, self._globals)
-        self._jobs.append(self._globals.opening())  # tasks are made over its stores
+        self._jobs += self._globals.opening()  # tasks are made over their stores
 
     # ---- from any thread ----
 

@@ -1,4 +1,4 @@
-"""Global stores in the stream loop: filled before tasks begin, followed beside them, kept on disk. On the fake broker."""
+"""Global stores in the stream loop: filled before tasks begin, followed beside them. On the fake broker."""
 
 from __future__ import annotations
 
