@@ -52,6 +52,7 @@ from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.global_ktable import GlobalKTable
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
@@ -103,6 +104,7 @@ __all__ = [
     "EagerBufferConfig",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "HandlerResponse",
     "Headers",

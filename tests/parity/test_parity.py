@@ -26,6 +26,7 @@ SHAPES = (
     "foreign_key",
     "windowed",
     "stream_stream",
+    "stream_global",
 )
 
 NOT_YET = {"session_window"}
