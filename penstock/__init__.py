@@ -68,6 +68,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.value_transformer import ValueTransformerWithKey
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -163,6 +164,7 @@ __all__ = [
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "Window",
     "WindowStore",
     "Windowed",

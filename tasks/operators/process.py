@@ -36,7 +36,7 @@ class TaskProcessor:
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        stores = {name: _view(store.opened) for name, store in wiring.stores.items()}
+        stores = {name: view_of(store.opened) for name, store in wiring.stores.items()}
         self.context = TaskProcessorContext(
             self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
         )
@@ -56,7 +56,9 @@ class TaskProcessor:
 
 
 class TaskProcessorContext(ProcessorContext[Any, Any]):
-    """What a user's processor is given in its task."""
+    """What a user's processor is given in its task. ``call``: the method that took its supplier."""
+
+    call = "process"
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         stores: Mapping[str, Any],
         queues: Mapping[PunctuationType, PunctuationQueue],
     ) -> None:
-        self._name = name
+        self.name = name
         self._context = context
         self._forward = forward
         self._children = children
@@ -100,7 +102,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     def _child(self, name: str) -> Edge:
         if name not in self._children:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"processor {self._name} has no child {name!r}; its children: {known}")
+            raise TopologyError(f"processor {self.name} has no child {name!r}; its children: {known}")
         return self._children[name]
 
     @override
@@ -109,15 +111,15 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         interval_ms = to_ms(interval, "a punctuation interval")
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
-        return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
+        return self._queues[type].schedule(self.name, first, interval_ms, punctuator)
 
     @override
     def get_state_store(self, name: str) -> Any:
         if name not in self._stores:
             known = ", ".join(sorted(self._stores)) or "none"
             raise UnknownStateStoreError(
-                f"processor {self._name} is not connected to a store named {name!r}; connected: {known}. "
-                "Name the store in process(...)"
+                f"processor {self.name} is not connected to a store named {name!r}; connected: {known}. "
+                f"Name the store in {self.call}(...)"
             )
         return self._stores[name]
 
@@ -138,7 +140,8 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         return self._context.wall_ms
 
 
-def _view(store: StateStore) -> Any:
+def view_of(store: StateStore) -> Any:
+    """What a processor is given of ``store``."""
     view = store.view()
     if view is None:
         raise TopologyError(
