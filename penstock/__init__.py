@@ -74,6 +74,7 @@ from penstock.topology.processor import (
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
+from penstock.topology.value_transformer import ValueTransformerWithKey
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -179,6 +180,7 @@ __all__ = [
     "UnknownStateStoreError",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "Window",
     "WindowStore",
     "Windowed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
@@ -17,9 +17,6 @@ from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
-
-if TYPE_CHECKING:
-    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -70,6 +67,30 @@ class Store:
         return serde
 
 
+class UserObject(Protocol):
+    """What begins and ends with its task: a processor, a transformer."""
+
+    def init(self, context: Any, /) -> None:
+        """The task begins."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class Hosted(Protocol):
+    """An object of the user's in its task, with the context it is given; ``name`` is that of its node."""
+
+    name: str
+
+    @property
+    def processor(self) -> UserObject:
+        """The object."""
+
+    @property
+    def context(self) -> Any:
+        """What its ``init`` is called with."""
+
+
 @dataclass(frozen=True)
 class Wiring:
     """All that the closure of node ``name`` is made from.
@@ -86,7 +107,7 @@ class Wiring:
     stores: Mapping[str, Store]
     global_stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[TaskProcessor]
+    processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None

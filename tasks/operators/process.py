@@ -43,7 +43,7 @@ class TaskProcessor:
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
         self.context = context(
-            self.name, wiring.context, wiring.forward, wiring.children, _views(wiring), wiring.punctuations
+            self.name, wiring.context, wiring.forward, wiring.children, views_of(wiring), wiring.punctuations
         )
 
     def edge(self, context: TaskContext) -> StreamEdge:
@@ -61,7 +61,9 @@ class TaskProcessor:
 
 
 class TaskProcessorContext(ProcessorContext[Any, Any]):
-    """What a user's processor is given in its task."""
+    """What a user's processor is given in its task. ``call``: the method that took its supplier."""
+
+    call = "process"
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         stores: Mapping[str, Any],
         queues: Mapping[PunctuationType, PunctuationQueue],
     ) -> None:
-        self._name = name
+        self.name = name
         self._context = context
         self._forward = forward
         self._children = children
@@ -105,7 +107,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     def _child(self, name: str) -> Edge:
         if name not in self._children:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"processor {self._name} has no child {name!r}; its children: {known}")
+            raise TopologyError(f"processor {self.name} has no child {name!r}; its children: {known}")
         return self._children[name]
 
     @override
@@ -114,15 +116,15 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         interval_ms = to_ms(interval, "a punctuation interval")
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
-        return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
+        return self._queues[type].schedule(self.name, first, interval_ms, punctuator)
 
     @override
     def get_state_store(self, name: str) -> Any:
         if name not in self._stores:
             known = ", ".join(sorted(self._stores)) or "none"
             raise UnknownStateStoreError(
-                f"processor {self._name} is not connected to a store named {name!r}; connected: {known}. "
-                "Name the store in process(...)"
+                f"processor {self.name} is not connected to a store named {name!r}; connected: {known}. "
+                f"Name the store in {self.call}(...)"
             )
         return self._stores[name]
 
@@ -143,8 +145,8 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         return self._context.wall_ms
 
 
-def _views(wiring: Wiring) -> dict[str, Any]:
-    """What the processor gets: its own stores, and to read every global one."""
+def views_of(wiring: Wiring) -> dict[str, Any]:
+    """What a user's object at this node gets: its own stores, and to read every global one."""
     shared = {name: ReadOnlyView(name, _view(store.opened)) for name, store in wiring.global_stores.items()}
     return shared | {name: _view(store.opened) for name, store in wiring.stores.items()}
 
