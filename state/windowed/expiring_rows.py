@@ -147,14 +147,16 @@ class ExpiringRows:
         reverse: bool = False,
         committed: bool = False,
         after: bytes | None = None,
+        expired_too: bool = False,
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
         ``committed`` leaves out what no commit has taken yet; ``after``, a key of the changelog, what comes up to it.
+        ``expired_too``: also what has expired, as long as it is there.
         """
         if after is not None:
             time_from = max(time_from, self.schema.time(after))
-        begin, end, segments = self._visible(time_from, time_to, committed)
+        begin, end, segments = self._visible(time_from, time_to, committed, expired_too)
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             front = pack_segment(segment) + key
@@ -247,10 +249,12 @@ class ExpiringRows:
             and (key_to is None or key <= key_to)
         )
 
-    def _visible(self, time_from: int, time_to: int, committed: bool) -> tuple[int, int, range]:
+    def _visible(
+        self, time_from: int, time_to: int, committed: bool, expired_too: bool = False
+    ) -> tuple[int, int, range]:
         """What of these times is shown, and the segments in which it lies."""
         stream_time = self._committed_time if committed else self.stream_time
-        begin = max(time_from, self.segments.first_visible(stream_time))
+        begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
         end = min(time_to, stream_time)
         return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
 
