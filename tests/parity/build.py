@@ -11,6 +11,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.state.stores import Stores
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -173,15 +174,20 @@ class _Steps(SuppressSteps, TableOps):
         return self._same_types(source, _kstream(source).group_by_key(grouped))
 
     def _group_by(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KTable):
+            return self._table_group_by(step, source)
         grouped = _grouped_by(step, "string", source.value)
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
-        return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
+        grouped = source.stream if isinstance(source.stream, KGroupedTable) else _grouped(source)
+        return _Result(grouped.count(materialized, named=step.get("named")), source.key, "long")
 
     def _reduce(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_reduce(step, source)
         materialized = self._materialized(step, source.key, source.value)
         fn = step["fn"]
         table = _grouped(source).reduce(
@@ -190,6 +196,8 @@ class _Steps(SuppressSteps, TableOps):
         return self._same_types(source, table)
 
     def _aggregate(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_aggregate(step, source)
         fn, init = step["fn"], step.get("init", "zero")
         value_type = "long" if init == "zero" else "string"
         table = _grouped(source).aggregate(

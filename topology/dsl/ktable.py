@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.topology.arity import takes_key
+from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.suppress import suppressed_table
 from penstock.topology.logical.graph import Operation, new_repartition
 from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped
 from penstock.topology.materialized import Materialized
+from penstock.topology.options import Grouped
 from penstock.topology.physical.operators import TableSource, TableToStream
+from penstock.topology.physical.table_aggregate_operators import TableGroupBy
 from penstock.topology.suppressed import Suppressed
 
 if TYPE_CHECKING:
+    from penstock.topology.dsl.kgrouped_table import KGroupedTable
     from penstock.topology.dsl.kstream import KStream
 
 K = TypeVar("K")
@@ -189,6 +192,34 @@ class KTable(TableJoins[K, V]):
         """
         head, table = suppressed_table(self._head, self._table, suppressed)
         return KTable(head, table, None)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
+        grouped: Grouped[KR, VR] | None = None,
+    ) -> KGroupedTable[KR, VR]:
+        """The entries grouped: ``selector(key, value)`` gives (group key, value) of each, by a repartition topic.
+
+        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
+        for the new and the old value of each update, so it must give equal results for equal values; and this table is
+        kept in a store from now on. ``grouped`` names the operator and the topic,
+        ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
+        those that are missing are the configuration's.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> cities = StreamsBuilder().table("users").group_by(lambda user, city: (city, 1))
+        """
+        from penstock.topology.dsl.kgrouped_table import KGroupedTable
+
+        checked_function(selector, "group_by: selector", "key", "value")
+        checked_option(grouped, Grouped, "group_by")
+        how = grouped or Grouped()
+        name = self._head.name(how.name, "KTABLE-SELECT-")
+        operator = TableGroupBy(selector)
+        node = Operation(name, lambda: operator)
+        self._head.graph.add(node, self._head.node)
+        self._table.enable_sending_old_values(force=True)
+        return KGroupedTable(self._head.moved(node), how)
 
     def _store(
         self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None

@@ -30,7 +30,8 @@ class SourceNode:
     """Reads ``topics``. A serde or extractor that is None is taken from the configuration.
 
     ``internal`` marks a repartition topic (its name here lacks the application's prefix); its timestamps are always
-    the record's own, and it is read from the beginning.
+    the record's own, and it is read from the beginning. ``changes``: its values are updates of a table, of values whose
+    serde is ``value_serde``; they arrive as (new value or None, old value or None).
     """
 
     name: str
@@ -42,6 +43,7 @@ class SourceNode:
     """``earliest``, ``latest`` or None for the configuration's."""
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
+    changes: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class ProcessorNode:
 
 @dataclass(frozen=True)
 class SinkNode:
-    """Writes what ``parents`` forward to ``topic``. ``internal`` as for a source."""
+    """Writes what ``parents`` forward to ``topic``. ``internal`` and ``changes`` as for a source."""
 
     name: str
     parents: tuple[str, ...]
@@ -70,6 +72,7 @@ class SinkNode:
     partitioner: StreamPartitioner | None = None
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
+    changes: bool = False
 
 
 Node = SourceNode | ProcessorNode | SinkNode
