@@ -178,10 +178,10 @@ class KTable(TableJoins[K, V]):
         """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
 
         The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
-        new ones nothing goes on, and after a restart time begins with the next one. What goes on has the timestamp and
-        the headers of the last update of its key; several are in the order of their times, those of the same time in
-        that of the bytes of their keys. Who looks into the result (a join) finds what was there before the first update
-        that waits. A deletion goes on like any update by a time limit, and never when windows close.
+        new ones nothing goes on. What goes on has the timestamp and the headers of the last update of its key; several
+        are in the order of their times, those of the same time in that of the bytes of their keys. Who looks into the
+        result (a join) finds what was there before the first update that waits. A deletion goes on like any update by
+        a time limit, and never when windows close.
 
         What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
         table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
