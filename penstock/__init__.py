@@ -51,6 +51,7 @@ from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
@@ -86,6 +87,7 @@ __all__ = [
     "BranchedKStream",
     "BrokerUnreachableError",
     "Cancellable",
+    "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",

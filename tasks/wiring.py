@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ class Store:
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
+    _told: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
     def buffer(self) -> WriteBuffer:
@@ -41,13 +42,16 @@ class Store:
         assert isinstance(self.opened, KeyValueStateStore)
         return self.opened.buffer
 
-    def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them.
+    def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
+        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them to ``children``.
 
+        Where several nodes that write the store have the same children (cogroup), one of them forwards for all.
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
-        self.buffer.listen(on_flush, old_values)
+        if (told := tuple(children)) not in self._told or not told:
+            self._told.add(told)
+            self.buffer.listen(on_flush, old_values)
         self.forwarded_by.append(node)
 
     @property

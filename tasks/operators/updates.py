@@ -27,7 +27,7 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             context.headers = headers
             forward(to_key(row), new, old, timestamp)
 
-        store.listen(wiring.name, flushed, send_old_values)
+        store.listen(wiring.name, flushed, send_old_values, children=wiring.children)
     return now
 
 

@@ -19,6 +19,7 @@ from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repar
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions
+from tests.parity.ops_cogroup import CogroupSteps
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -63,7 +64,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps:
+class _Steps(CogroupSteps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition
@@ -105,6 +106,16 @@ class KGroupedStream(Generic[K, V]):
             materialized,
             named,
         )
+
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
+        """The first of several streams that are aggregated together. Mirrors ``cogroup``.
+
+        ``aggregator(key, value, aggregate)`` takes the records of this one. Others are added by
+        :meth:`CogroupedKStream.cogroup`. An aggregator written as a lambda does not tell a type checker what an
+        aggregate is; a variable does: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
+        """
+        together: CogroupedKStream[K, A] = CogroupedKStream()
+        return together.cogroup(self, aggregator)
 
     def _aggregated(
         self,
