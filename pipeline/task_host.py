@@ -67,7 +67,7 @@ class _TaskRun:
         self._collector = SparkCollector(task_id, host.topics)
         stores = open_task_stores(None, program.stores.values())
         self._state_manager = StateManager(task_id, program, stores, self._collector)
-        self._task = Task(self._state_manager, self._collector)
+        self._task = Task(self._state_manager, self._collector, clock_stands=True)
         self._changelogs = program.changelogs
         # Of a store whose rows expire the changelog deletes, too.
         self._expiring = [

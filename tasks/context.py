@@ -23,6 +23,10 @@ from penstock.common.records import Headers, RecordMetadata
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
+EMIT_INTERVAL_MS = 1000
+"""Kafka Streams' own, which is no part of its public configuration."""
+
+
 class RunPosition:
     """How far the current run of records has come, with nothing written down per record.
 
@@ -43,17 +47,32 @@ class RunPosition:
         return self.offsets[self.end - length_hint(self.values) - 1]
 
 
+class Remembered:
+    """A time (ms) that an operator goes on from after a restart, −1 if there is none yet. It is committed beside the
+    offsets; where several partitions have one, the largest counts."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = -1
+
+
 class TaskContext:
-    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them."""
+    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
+
+    ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
+    """
 
     __slots__ = (
         "_position",
         "application_id",
         "commit_requested",
         "dropped_records",
+        "emit_interval_ms",
         "handler",
         "headers",
         "partition",
+        "remembered",
         "stream_time",
         "task_id",
         "timestamp",
@@ -70,6 +89,8 @@ class TaskContext:
         self.wall_ms = 0
         self.dropped_records = 0
         self.commit_requested = False
+        self.emit_interval_ms = EMIT_INTERVAL_MS
+        self.remembered: dict[str, Remembered] = {}
         self.partition: TopicPartition | None = None
         self._position = RunPosition()
 

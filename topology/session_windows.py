@@ -13,9 +13,9 @@ class SessionWindows:
     """Windows of records of one key that follow each other without a long pause. Mirrors ``SessionWindows``.
 
     A session goes from the timestamp of its first record to that of its last, both included. A record that is at most
-    ``inactivity_gap_ms`` away from a session belongs to it; one that is so near to several makes a single session of them. A
-    session is closed, and takes no more records, when the stream time that the operator has seen is later than its end
-    by more than ``inactivity_gap_ms`` and ``grace_period_ms``.
+    ``inactivity_gap_ms`` away from a session belongs to it; one that is so near to several makes a single session of
+    them. A session takes no more records when the stream time that the operator has observed is past its end by more
+    than ``inactivity_gap_ms`` and ``grace_period_ms`` together.
     """
 
     inactivity_gap_ms: int
@@ -26,7 +26,9 @@ class SessionWindows:
             if isinstance(ms, bool) or not isinstance(ms, int):
                 raise TopologyError(f"SessionWindows: the {what} must be whole milliseconds, not {ms!r}")
         if self.inactivity_gap_ms <= 0:
-            raise TopologyError(f"SessionWindows: the inactivity gap must be at least 1 ms, not {self.inactivity_gap_ms} ms")
+            raise TopologyError(
+                f"SessionWindows: the inactivity gap must be at least 1 ms, not {self.inactivity_gap_ms} ms"
+            )
         if self.grace_period_ms < 0:
             raise TopologyError(f"SessionWindows: the grace period may not be negative: {self.grace_period_ms} ms")
 

@@ -13,12 +13,14 @@ from penstock.state.write_buffer import OnFlush, WriteBuffer
 
 
 class SessionBuffer(WriteBuffer):
-    """Once somebody listens to its flush, a row that has expired by then is told to nobody as an old value, and its
-    deletion neither to them nor to the changelog. So it is in Kafka Streams (``CachingSessionStore``): what had expired
-    is the old value that its store does not find.
+    """Where it ``hides_expired``, a row that has expired when it is flushed has no old value for those who listen, and
+    its deletion is told neither to them nor to the changelog. So it is in Kafka Streams where an aggregate has a cache
+    (``CachingSessionStore``): for its flush the store no longer finds what has expired.
 
-    The observed stream time of a row is the latest end among those that are flushed before it.
+    What has expired is decided by the latest end among the rows that were flushed before.
     """
+
+    hides_expired = False
 
     time_of: Callable[[bytes], int]
     """The end of the session in a row's key."""
@@ -38,7 +40,7 @@ class SessionBuffer(WriteBuffer):
         rows: dict[bytes, bytes | None],
         on_flush: OnFlush | None,
     ) -> None:
-        if on_flush is None:
+        if not self.hides_expired:
             return super()._flush_step(updates, before, rows, on_flush)
         self._in_order, self._hidden = iter(updates), []
         super()._flush_step(updates, before, rows, on_flush)
@@ -49,7 +51,7 @@ class SessionBuffer(WriteBuffer):
 
     @override
     def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
-        if self._listeners and not self._shows(key):
+        if self.hides_expired and not self._shows(key):
             self._hidden.append(key)
             return None
         return super()._old_value(key, before)

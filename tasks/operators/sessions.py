@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,6 +70,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
             failed(error, name, key)
             return
         if emitted is not None and emitted.ms < observed.ms - span:
+            assert emit is not None
             emit(observed.ms - span)
 
     return run

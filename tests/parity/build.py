@@ -13,13 +13,15 @@ from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
-from tests.parity import functions
+from tests.parity import functions, ops_windows
 from tests.parity.ops_cogroup import CogroupSteps
+from tests.parity.ops_sessions import SessionSteps, merged
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -64,7 +66,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(CogroupSteps):
+class _Steps(CogroupSteps, SessionSteps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -176,6 +178,15 @@ class _Steps(CogroupSteps):
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
+    def _time_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_time(step, _of(KGroupedStream, source)))
+
+    def _sliding_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_difference(step, _of(KGroupedStream, source)))
+
+    def _windowed_to_stream(self, step: Step, source: _Result) -> _Result:
+        return _Result(source.stream.to_stream(ops_windows.shown_key), "string", source.value)
+
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
         return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
@@ -194,6 +205,7 @@ class _Steps(CogroupSteps):
         table = _grouped(source).aggregate(
             partial(functions.initial, init),
             lambda key, value, aggregate: functions.fold(fn, value, aggregate),
+            *([merged] if isinstance(source.stream, SessionWindowedKStream) else []),
             self._materialized(step, source.key, value_type),
             named=step.get("named"),
         )
@@ -230,9 +242,11 @@ class _Steps(CogroupSteps):
         return partial(Tick, int(argument), clock), []
 
     def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
+        source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            self.stores.append(step["store"])
+            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+                self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):
             how = how.with_store_type(StoreType.IN_MEMORY)
@@ -263,8 +277,11 @@ def _kstream(result: _Result) -> KStream[Any, Any]:
     return _of(KStream, result)
 
 
-def _grouped(result: _Result) -> KGroupedStream[Any, Any]:
-    return _of(KGroupedStream, result)
+def _grouped(result: _Result) -> Any:
+    """A grouped stream, or a windowed one: they have the same aggregates."""
+    if isinstance(result.stream, (KGroupedStream, *ops_windows.WINDOWED)):
+        return result.stream
+    raise ValueError(f"a {type(result.stream).__name__} cannot be aggregated")
 
 
 def _of(kind: type[T], result: _Result) -> T:

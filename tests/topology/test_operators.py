@@ -245,4 +245,4 @@ def test_a_new_operator_needs_its_spec_and_its_closure() -> None:
 
 def test_this_page_looks_at_all_operators() -> None:
     assert {each for each in vars(operators).values() if inspect.isclass(each)} & set(SPECS)
-    assert all(each.__module__.endswith("operators") for each in SPECS)
+    assert all(each.__module__.startswith("penstock.topology.physical.") for each in SPECS)

@@ -34,12 +34,12 @@ class Cogroup:
     @property
     def graph(self) -> LogicalGraph:
         """The graph of all of them."""
-        return next(iter(self.aggregators))._head.graph
+        return next(iter(self.aggregators))._aggregates.head.graph
 
     @property
     def key_serde(self) -> Serde[Any] | None:
         """The serde that the keys of all of them have."""
-        serdes = [grouped._grouped.key_serde for grouped in self.aggregators]
+        serdes = [grouped._aggregates.grouped.key_serde for grouped in self.aggregators]
         return serdes[0] if all(serde == serdes[0] for serde in serdes) else None
 
     def aggregated(
@@ -62,7 +62,7 @@ class Cogroup:
         return StreamHead(graph, merge, store.key_serde, store.value_serde, sources), table
 
     def _partitioned_by_key(self, grouped: KGroupedStream[Any, Any], store_name: str) -> StreamHead:
-        head, how = grouped._head, grouped._grouped
+        head, how = grouped._aggregates.head, grouped._aggregates.grouped
         if not head.repartition_required:
             return head
         # The names of a new topic are used up even where the earlier one serves.

@@ -53,7 +53,7 @@ class CogroupedKStream(Generic[K, A]):
         checked_function(aggregator, "cogroup: aggregator", "key", "value", "aggregate")
         aggregators = self._cogroup.aggregators
         for other in aggregators:
-            require_same_graph(other._head.graph, grouped._head.graph, "cogroup")
+            require_same_graph(other._aggregates.head.graph, grouped._aggregates.head.graph, "cogroup")
         aggregators[grouped] = aggregator
         return self
 

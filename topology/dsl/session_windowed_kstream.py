@@ -32,8 +32,8 @@ class SessionWindowedKStream(Generic[K, V]):
     the session; the timestamp of an update is the session's end.
 
     A record that makes a session longer, or several into one, deletes the sessions that there were and adds the new
-    one: downstream sees a deletion for each of them, then the new aggregate. With caching on (the default), it sees what
-    is left of that per session and commit.
+    one: downstream sees a deletion for each of them, then the new aggregate. With caching on (the default), it sees
+    what is left of that per session and commit.
 
     A record that is later than the grace period allows is dropped, and counted in ``dropped-records-total``, unless it
     belongs to a session that still takes records. So is one with a null key. One with a null value is counted like any
