@@ -53,6 +53,7 @@ from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
@@ -99,6 +100,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "Cancellable",
+    "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",
