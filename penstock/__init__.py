@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,
+    BufferFullError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -46,7 +47,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
@@ -68,6 +69,8 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from penstock.topology.table_joined import TableJoined
 from penstock.topology.value_transformer import ValueTransformerWithKey
 
 if TYPE_CHECKING:
@@ -87,6 +90,8 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
+    "BufferConfig",
+    "BufferFullError",
     "Cancellable",
     "CommitBatch",
     "CommittedStore",
@@ -94,6 +99,7 @@ __all__ = [
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EagerBufferConfig",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
     "Grouped",
@@ -110,6 +116,7 @@ __all__ = [
     "KafkaStreams",
     "KeyQuery",
     "KeyValueStore",
+    "KeysQuery",
     "LocalBrokerError",
     "LogAndContinue",
     "LogAndFail",
@@ -149,6 +156,9 @@ __all__ = [
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StrictBufferConfig",
+    "Suppressed",
+    "TableJoined",
     "TaskId",
     "TaskNotReadyError",
     "TestInputTopic",

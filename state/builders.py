@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from penstock.common.errors import TopologyError
+from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import StateStore, StateStoreContext
 
@@ -27,6 +28,9 @@ class StoreBuilder(ABC, Generic[K, V]):
 
     kind: ClassVar[str]
     """What describes it to people, as in "timestamped key-value"."""
+
+    changelog_headers: ClassVar[Headers] = ()
+    """What stands in the headers of each of its changelog's records, deletions aside."""
 
     name: str
     key_serde: Serde[K] | None = None

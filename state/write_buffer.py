@@ -75,6 +75,9 @@ class WriteBuffer:
         """How often a committed row was needed, be it prefetched or not."""
         self.show_key: Callable[[bytes], str] = repr
         """What people are told of a row's key."""
+        self.flushes_every_deletion = False
+        """Whether a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
+        where no operator listens."""
         self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -176,7 +179,9 @@ class WriteBuffer:
         would leave a deletion behind at each record, and every scan would look at them all."""
         dirty = self.dirty
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
-        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.committed.get(key) is not None:
+        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
+            return False
+        if self.committed.get(key) is not None:
             return False
         self._changes.take_back(key)
         del dirty[key]
@@ -261,12 +266,13 @@ class WriteBuffer:
         caching, serialize, header = self.caching, self._serialize, self.row_format.header
         log = self._log if caching else None
         with_old = caching and any(old_values for _, old_values in self._listeners)
+        silent = caching and not self.flushes_every_deletion
         old = None
         for key, (value, timestamp, headers, _) in updates:
             if with_old:
                 old = self._old_value(key, before)
             if value is None:
-                if caching and (old if with_old else self._old_value(key, before)) is None:
+                if silent and (old if with_old else self._old_value(key, before)) is None:
                     continue  # a key that came and went within one commit never existed for anyone else
                 data = rows[key] = None
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from penstock.common.changes import changed
@@ -93,6 +94,8 @@ class TaskProgram:
                 node = _resolve_source(node, topics)
             elif isinstance(node, SinkNode):
                 node = _resolve_sink(node, config)
+            else:
+                node = replace(node, operator=node.operator.with_serdes(partial(_fill, config), node.name))
             nodes.append(node)
         stores = {store.name: _resolve_store(store, sub, config) for sub in subtopologies for store in sub.stores}
         changelogs = {
@@ -201,6 +204,12 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
         )
         return f"{call}, whose input goes by way of topic {topic},", f"{option}.with_(...)"
     return f"{call} ({node.name})", f"{option}.with_(...)"
+
+
+def _fill(
+    config: StreamsConfig, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str
+) -> Serde[Any]:
+    return bound(serde or _default(config, part, whose, option), internal_topic(config.application_id, topic), part)
 
 
 def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:

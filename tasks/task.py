@@ -12,7 +12,7 @@ from penstock.common.records import RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
-from penstock.tasks.offsets import decode_partition_time, encode_partition_time
+from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
@@ -44,14 +44,19 @@ class Task:
     snapshot, if the stores take changes meanwhile: they belong to the next commit. A host that lets records wait until
     the end may take several steps in one: ``prepare_commit`` is a snapshot that leaves nothing to flush,
     ``complete_commit`` the last two.
+
+    ``clock_stands``: the host's wall clock does not move while records are processed, so nothing waits for it that only
+    spares work.
     """
 
-    def __init__(self, state_manager: StateManager, collector: RecordCollector) -> None:
+    def __init__(self, state_manager: StateManager, collector: RecordCollector, *, clock_stands: bool = False) -> None:
         program, task_id = state_manager.program, state_manager.task_id
         config = program.config
         self.task_id = task_id
         self.state_manager = state_manager
         self._context = state_manager.context
+        if clock_stands:
+            self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
@@ -76,13 +81,17 @@ class Task:
     # ---- start ----
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """What the group has committed for the source partitions: partition times and stream time go on from there."""
+        """What the group has committed for the source partitions: partition times, stream time, and what
+        operators remember, go on from there."""
         for partition, offset in committed.items():
             queue = self._group.queues.get(partition)
             if queue is not None:  # an empty queue is false
                 queue.processed_offset = offset.offset - 1
                 queue.partition_time = decode_partition_time(offset.metadata)
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)
+                for key, ms in decode_remembered(offset.metadata).items():
+                    if (slot := self._context.remembered.get(key)) is not None:
+                        slot.ms = max(slot.ms, ms)
 
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
@@ -235,9 +244,13 @@ class Task:
         self._context.headers = None
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """What to commit: per source partition the offset of the next record to process, and the partition's time."""
+        """What to commit: per source partition the offset of the next record to process, the partition's time, and what
+        operators remember."""
+        remembered = {key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0}
         return {
-            partition: CommittedOffset(queue.processed_offset + 1, encode_partition_time(queue.partition_time))
+            partition: CommittedOffset(
+                queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
+            )
             for partition, queue in self._group.queues.items()
             if queue.processed_offset >= 0
         }

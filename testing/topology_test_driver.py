@@ -122,7 +122,7 @@ class TopologyTestDriver:
         self._rows = WatchedTaskStores(open_task_stores(None, program.stores.values()), logs)
         self._collector.logged = {topic: self._rows.logged[name] for name, topic in logs.items()}
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
-        self._task = Task(self._state_manager, self._collector)
+        self._task = Task(self._state_manager, self._collector, clock_stands=True)
         self._offsets = dict.fromkeys(program.sources, 0)
         for topic in self._offsets:
             self._task.set_caught_up(TopicPartition(topic, 0), True)

@@ -19,7 +19,9 @@ from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
-from tests.parity import functions
+from tests.parity import functions, ops_windows
+from tests.parity.ops_foreign_key import ForeignKeyOps
+from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
 from tests.parity.processors import Dedupe, Tick
 
@@ -65,7 +67,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(TableOps):
+class _Steps(SuppressSteps, TableOps, ForeignKeyOps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -179,6 +181,15 @@ class _Steps(TableOps):
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
+    def _time_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_time(step, _of(KGroupedStream, source)))
+
+    def _sliding_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_difference(step, _of(KGroupedStream, source)))
+
+    def _windowed_to_stream(self, step: Step, source: _Result) -> _Result:
+        return _Result(source.stream.to_stream(ops_windows.shown_key), "string", source.value)
+
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
         grouped = source.stream if isinstance(source.stream, KGroupedTable) else _grouped(source)
@@ -238,9 +249,11 @@ class _Steps(TableOps):
         return partial(Tick, int(argument), clock), []
 
     def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
+        source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            self.stores.append(step["store"])
+            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+                self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):
             how = how.with_store_type(StoreType.IN_MEMORY)
@@ -271,8 +284,11 @@ def _kstream(result: _Result) -> KStream[Any, Any]:
     return _of(KStream, result)
 
 
-def _grouped(result: _Result) -> KGroupedStream[Any, Any]:
-    return _of(KGroupedStream, result)
+def _grouped(result: _Result) -> Any:
+    """A grouped stream, or a windowed one: they have the same aggregates."""
+    if isinstance(result.stream, KGroupedStream | ops_windows.WINDOWED):
+        return result.stream
+    raise ValueError(f"a {type(result.stream).__name__} cannot be aggregated")
 
 
 def _of(kind: type[T], result: _Result) -> T:

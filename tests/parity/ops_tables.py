@@ -28,7 +28,8 @@ class TableOps:
 
     def _table_table(self, step: Step, source: _Result) -> _Result:
         table, other = _table(source), _table(self._results[step["with"]])
-        join = {"inner": table.join, "left": table.left_join, "outer": table.outer_join}[step["kind"]]
+        joins: dict[str, Any] = {"inner": table.join, "left": table.left_join, "outer": table.outer_join}
+        join = joins[step["kind"]]
         materialized = self._materialized(step, source.key, "string")
         return replace(
             source, stream=join(other, functions.pair, materialized, named=step.get("named")), value="string"

@@ -11,6 +11,7 @@ from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
+from penstock.topology.dsl.suppress import suppressed_table
 from penstock.topology.logical.graph import Operation, new_repartition
 from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped, transformed
 from penstock.topology.materialized import Materialized
@@ -18,6 +19,7 @@ from penstock.topology.naming import checked_name
 from penstock.topology.options import Grouped
 from penstock.topology.physical.operators import TableSource, TableToStream
 from penstock.topology.physical.table_aggregate_operators import TableGroupBy
+from penstock.topology.suppressed import Suppressed
 from penstock.topology.value_transformer import ValueTransformerWithKeySupplier, checked_transformer_supplier
 
 if TYPE_CHECKING:
@@ -225,6 +227,25 @@ class KTable(TableJoins[K, V]):
         self._head.graph.add(node, self._head.node)
         self._table.enable_sending_old_values(force=True)
         return KGroupedTable(self._head.moved(node), how)
+
+    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+        """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
+
+        The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
+        new ones nothing goes on, and after a restart time begins with the next one. What goes on has the timestamp and
+        the headers of the last update of its key; several are in the order of their times, those of the same time in
+        that of the bytes of their keys. Who looks into the result (a join) finds what was there before the first update
+        that waits. A deletion goes on like any update by a time limit, and never when windows close.
+
+        What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
+        table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
+
+        >>> from penstock import BufferConfig, Consumed, Serdes, StreamsBuilder, Suppressed
+        >>> prices = StreamsBuilder().table("prices", Consumed.with_(Serdes.string(), Serdes.double()))
+        >>> calm = prices.suppress(Suppressed.until_time_limit(60_000, BufferConfig.max_records(10_000)))
+        """
+        head, table = suppressed_table(self._head, self._table, suppressed)
+        return KTable(head, table, None)
 
     def _store(
         self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None
