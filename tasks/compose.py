@@ -35,8 +35,10 @@ def compose(
     context: TaskContext,
     collector: RecordCollector,
     queues: Mapping[PunctuationType, PunctuationQueue],
+    global_stores: Mapping[str, Store],
 ) -> Composed:
-    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are."""
+    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are; the ``global_stores`` are
+    all tasks'."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
@@ -48,6 +50,7 @@ def compose(
             context=context,
             children={child.name: edges[child.name] for child in children[node.name]},
             stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
+            global_stores=global_stores,
             collector=collector,
             processors=processors,
             punctuations=queues,

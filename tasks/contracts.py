@@ -22,4 +22,4 @@ class RecordCollector(Protocol):
         """One record; partition −1 is Kafka's default (murmur2 of the key), timestamp ``SENT_NOW`` the moment's."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions ``topic`` has: only custom partitioners ask."""
+        """How many partitions ``topic`` has: only sinks ask that choose partitions themselves."""

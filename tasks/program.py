@@ -214,9 +214,7 @@ def _fill(
 
 def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
     what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
-    key = store.key_serde or _default(config, "key", *what)
-    value = store.value_serde or _default(config, "value", *what)
-    return replace(store, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
+    return store.with_known_serdes(lambda serde, part: bound(serde or _default(config, part, *what), topic, part))
 
 
 def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:

@@ -95,7 +95,8 @@ class Hosted(Protocol):
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
+    one by one. ``undecoded_key`` is the serde of keys that
     it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
     user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
@@ -104,6 +105,7 @@ class Wiring:
     context: TaskContext
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
+    global_stores: Mapping[str, Store]
     collector: RecordCollector
     processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]

@@ -12,6 +12,7 @@ from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
+from penstock.state.read_only_view import ReadOnlyView
 from penstock.tasks.closures import closure_of
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
@@ -23,7 +24,12 @@ from penstock.topology.processor import Processor, ProcessorContext, Punctuation
 
 @closure_of(Process)
 def _process(spec: Process, wiring: Wiring) -> StreamEdge:
-    hosted = TaskProcessor(spec, wiring)
+    return host_processor(spec, wiring, TaskProcessorContext)
+
+
+def host_processor(spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> StreamEdge:
+    """Make the user's processor for this task, which sees a ``context``, and the closure that feeds it."""
+    hosted = TaskProcessor(spec, wiring, context)
     wiring.processors.append(hosted)
     return hosted.edge(wiring.context)
 
@@ -31,14 +37,13 @@ def _process(spec: Process, wiring: Wiring) -> StreamEdge:
 class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
-    def __init__(self, spec: Process, wiring: Wiring) -> None:
+    def __init__(self, spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> None:
         self.name = wiring.name
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        stores = {name: view_of(store.opened) for name, store in wiring.stores.items()}
-        self.context = TaskProcessorContext(
-            self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
+        self.context = context(
+            self.name, wiring.context, wiring.forward, wiring.children, views_of(wiring), wiring.punctuations
         )
 
     def edge(self, context: TaskContext) -> StreamEdge:
@@ -140,8 +145,13 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         return self._context.wall_ms
 
 
-def view_of(store: StateStore) -> Any:
-    """What a processor is given of ``store``."""
+def views_of(wiring: Wiring) -> dict[str, Any]:
+    """What a user's object at this node gets: its own stores, and to read every global one."""
+    shared = {name: ReadOnlyView(name, _view(store.opened)) for name, store in wiring.global_stores.items()}
+    return shared | {name: _view(store.opened) for name, store in wiring.stores.items()}
+
+
+def _view(store: StateStore) -> Any:
     view = store.view()
     if view is None:
         raise TopologyError(

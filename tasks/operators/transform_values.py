@@ -10,7 +10,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.state.row_formats import NO_TIMESTAMP, Entry
 from penstock.tasks.closures import closure_of, make_closure
-from penstock.tasks.operators.process import TaskProcessorContext, view_of
+from penstock.tasks.operators.process import TaskProcessorContext, views_of
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.operators.updates import materialize
 from penstock.tasks.wiring import TableEdge, Wiring
@@ -39,7 +39,7 @@ class TaskTransformer:
                 f"the supplier of transform_values {self.name} returned {self.processor!r}, "
                 "not a ValueTransformerWithKey"
             )
-        stores = {name: view_of(store.opened) for name, store in wiring.stores.items()}
+        stores = views_of(wiring)
         self.context = _TransformerContext(self.name, wiring.context, _nowhere, {}, stores, wiring.punctuations)
         wiring.processors.append(self)
 

@@ -21,6 +21,8 @@ from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions, ops_windows
 from tests.parity.ops_foreign_key import ForeignKeyOps
+from tests.parity.ops_globals import GlobalOps
+from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
 from tests.parity.processors import Dedupe, Tick
@@ -67,7 +69,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(SuppressSteps, TableOps, ForeignKeyOps):
+class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:

@@ -16,7 +16,18 @@ from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
-SHAPES = ("stateless", "aggregate", "stream_table", "process", "table_table", "table_ops", "foreign_key", "windowed")
+SHAPES = (
+    "stateless",
+    "aggregate",
+    "stream_table",
+    "process",
+    "table_table",
+    "table_ops",
+    "foreign_key",
+    "windowed",
+    "stream_stream",
+    "stream_global",
+)
 
 NOT_YET = {"session_window"}
 

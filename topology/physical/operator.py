@@ -23,9 +23,11 @@ class Parameter(StrEnum):
     VALUE = "the value"
     AGGREGATE = "the aggregate"
     TABLE_VALUE = "the table's value"
+    LEFT_VALUE = "the left stream's value"
+    RIGHT_VALUE = "the right stream's value"
 
 
-KEY, VALUE, AGGREGATE, TABLE_VALUE = Parameter
+KEY, VALUE, AGGREGATE, TABLE_VALUE, LEFT_VALUE, RIGHT_VALUE = Parameter
 
 _CALLED_WITH = "called with"
 _MANY = "many"
