@@ -8,11 +8,12 @@ from random import Random
 from typing import Any
 
 from tests.parity.fuzz import words
+from tests.parity.fuzz.foreign_key import foreign_key
 
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table")
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "foreign_key")
 """Steps that have a ``name`` instead of ``named``: of what they may add before them."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
@@ -309,6 +310,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through),
+    *(foreign_key, foreign_key),
 )
 
 
