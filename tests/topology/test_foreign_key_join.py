@@ -27,6 +27,10 @@ def joiner(value: str, other: str) -> str:
     return value + other
 
 
+def one_argument() -> Any:
+    return lambda key: 0
+
+
 def test_everything_is_named_after_the_join_where_that_has_a_name() -> None:
     builder, left, right = tables()
     left.join(right, str, joiner, ps.TableJoined.as_("F")).to_stream().to("out")
@@ -141,7 +145,7 @@ def test_a_backfill_says_that_it_cannot_run_what_goes_in_a_circle() -> None:
         (lambda left, right: left.join(right, str, joiner, "named"), "join needs a TableJoined, not 'named'"),
         (lambda left, right: left.join(right, str, joiner, None, "store"), "join needs a Materialized, not 'store'"),
         (lambda left, right: left.join(tables()[2], str, joiner), "the same StreamsBuilder"),
-        (lambda left, right: ps.TableJoined.with_(lambda key: 0), "TableJoined takes f.* as its partitioner"),
+        (lambda left, right: ps.TableJoined.with_(one_argument()), "TableJoined takes f.* as its partitioner"),
         (lambda left, right: ps.TableJoined.as_("a b"), "illegal name 'a b'"),
     ],
 )
