@@ -67,7 +67,7 @@ class _TaskRun:
         self._collector = SparkCollector(task_id, host.topics)
         stores = open_task_stores(None, program.stores.values())
         self._state_manager = StateManager(task_id, program, stores, self._collector)
-        self._task = Task(self._state_manager, self._collector)
+        self._task = Task(self._state_manager, self._collector, clock_stands=True)
         self._changelogs = program.changelogs
         # Of a store whose rows expire the changelog deletes, too.
         self._expiring = [
@@ -101,8 +101,10 @@ class _TaskRun:
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
         changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
+        headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:
-            self._collector.send(topic, key, *changelog_record(key), None, self.number)
+            value, timestamp = changelog_record(key)
+            self._collector.send(topic, key, value, timestamp, None if value is None else headers, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
+from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
-from penstock.state.key_value.store import KeyValueStateStore
+from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
 from penstock.state.write_buffer import OnFlush, WriteBuffer
-from penstock.tasks.context import TaskContext
+from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
-
-if TYPE_CHECKING:
-    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -37,17 +35,28 @@ class Store:
 
     @property
     def buffer(self) -> WriteBuffer:
-        """Where the changes of a key-value store are, which is what the operators of tables and aggregates write."""
-        assert isinstance(self.opened, KeyValueStateStore)
+        """Where the changes of a store of the DSL are: of a key-value store by key, of a windowed one by row."""
+        assert isinstance(self.opened, BufferedStateStore)
         return self.opened.buffer
 
+    @property
+    def windowed(self) -> ExpiringStateStore:
+        """The window or session store itself."""
+        assert isinstance(self.opened, ExpiringStateStore)
+        return self.opened
+
     def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them.
+        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them.
 
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
         self.buffer.listen(on_flush, old_values)
+        self.forwarded_by.append(node)
+
+    def listen_windowed(self, node: str, listener: FlushListener, old_values: bool) -> None:
+        """The same of a window or session store: ``listener`` hears of windowed keys."""
+        self.windowed.listen(listener, old_values)
         self.forwarded_by.append(node)
 
     @property
@@ -58,11 +67,36 @@ class Store:
         return serde
 
 
+class UserObject(Protocol):
+    """What begins and ends with its task: a processor, a transformer."""
+
+    def init(self, context: Any, /) -> None:
+        """The task begins."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class Hosted(Protocol):
+    """An object of the user's in its task, with the context it is given; ``name`` is that of its node."""
+
+    name: str
+
+    @property
+    def processor(self) -> UserObject:
+        """The object."""
+
+    @property
+    def context(self) -> Any:
+        """What its ``init`` is called with."""
+
+
 @dataclass(frozen=True)
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
+    one by one. ``undecoded_key`` is the serde of keys that
     it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
     user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
@@ -71,8 +105,9 @@ class Wiring:
     context: TaskContext
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
+    global_stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[TaskProcessor]
+    processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
@@ -92,6 +127,18 @@ class Wiring:
     def forward_change(self) -> TableEdge:
         """The same for a node whose children take table edges."""
         return fan_out_changes(list(self.children.values()))
+
+    def observed_time(self) -> Remembered:
+        """The stream time that this node has observed: the largest timestamp that reached it, before a restart too.
+
+        Kafka Streams begins anew after a restart, and takes again what is too late.
+        """
+        return self.context.remembered.setdefault(f"{self.name}/stream-time", Remembered())
+
+    def close_time(self, store: Store) -> Remembered:
+        """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
+        were last. As in Kafka Streams it is remembered under the name of the store."""
+        return self.context.remembered.setdefault(store.builder.name, Remembered())
 
     @property
     def failed(self) -> Callable[[Exception, str, Any], None]:
@@ -124,12 +171,16 @@ class Wiring:
         """How a key becomes a key of ``store``; None when it is bytes already."""
         return store.key_serde.serialize if self.undecoded_key is None else None
 
+    def windowed_key_of(self, store: Store) -> Callable[[Any], Any]:
+        """How a key that this node receives becomes the key in a windowed key: children get that one decoded."""
+        return _same if self.undecoded_key is None else store.key_serde.deserialize
+
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
         """How a key of ``store`` becomes what the children of this node expect."""
         return store.key_serde.deserialize if self.undecoded_key is None else _same
 
 
-def _same(data: bytes) -> Any:
+def _same(data: Any) -> Any:
     return data
 
 

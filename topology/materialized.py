@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.topology.naming import checked_name
@@ -39,7 +40,8 @@ class Materialized(Generic[K, V]):
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
     downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
-    the disk it lies on.
+    the disk it lies on. ``retention_ms``: how long windows are kept, by stream time; None is as long as they take
+    records. ``supplier``: of a window or session store, what says all that by itself.
     """
 
     name: str | None = None
@@ -49,6 +51,8 @@ class Materialized(Generic[K, V]):
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType = StoreType.ROCKS_DB
+    retention_ms: int | None = None
+    supplier: WindowBytesStoreSupplier | SessionBytesStoreSupplier | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -58,8 +62,11 @@ class Materialized(Generic[K, V]):
                 raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
 
     @staticmethod
-    def as_(store: str | KeyValueBytesStoreSupplier) -> Materialized[K1, V1]:
-        """A store's name, or a supplier of ``Stores`` that says its name and where it lies.
+    def as_(
+        store: str | KeyValueBytesStoreSupplier | WindowBytesStoreSupplier | SessionBytesStoreSupplier,
+    ) -> Materialized[K1, V1]:
+        """A store's name, or a supplier of ``Stores`` that says its name and where it lies; one of window stores or
+        session stores, for a windowed table, also says how long it keeps windows.
 
         The types of keys and values are those of the operator it is given to. A variable says them itself:
         ``counts: Materialized[str, int] = Materialized.as_("counts")``.
@@ -67,12 +74,10 @@ class Materialized(Generic[K, V]):
         >>> Materialized.as_("counts").with_caching_disabled().caching
         False
         """
-        if isinstance(store, KeyValueBytesStoreSupplier):
+        if isinstance(store, KeyValueBytesStoreSupplier | WindowBytesStoreSupplier | SessionBytesStoreSupplier):
             kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
-            return Materialized(store.name, store_type=kept)
-        if isinstance(store, WindowBytesStoreSupplier | SessionBytesStoreSupplier):
-            kind = "window" if isinstance(store, WindowBytesStoreSupplier) else "session"
-            raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kind} store ({store.name!r})")
+            supplier = None if isinstance(store, KeyValueBytesStoreSupplier) else store
+            return Materialized(store.name, store_type=kept, supplier=supplier)
         return Materialized(store)
 
     @staticmethod
@@ -108,6 +113,11 @@ class Materialized(Generic[K, V]):
         """On disk or in memory."""
         return replace(self, store_type=store_type)
 
+    def with_retention(self, retention: Duration) -> Materialized[K, V]:
+        """Keep windows for ``retention`` by stream time; it may not be shorter than they take records. Mirrors
+        ``withRetention``; without a meaning for tables that are not windowed. Raises ValueError for a negative one."""
+        return replace(self, retention_ms=to_ms(retention, "retention"))
+
     def builder(
         self,
         kind: Callable[..., StoreBuilder[K, V]],
@@ -115,7 +125,13 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given."""
+        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given.
+
+        Raises TopologyError for a supplier of window or session stores.
+        """
+        if self.supplier is not None:
+            kept = "window" if isinstance(self.supplier, WindowBytesStoreSupplier) else "session"
+            raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kept} store ({name!r})")
         return kind(
             name,
             self.key_serde or key_serde,

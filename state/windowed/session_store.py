@@ -76,6 +76,10 @@ class SessionStateStore(ExpiringStateStore):
             return None
         return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
 
+    @override
+    def entry(self, windowed: Windowed[bytes]) -> Entry | None:
+        return self.fetch(*windowed)
+
     def find(self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False) -> Iterator[EntryRow]:
         """The sessions of ``key`` that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""
         return self._starting(self.rows.of_key(key, earliest_end, LARGEST_TIMESTAMP, reverse), latest_start)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.windows import Windowed
 from penstock.state.row_formats import Entry
+from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.updates import forward_updates, materialize
-from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
+from penstock.tasks.wiring import Store, StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import (
     FilterGetter,
@@ -134,12 +136,24 @@ def _table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
 @closure_of(StoreGetter)
 def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
     store = wiring.stores[spec.store]
+    if isinstance(store.opened, ExpiringStateStore):
+        return _windowed_getter(store)
     key_bytes = wiring.key_to_bytes(store)
     dirty_get, clean_get, load = store.buffer.dirty.get, store.buffer.clean.get, store.buffer.load
 
     def look_up(key: Any) -> Entry:
         row = key if key_bytes is None else key_bytes(key)
         return dirty_get(row) or clean_get(row) or load(row)
+
+    return look_up
+
+
+def _windowed_getter(store: Store) -> Getter:
+    """Keys are windowed here, and always decoded."""
+    entry, key_bytes = store.windowed.entry, store.key_serde.serialize
+
+    def look_up(key: Windowed[Any]) -> Entry:
+        return entry(Windowed(key_bytes(key.key), key.window)) or ABSENT
 
     return look_up
 

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import Headers
+from penstock.common.windows import Window, Windowed
 from penstock.tasks.wiring import Store, TableEdge, Wiring
+
+WindowedUpdate = Callable[[Any, Window, Any, Any, int], None]
+"""(key as the node receives it, window, new value, old value or None, timestamp)"""
 
 
 def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> TableEdge:
@@ -28,6 +32,24 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             forward(to_key(row), new, old, timestamp)
 
         store.listen(wiring.name, flushed, send_old_values)
+    return now
+
+
+def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool) -> WindowedUpdate:
+    """The same for a window or session store: children get windowed keys, always decoded."""
+    forward, context, to_key = wiring.forward_change, wiring.context, wiring.windowed_key_of(store)
+
+    def now(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
+        forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
+
+    if store.buffer.caching and wiring.children:
+        decode = store.key_serde.deserialize
+
+        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            context.headers = headers
+            forward(Windowed(decode(key.key), key.window), new, old, timestamp)
+
+        store.listen_windowed(wiring.name, flushed, send_old_values)
     return now
 
 

@@ -23,9 +23,11 @@ class Parameter(StrEnum):
     VALUE = "the value"
     AGGREGATE = "the aggregate"
     TABLE_VALUE = "the table's value"
+    LEFT_VALUE = "the left stream's value"
+    RIGHT_VALUE = "the right stream's value"
 
 
-KEY, VALUE, AGGREGATE, TABLE_VALUE = Parameter
+KEY, VALUE, AGGREGATE, TABLE_VALUE, LEFT_VALUE, RIGHT_VALUE = Parameter
 
 _CALLED_WITH = "called with"
 _MANY = "many"
@@ -147,6 +149,17 @@ class Operator(WithFunctions, ABC):
     def runs_user_objects(self) -> bool:
         """Whether it hands records to an object of the user's, which may keep them: no order but theirs will do."""
         return False
+
+    @property
+    def keeps_source(self) -> bool:
+        """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
+        return False
+
+    @property
+    def window_grace_ms(self) -> int | None:
+        """Of one that makes windows: how much later than a window's end, in stream time, it may still change the
+        window. Of session windows that is grace and inactivity gap. None: it makes none."""
+        return None
 
     @property
     def stores(self) -> tuple[str, ...]:
