@@ -44,3 +44,12 @@ lines.join(users, lambda line, user: line, other_keys)  # error
 lines.select_key(lambda key, line: len(line)).join(users, lambda line, user: line)  # error
 lines.join(amounts, lambda line, amount: line)  # error
 lines.join(users, lambda line, user: user / 2).map_values(lambda half: half.upper())  # error
+
+regions = builder.global_table("regions", ps.Consumed.with_(ps.Serdes.long(), ps.Serdes.double()))
+lines.join(regions, lambda line: len(line), lambda line, region: region.upper())  # error
+lines.join(regions, lambda line: line, lambda line, region: region)  # error
+lines.join(regions, lambda line: len(line))  # error
+lines.join(regions, lambda line, amount: line + 1, lambda line, region: region)  # error
+lines.left_join(regions, lambda line: len(line), lambda line, region: region + 1)  # error
+lines.join(regions, lambda line: len(line), lambda line, region: region).map_values(lambda it: it.upper())  # error
+regions.to_stream()  # error
