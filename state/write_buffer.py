@@ -103,7 +103,8 @@ class WriteBuffer:
         """The entry of a key that is not in ``dirty``: ABSENT, or one with value None, if there is none."""
         entry = self.clean.get(key)
         if entry is None:
-            entry = self.clean[key] = self._older.pop(key, None) or self._read(key)
+            older = self._older.pop(key, None)
+            entry = self.clean[key] = older or self._read(key)
         return entry
 
     def load_to_update(self, key: bytes) -> Entry:
@@ -225,8 +226,7 @@ class WriteBuffer:
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
-        mean = self._waiting.begin_flush()
-        self._flushed_mean = mean
+        self._flushed_mean = mean = self._waiting.begin_flush()
         self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))
