@@ -102,6 +102,28 @@ assert_type(
     ps.KStream[str, str],
 )
 
+amounts = builder.stream("amounts", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()))
+near = ps.JoinWindows.of_time_difference_and_grace(200, 1000).before(100).after(300)
+assert_type(lines.join(amounts, lambda line, amount: line * amount, near), ps.KStream[str, str])
+assert_type(lines.join(amounts, lambda key, line, amount: amount / len(key), near), ps.KStream[str, float])
+assert_type(
+    lines.join(amounts, lambda line, amount: (line, amount), near, ps.StreamJoined.as_("named")),
+    ps.KStream[str, tuple[str, int]],
+)
+assert_type(
+    lines.left_join(amounts, lambda line, amount: amount and amount + len(line), windows=near),
+    ps.KStream[str, int | None],
+)
+assert_type(
+    lines.outer_join(
+        amounts,
+        lambda key, line, amount: len(line or key) + (amount or 0),
+        near,
+        ps.StreamJoined.with_(ps.Serdes.string(), ps.Serdes.string(), ps.Serdes.long()).with_name("named"),
+    ),
+    ps.KStream[str, int],
+)
+
 # ---- all of it in one chain ----
 
 (

@@ -53,3 +53,14 @@ lines.join(regions, lambda line, amount: line + 1, lambda line, region: region) 
 lines.left_join(regions, lambda line: len(line), lambda line, region: region + 1)  # error
 lines.join(regions, lambda line: len(line), lambda line, region: region).map_values(lambda it: it.upper())  # error
 regions.to_stream()  # error
+other_values = ps.StreamJoined.with_(ps.Serdes.string(), ps.Serdes.long(), ps.Serdes.long())
+near = ps.JoinWindows.of_time_difference_with_no_grace(200)
+lines.join(amounts, lambda line, amount: line + amount, near)  # error
+lines.left_join(amounts, lambda line, amount: amount + 1, near)  # error
+lines.outer_join(amounts, lambda line, amount: line.upper(), near)  # error
+lines.outer_join(users, lambda line, user: line, near)  # error
+lines.join(amounts, lambda line, amount: line, ps.Joined.as_("joined"))  # error
+lines.join(users, lambda line, user: line, near)  # error
+lines.join(amounts, lambda line, amount: line, near, other_values)  # error
+lines.select_key(lambda key, line: len(line)).join(amounts, lambda line, amount: line, near)  # error
+lines.join(amounts, lambda line, amount: amount, near).map_values(lambda amount: amount.upper())  # error
