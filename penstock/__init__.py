@@ -53,6 +53,8 @@ from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
+from penstock.topology.dsl.global_ktable import GlobalKTable
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
@@ -75,6 +77,7 @@ from penstock.topology.processor import (
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
+from penstock.topology.value_transformer import ValueTransformerWithKey
 from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
@@ -97,6 +100,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "Cancellable",
+    "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",
@@ -107,6 +111,7 @@ __all__ = [
     "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "HandlerResponse",
     "Headers",
@@ -185,6 +190,7 @@ __all__ = [
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "Window",
     "WindowStore",
     "Windowed",

@@ -235,8 +235,7 @@ class WriteBuffer:
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
-        mean = self._waiting.begin_flush()
-        self._flushed_mean = mean
+        self._flushed_mean = mean = self._waiting.begin_flush()
         self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))

@@ -127,13 +127,23 @@ class StateManager:
         next_offset: int,
     ) -> None:
         """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once."""
+        batch = self._restored(store, keys, values, timestamps)
+        self._task_stores.write(batch, {store: next_offset})
+
+    def _restored(
+        self,
+        store: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+    ) -> CommitBatch:
         batch = self._task_stores.new_batch()
         if None in keys:
             # A source topic may hold such records; a table drops them.
             there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
             keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
         self._stores[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
-        self._task_stores.write(batch, {store: next_offset})
+        return batch
 
     def wipe(self, store: str) -> None:
         """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""

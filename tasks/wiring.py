@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
@@ -18,9 +18,6 @@ from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
-
-if TYPE_CHECKING:
-    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -36,6 +33,7 @@ class Store:
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
+    _told: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
     def buffer(self) -> WriteBuffer:
@@ -49,19 +47,30 @@ class Store:
         assert isinstance(self.opened, ExpiringStateStore)
         return self.opened
 
-    def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them.
+    def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
+        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them to
+        ``children``. Where several nodes that write the store have the same ones (cogroup), one forwards for all.
 
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
-        self.buffer.listen(on_flush, old_values)
-        self.forwarded_by.append(node)
+        if self._is_first(node, children):
+            self.buffer.listen(on_flush, old_values)
 
-    def listen_windowed(self, node: str, listener: FlushListener, old_values: bool) -> None:
+    def listen_windowed(
+        self, node: str, listener: FlushListener, old_values: bool, children: Iterable[str] = ()
+    ) -> None:
         """The same of a window or session store: ``listener`` hears of windowed keys, decoded."""
-        self.windowed.listen(listener, old_values, self.key_serde.deserialize)
+        if self._is_first(node, children):
+            self.windowed.listen(listener, old_values, self.key_serde.deserialize)
+
+    def _is_first(self, node: str, children: Iterable[str]) -> bool:
+        """Whether nobody listens for these children yet. ``node`` is one that forwards."""
         self.forwarded_by.append(node)
+        told = tuple(children)
+        first = told not in self._told or not told
+        self._told.add(told)
+        return first
 
     @property
     def key_serde(self) -> Serde[Any]:
@@ -71,11 +80,36 @@ class Store:
         return serde
 
 
+class UserObject(Protocol):
+    """What begins and ends with its task: a processor, a transformer."""
+
+    def init(self, context: Any, /) -> None:
+        """The task begins."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class Hosted(Protocol):
+    """An object of the user's in its task, with the context it is given; ``name`` is that of its node."""
+
+    name: str
+
+    @property
+    def processor(self) -> UserObject:
+        """The object."""
+
+    @property
+    def context(self) -> Any:
+        """What its ``init`` is called with."""
+
+
 @dataclass(frozen=True)
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
+    one by one. ``undecoded_key`` is the serde of keys that
     it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
     user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
@@ -84,8 +118,9 @@ class Wiring:
     context: TaskContext
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
+    global_stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[TaskProcessor]
+    processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None

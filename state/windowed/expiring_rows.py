@@ -57,12 +57,13 @@ class ExpiringRows:
         segments: Segments,
         by_time: bool,
         context: StateStoreContext,
+        buffer_kind: type[WriteBuffer] = WriteBuffer,
     ) -> None:
         self.name = name
         self.schema = schema
         self.segments = segments
         self.row_format = row_format
-        self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
+        self.buffer = buffer_kind(name, value_serde, row_format, context, changelog_key)
         self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int
@@ -89,6 +90,11 @@ class ExpiringRows:
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.stream_time) <= time <= self.stream_time
+
+    @property
+    def flushed_time(self) -> int:
+        """The observed stream time of what is flushed or committed."""
+        return self._noted_time
 
     def observe(self, time: int) -> None:
         """The store is given something of ``time``: what :meth:`put` does by itself."""
@@ -203,15 +209,12 @@ class ExpiringRows:
             return iter(())
         return _in_order(self._scans(key_from, key_to, time_from, time_to, reverse), reverse)
 
-    def by_time(self, time_from: int, time_to: int, as_they_lie: bool) -> Iterator[EntryRow]:
+    def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
         """The rows between the times, both included, by time and then by key, or ``as_they_lie``. Only a store that
-        has a time order can tell.
-
-        Of a store with caching what has expired is shown, too, as long as it is there: Kafka Streams finds it in its
-        cache.
+        has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there.
         """
         assert self.time_order is not None
-        if not self.buffer.caching:
+        if not expired:
             time_from = max(time_from, self.segments.first_visible(self.stream_time))
         row_key, time = self.row_key, self.schema.time
         found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]

@@ -69,10 +69,10 @@ class ExpiringStateStore(BufferedStateStore):
         row_format: RowFormat,
         schema: KeySchema,
         context: StateStoreContext,
+        buffer_kind: type[WriteBuffer] = WriteBuffer,
     ) -> None:
-        self.rows = ExpiringRows(
-            builder.name, builder.value_serde, row_format, schema, builder.segments, builder.by_time, context
-        )
+        name, value_serde, segments = builder.name, builder.value_serde, builder.segments
+        self.rows = ExpiringRows(name, value_serde, row_format, schema, segments, builder.by_time, context, buffer_kind)
         super().__init__(builder, self.rows.buffer, context)
         self.buffer.show_key = self._shown
         self._kind = builder.kind

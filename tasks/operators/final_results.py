@@ -23,6 +23,9 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
     builder = store.builder
     assert isinstance(builder, ExpiringStoreBuilder)
     as_they_lie = builder.persistent and not builder.time_ordered
+    # Kafka Streams finds what has expired in its cache; of sessions, whose time is their end, it shows it anyhow.
+    timestamped = rows.row_format.has_timestamp
+    expired = rows.buffer.caching or not timestamped
     windowed = rows.windowed_keys(store.key_serde.deserialize)
     store.buffer.flushes_every_deletion = True
     next_ms = 0
@@ -35,8 +38,9 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
         times = closed(emitted.ms, close_time)
         if times is None:
             return
-        for row_key, (value, timestamp, _, _) in rows.by_time(*times, as_they_lie):
-            forward(windowed(row_key), value, None, timestamp)
+        for row_key, (value, timestamp, _, _) in rows.by_time(*times, as_they_lie, expired):
+            key = windowed(row_key)
+            forward(key, value, None, timestamp if timestamped else key.window.end)
         emitted.ms = close_time
 
     return emit

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows
 
 Step = dict[str, Any]
 
-WINDOWED = TimeWindowedKStream
+WINDOWED = (TimeWindowedKStream, SessionWindowedKStream)
 """Streams whose aggregates are kept in stores that are no key-value stores."""
 
 

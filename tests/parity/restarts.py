@@ -41,7 +41,7 @@ class RestartingDriver(TopologyTestDriver):
             self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
             for name, log in changelogs.items():
                 self._restore(name, self._piped[log.topic] if log.is_source_topic else self._written_to(log.topic))
-            self._task = Task(self._state_manager, self._collector, clock_stands=True)
+            self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)
             for topic in self._offsets:
                 self._task.set_caught_up(TopicPartition(topic, 0), True)
             self._task.resume(offsets)

@@ -1,20 +1,23 @@
-"""The joins of ``KStream``: with a table, and with another stream."""
+"""The joins of ``KStream``: with a table, with another stream, with a global table."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from penstock.common.errors import TopologyError
 from penstock.common.shown import shown_with_type
 from penstock.topology.arity import takes_key
+from penstock.topology.dsl.global_ktable import GlobalKTable, join_global_table
 from penstock.topology.dsl.joins import join_table, partitioned_by_key
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.dsl.stream_base import StreamHead, checked_option
+from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.stream_stream_joins import join_streams
 from penstock.topology.join_windows import JoinWindows
 from penstock.topology.logical.graph import Repartition, require_same_graph
 from penstock.topology.options import Joined
+from penstock.topology.physical.global_operators import KeySelector
 from penstock.topology.stream_joined import StreamJoined
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ V = TypeVar("V")
 VO = TypeVar("VO")
 VR = TypeVar("VR")
 VT = TypeVar("VT")
+KG = TypeVar("KG")
+VG = TypeVar("VG")
 
 
 class KStreamJoins(Generic[K, V]):
@@ -58,7 +63,43 @@ class KStreamJoins(Generic[K, V]):
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]: ...
-    def join(self, other: Any, joiner: Callable[..., VR], *how: Any, **named_how: Any) -> KStream[K, VR]:
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[K, V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[K, V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    def join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
         """Each pair of records that have the same key, as ``joiner(value, other value)``, or with the key in front.
 
         **With a table**, each record whose key the table has. Only the stream triggers; what the table holds is what
@@ -73,7 +114,16 @@ class KStreamJoins(Generic[K, V]):
         passed, each in a changelog: neither may be changed.
 
         The topics of both sides must have equally many partitions; a stream whose key may have changed is
-        repartitioned. Mirrors ``join(KTable, …)`` and ``join(KStream, …)``.
+        repartitioned.
+
+        **With a global table** the record's key need not be the table's: ``key_selector(value)``, or
+        ``key_selector(key, value)``, says which key is looked up, and may return None for none. Nothing is
+        repartitioned, the topics may have any number of partitions, and the result keeps the stream's key and
+        timestamp. The joiner's key is the stream's. A null value, or a selected key that is null, is dropped and
+        counted; a null key of the stream is not. Nothing aligns the two in time: a record finds what its host has read
+        of the table's topic by then.
+
+        Mirrors ``join(KTable, …)``, ``join(KStream, …)`` and ``join(GlobalKTable, …)``.
 
         >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -81,7 +131,7 @@ class KStreamJoins(Generic[K, V]):
         >>> hour = JoinWindows.of_time_difference_with_no_grace(3_600_000)
         >>> paid = orders.join(payments, lambda order, payment: (order, payment), hour)
         """
-        return self._joined("join", other, joiner, how, named_how)
+        return self._joined("join", other, given, options)
 
     @overload
     def left_join(
@@ -107,10 +157,47 @@ class KStreamJoins(Generic[K, V]):
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]: ...
-    def left_join(self, other: Any, joiner: Callable[..., VR], *how: Any, **named_how: Any) -> KStream[K, VR]:
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[K, V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[K, V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    def left_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
         """As :meth:`join`, but a record of this stream without a match is joined with None.
 
-        **With a table** at once. A record with a null key has no match; one with a null value is dropped and counted.
+        **With a table**, global or not, at once. A record with a null key, or whose selected key is null, has no match;
+        one with a null value is dropped and counted.
 
         **With a stream** once its window and the grace period have passed in stream time: with the next record of
         either stream at or behind that time, at its own timestamp, and before that record is joined. One that is so
@@ -118,9 +205,9 @@ class KStreamJoins(Generic[K, V]):
         record of this stream with a null key is joined with None at once; null values, and null keys of the other
         stream, are dropped and counted.
 
-        Mirrors ``leftJoin(KTable, …)`` and ``leftJoin(KStream, …)``.
+        Mirrors ``leftJoin(KTable, …)``, ``leftJoin(KStream, …)`` and ``leftJoin(GlobalKTable, …)``.
         """
-        return self._joined("left_join", other, joiner, how, named_how)
+        return self._joined("left_join", other, given, options)
 
     @overload
     def outer_join(
@@ -138,7 +225,7 @@ class KStreamJoins(Generic[K, V]):
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]: ...
-    def outer_join(self, other: Any, joiner: Callable[..., VR], *how: Any, **named_how: Any) -> KStream[K, VR]:
+    def outer_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
         """As :meth:`left_join` with a stream, but records of both are joined with None where they have no match.
 
         Null keys of either are joined with None at once, null values dropped and counted. Mirrors
@@ -146,22 +233,31 @@ class KStreamJoins(Generic[K, V]):
         """
         if isinstance(other, KTable):
             raise TopologyError("outer_join needs a KStream, not a KTable: only streams, or tables, join so")
-        return self._joined("outer_join", other, joiner, how, named_how)
+        return self._joined("outer_join", other, given, options)
 
-    def _joined(
-        self, call: str, other: object, joiner: Callable[..., Any], how: tuple[Any, ...], named_how: dict[str, Any]
-    ) -> KStream[K, Any]:
+    def _joined(self, call: str, other: Any, given: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
+        method: Callable[..., StreamHead]
         if isinstance(other, KTable):
-            (joined,) = _given(f"{call} with a KTable", ("joined",), how, named_how)
-            return self._at(self._with_table(call, other, joiner, joined))
-        if isinstance(other, KStreamJoins):
-            windows, joined = _given(f"{call} with a KStream", ("windows", "stream_joined"), how, named_how)
-            return self._at(self._with_stream(call, other, joiner, windows, joined))
-        kinds = "a KStream" if call == "outer_join" else "a KTable or a KStream"
-        raise TopologyError(f"{call} needs {kinds}, not {other!r} ({type(other).__name__})")
+            method, takes = self._with_table, "joiner[, joined]"
+        elif isinstance(other, GlobalKTable):
+            method, takes = self._with_global_table, "key_selector, joiner[, named=...]"
+        elif isinstance(other, KStreamJoins):
+            method, takes = self._with_stream, "joiner, windows[, stream_joined]"
+        else:
+            kinds = "a KStream" if call == "outer_join" else "a KTable, a KStream or a GlobalKTable"
+            raise TopologyError(f"{call} needs {kinds}, not {other!r} ({type(other).__name__})")
+        try:
+            inspect.signature(method).bind(call, other, *given, **options)
+        except TypeError as error:
+            raise TypeError(f"{call} with a {type(other).__name__} takes (other, {takes}): {error}") from None
+        return cast("KStream[K, Any]", type(self)(method(call, other, *given, **options)))
 
     def _with_table(
-        self, call: str, table: KTable[Any, Any], joiner: Callable[..., Any], joined: Joined[Any, Any, Any] | None
+        self,
+        call: str,
+        table: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        joined: Joined[Any, Any, Any] | None = None,
     ) -> StreamHead:
         with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
         checked_option(joined, Joined, call)
@@ -174,8 +270,8 @@ class KStreamJoins(Generic[K, V]):
         call: str,
         other: KStreamJoins[Any, Any],
         joiner: Callable[..., Any],
-        windows: JoinWindows | None,
-        joined: StreamJoined[Any, Any, Any] | None,
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined[Any, Any, Any] | None = None,
     ) -> StreamHead:
         with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
         if not isinstance(windows, JoinWindows):
@@ -183,9 +279,9 @@ class KStreamJoins(Generic[K, V]):
                 f"{call} with a KStream needs JoinWindows, not {shown_with_type(windows)}: pass "
                 "JoinWindows.of_time_difference_with_no_grace(...)"
             )
-        checked_option(joined, StreamJoined, call)
+        checked_option(stream_joined, StreamJoined, call)
         require_same_graph(self._head.graph, other._head.graph, call)
-        how = joined or StreamJoined()
+        how = stream_joined or StreamJoined()
         here = self._partitioned("left", how, how.value_serde)
         there = other._partitioned("right", how, how.other_value_serde)
         return join_streams(here, there, joiner, with_key, windows, how, call)
@@ -196,18 +292,16 @@ class KStreamJoins(Generic[K, V]):
         head, self._repartitioned = partitioned_by_key(self._head, by, self._repartitioned)
         return head
 
-    def _at(self, head: StreamHead) -> KStream[K, Any]:
-        return cast("KStream[K, Any]", type(self)(head))
-
-
-def _given(call: str, names: tuple[str, ...], how: tuple[Any, ...], named_how: dict[str, Any]) -> list[Any]:
-    """What was given for the parameters ``names``, None where nothing was. Raises TypeError as a call does."""
-    takes = f"{call} takes (other, joiner, {', '.join(names)})"
-    if len(how) > len(names):
-        raise TypeError(f"{takes}: {len(how) + 2} arguments were given")
-    given = dict(zip(names, how, strict=False))
-    for name, value in named_how.items():
-        if name not in names or name in given:
-            raise TypeError(f"{takes}: {name!r} is {'given twice' if name in given else 'none of them'}")
-        given[name] = value
-    return [given.get(name) for name in names]
+    def _with_global_table(
+        self,
+        call: str,
+        table: GlobalKTable[Any, Any],
+        key_selector: Callable[..., Any],
+        joiner: Callable[..., Any],
+        *,
+        named: NameLike | None = None,
+    ) -> StreamHead:
+        by_key = takes_key(key_selector, f"{call}: key_selector", "value", key_if_any_number=True)
+        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
+        selector = KeySelector(key_selector, by_key)
+        return join_global_table(self._head, table, selector, joiner, with_key, named, left=call == "left_join")

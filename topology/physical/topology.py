@@ -107,13 +107,16 @@ class Subtopology:
 class Topology:
     """A built program. ``copartition_groups`` are sets of source topics that must have equally many partitions.
 
-    ``order`` names the nodes of all sub-topologies in the order in which they were added.
+    ``order`` names the nodes of all sub-topologies in the order in which they were added. ``global_subtopologies`` keep
+    the global stores, each a source and a processor: every host has all of them, and there are no tasks of them. They
+    are numbered together with the others.
     """
 
     subtopologies: tuple[Subtopology, ...]
     repartition_topics: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     copartition_groups: tuple[frozenset[str], ...] = ()
     order: tuple[str, ...] = ()
+    global_subtopologies: tuple[Subtopology, ...] = ()
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
@@ -123,17 +126,28 @@ class Topology:
 
     @property
     def as_one(self) -> Subtopology:
-        """All sub-topologies as one, whose processors start in Kafka Streams' order: what a test driver runs."""
+        """All sub-topologies that have tasks as one, whose processors start in Kafka Streams' order: what a test driver
+        runs."""
         nodes = {node.name: node for sub in self.subtopologies for node in sub.nodes}
-        ordered = tuple(nodes[name] for name in self.order)
+        ordered = tuple(nodes[name] for name in self.order if name in nodes)
         stores = self.store_builders
         used = (store for node in ordered if isinstance(node, ProcessorNode) for store in node.stores)
         return Subtopology(0, ordered, tuple(stores[store] for store in dict.fromkeys(used)))
 
     @property
+    def every_subtopology(self) -> tuple[Subtopology, ...]:
+        """Those with tasks and the global ones, by their numbers."""
+        return tuple(sorted((*self.subtopologies, *self.global_subtopologies), key=lambda sub: sub.id))
+
+    @property
     def store_builders(self) -> dict[str, AnyStoreBuilder]:
-        """Every store by name."""
-        return {store.name: store for sub in self.subtopologies for store in sub.stores}
+        """Every store by name, global ones too."""
+        return {store.name: store for sub in self.every_subtopology for store in sub.stores}
+
+    @property
+    def global_topics(self) -> tuple[str, ...]:
+        """The topics that global stores are kept from."""
+        return tuple(topic for sub in self.global_subtopologies for source in sub.sources for topic in source.topics)
 
 
 def checked_topology(given: object) -> None:
