@@ -42,7 +42,7 @@ class SparkCollector(RecordCollector):
         self._values: list[bytes | None] = []
         self._timestamps: list[int] = []
         self._headers: list[Headers | None] = []
-        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int]]] = {}
+        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
         self._kept: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class SparkCollector(RecordCollector):
         if topic in self._topics.changelogs:
             rows = self._changelogs.setdefault(topic, {})
             rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
-            rows[key] = (value, timestamp)
+            rows[key] = (value, timestamp, headers)
             return
         kind = SINK
         if topic in self._topics.repartition:
@@ -126,8 +126,8 @@ class SparkCollector(RecordCollector):
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
         for topic, rows in self._changelogs.items():
-            for key, (value, timestamp) in rows.items():
-                self._append(CHANGELOG, topic, self._task, key, value, timestamp, None)
+            for key, (value, timestamp, headers) in rows.items():
+                self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
                 yield len(self._kinds)
         self._changelogs.clear()
 

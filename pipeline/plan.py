@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError
+from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
@@ -100,7 +100,14 @@ def _in_order(topology: Topology) -> Iterable[Subtopology]:
                 writers.setdefault(node.topic, set()).add(sub.id)
     reads = {sub.id: {topic for source in sub.sources for topic in source.topics} for sub in subtopologies.values()}
     before = {number: set().union(*(writers.get(topic, set()) for topic in topics)) for number, topics in reads.items()}
-    return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
+    try:
+        return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
+    except CycleError as error:
+        circle = " and ".join(str(number) for number in sorted(set(error.args[1])))
+        raise TopologyError(
+            f"a backfill runs one sub-topology behind the other, but sub-topologies {circle} write to each other, as "
+            "those of a foreign-key join do: start the application without a backfill"
+        ) from None
 
 
 class _Reader:

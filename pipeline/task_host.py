@@ -101,8 +101,10 @@ class _TaskRun:
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
         changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
+        headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:
-            self._collector.send(topic, key, *changelog_record(key), None, self.number)
+            value, timestamp = changelog_record(key)
+            self._collector.send(topic, key, value, timestamp, None if value is None else headers, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

@@ -10,7 +10,7 @@ serialised once per commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -142,7 +142,7 @@ class WriteBuffer:
         try:
             copied = self._value_serde.deserialize(self._serialize(value))
         except Exception as error:
-            raise self._refused(key, value, error) from error
+            raise self.refused(key, value, error) from error
         return copied, flushed[1], flushed[2], flushed[3]
 
     def get(self, key: bytes) -> Entry | None:
@@ -162,7 +162,7 @@ class WriteBuffer:
             try:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
-                raise self._refused(key, value, error) from error
+                raise self.refused(key, value, error) from error
             self._log(key, data, timestamp)
         if value is None and self._take_back(key):
             return
@@ -173,6 +173,21 @@ class WriteBuffer:
         self.dirty[key] = (value, timestamp, headers, number)
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
+
+    def put_logged(self, key: bytes, value: Any, timestamp: int, data: bytes) -> None:
+        """Set ``key``, which was never set before, to what is serialised as ``data`` and stands in the changelog."""
+        number = self.next_update_number()
+        self.dirty[key] = (value, timestamp, None, number)
+        if number >= self._sample_put_at:
+            self._sample_put_at = number + self._stride()
+            self._waiting.drawn(key, True, data)
+
+    def forget_updates(self, keys: Iterable[bytes]) -> None:
+        """Forget what :meth:`put_logged` has set since the last commit: nobody will ever look for it."""
+        for key in keys:
+            self._changes.take_back(key)
+            del self.dirty[key]
+            self._waiting.taken_back(key)
 
     def _take_back(self, key: bytes) -> bool:
         """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
@@ -279,7 +294,7 @@ class WriteBuffer:
                 try:
                     data = serialize(value)
                 except Exception as error:
-                    raise self._refused(key, value, error) from error
+                    raise self.refused(key, value, error) from error
                 rows[key] = data if header is None else header(timestamp) + data
             if log is not None:
                 log(key, data, timestamp)
@@ -297,11 +312,10 @@ class WriteBuffer:
 
         return tell
 
-    def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = why_refused(self._value_serde, value, error)
-        return SerializationError(
-            f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised: {why}"
-        )
+    def refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
+        """The error for a value of ``key`` that its serde does not take."""
+        what = f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised"
+        return SerializationError(f"{what}: {why_refused(self._value_serde, value, error)}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates

@@ -27,6 +27,19 @@ EMIT_INTERVAL_MS = 1000
 """Kafka Streams' own, which is no part of its public configuration."""
 
 
+class BufferedPosition:
+    """The place of a record that an operator has held back."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+
+Context = tuple[TopicPartition | None, "RunPosition | BufferedPosition", Headers | None, int]
+"""What is current: partition, position, headers, timestamp."""
+
+
 class RunPosition:
     """How far the current run of records has come, with nothing written down per record.
 
@@ -65,6 +78,8 @@ class TaskContext:
 
     __slots__ = (
         "_position",
+        "_run",
+        "_source",
         "application_id",
         "commit_requested",
         "dropped_records",
@@ -92,20 +107,44 @@ class TaskContext:
         self.emit_interval_ms = EMIT_INTERVAL_MS
         self.remembered: dict[str, Remembered] = {}
         self.partition: TopicPartition | None = None
-        self._position = RunPosition()
+        self._source: TopicPartition | None = None
+        self._run = RunPosition()
+        self._position: RunPosition | BufferedPosition = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
         """A run of records begins, or goes on: see :class:`RunPosition`."""
-        self.partition = partition
-        position = self._position
-        position.offsets = offsets
-        position.end = end
-        position.values = values
+        self.partition = self._source = partition
+        run = self._position = self._run
+        run.offsets = offsets
+        run.end = end
+        run.values = values
 
     def leave(self) -> None:
         """No record is current: a flush or a punctuation follows."""
         self.partition = None
         self.headers = None
+
+    def source(self) -> tuple[TopicPartition | None, int]:
+        """Partition and offset of the current record; while a flush or a punctuation goes on, of the last that was
+        processed. None and −1 where there was none yet."""
+        if self.partition is not None:
+            return self.partition, self._position.offset
+        return (None, -1) if self._source is None else (self._source, self._run.offset)
+
+    def enter_buffered(
+        self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
+    ) -> Context:
+        """A record that was held back goes on: it is current until :meth:`leave_buffered` gets what this returns."""
+        before = self.partition, self._position, self.headers, self.timestamp
+        self.partition = source
+        self._position = BufferedPosition(offset)
+        self.headers = headers
+        self.timestamp = timestamp
+        return before
+
+    def leave_buffered(self, before: Context) -> None:
+        """What was current before is so again."""
+        self.partition, self._position, self.headers, self.timestamp = before
 
     def metadata(self) -> RecordMetadata | None:
         """Where the current record came from, if there is one."""
@@ -124,18 +163,19 @@ class TaskContext:
 
     def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
         """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
-        raise self._error(
+        raise self.error(
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
-        error = self._error(kind, what, operator, key)
+        error = self.error(kind, what, operator, key)
         error.__cause__ = cause
         if self.handler(error) is not HandlerResponse.RESUME:
             raise error
         self.dropped_records += 1
 
-    def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
+    def error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
+        """An error of this kind that says where the current record came from."""
         at = self.metadata()
         if at is None:
             return kind(what, operator=operator, key=key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -45,11 +46,19 @@ class Task:
     the end may take several steps in one: ``prepare_commit`` is a snapshot that leaves nothing to flush,
     ``complete_commit`` the last two.
 
+    ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
     ``clock_stands``: the host's wall clock does not move while records are processed, so nothing waits for it that only
     spares work.
     """
 
-    def __init__(self, state_manager: StateManager, collector: RecordCollector, *, clock_stands: bool = False) -> None:
+    def __init__(
+        self,
+        state_manager: StateManager,
+        collector: RecordCollector,
+        global_stores: Mapping[str, Store] = MappingProxyType({}),
+        *,
+        clock_stands: bool = False,
+    ) -> None:
         program, task_id = state_manager.program, state_manager.task_id
         config = program.config
         self.task_id = task_id
@@ -60,7 +69,7 @@ class Task:
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
-        composed = compose(program, wired, self._context, collector, self._punctuations)
+        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
         self._processors = composed.processors
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
@@ -17,9 +17,6 @@ from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
-
-if TYPE_CHECKING:
-    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -82,11 +79,36 @@ class Store:
         return serde
 
 
+class UserObject(Protocol):
+    """What begins and ends with its task: a processor, a transformer."""
+
+    def init(self, context: Any, /) -> None:
+        """The task begins."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class Hosted(Protocol):
+    """An object of the user's in its task, with the context it is given; ``name`` is that of its node."""
+
+    name: str
+
+    @property
+    def processor(self) -> UserObject:
+        """The object."""
+
+    @property
+    def context(self) -> Any:
+        """What its ``init`` is called with."""
+
+
 @dataclass(frozen=True)
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
+    one by one. ``undecoded_key`` is the serde of keys that
     it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
     user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
@@ -95,8 +117,9 @@ class Wiring:
     context: TaskContext
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
+    global_stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[TaskProcessor]
+    processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
@@ -135,23 +158,15 @@ class Wiring:
         failed, readable_key = self.context.failed, self.readable_key
         return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
 
-    def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
-        """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
-        failed, serde = self.failed, store.key_serde
+    def failed_at(self, *stores: Store) -> Callable[[Exception, str, Any], None]:
+        """:meth:`failed`, which first finds out whether it was the serde of one of ``stores`` that refused the key."""
+        failed = self.failed
         if self.undecoded_key is not None:
             return failed
 
         def run(error: Exception, name: str, key: Any) -> None:
-            try:
-                if key is not None:
-                    serde.serialize(key)
-            except Exception as refused:
-                error = SerializationError(
-                    f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
-                    "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
-                )
-                error.__cause__ = refused
-            failed(error, name, key)
+            refused = None if key is None else next(filter(None, (_refusal(store, key) for store in stores)), None)
+            failed(refused or error, name, key)
 
         return run
 
@@ -179,6 +194,21 @@ class Wiring:
 
 def _same(data: Any) -> Any:
     return data
+
+
+def _refusal(store: Store, key: Any) -> SerializationError | None:
+    """What is wrong with ``key`` for the serde of ``store``, if it is."""
+    serde = store.key_serde
+    try:
+        serde.serialize(key)
+    except Exception as refused:
+        error = SerializationError(
+            f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
+            "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
+        )
+        error.__cause__ = refused
+        return error
+    return None
 
 
 def fan_out(edges: Sequence[StreamEdge]) -> StreamEdge:

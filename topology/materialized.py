@@ -74,11 +74,11 @@ class Materialized(Generic[K, V]):
         >>> Materialized.as_("counts").with_caching_disabled().caching
         False
         """
-        if isinstance(store, str):
-            return Materialized(store)
-        kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
-        supplier = None if isinstance(store, KeyValueBytesStoreSupplier) else store
-        return Materialized(store.name, store_type=kept, supplier=supplier)
+        if isinstance(store, KeyValueBytesStoreSupplier | WindowBytesStoreSupplier | SessionBytesStoreSupplier):
+            kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
+            supplier = None if isinstance(store, KeyValueBytesStoreSupplier) else store
+            return Materialized(store.name, store_type=kept, supplier=supplier)
+        return Materialized(store)
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Materialized[K1, V1]:

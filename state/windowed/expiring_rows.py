@@ -73,8 +73,14 @@ class ExpiringRows:
 
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
-        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
         self._noted_time = self._committed_time = self.stream_time
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the store has come further than was noted by the last commit, or will be by the one under way."""
+        moved = (self.stream_time, self.sequence)
+        return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
@@ -102,16 +108,21 @@ class ExpiringRows:
         """
         if time > self.stream_time:
             self.stream_time = time
-        elif self.segments.of(time) < self.segments.first_live(self.stream_time):
+        elif not self.is_live(time):
             self._holds_expired = True
             if counted:
-                self._drop(key, time)
+                self.drop(key, time)
         row_key = self.row_key(key, suffix, time)
         if self.time_order is not None and (self.buffer.get(row_key) is None) is not (value is None):
             (self.time_order.discard if value is None else self.time_order.add)(key, suffix)
         self.buffer.put(row_key, value, timestamp, headers)
 
-    def _drop(self, key: bytes, time: int) -> None:
+    def is_live(self, time: int) -> bool:
+        """Whether the segment of ``time`` takes rows."""
+        return self.segments.of(time) >= self.segments.first_live(self.stream_time)
+
+    def drop(self, key: bytes, time: int) -> None:
+        """Say that a record came so late that its segment has expired, and count it as dropped."""
         logger(__name__).warning(
             "Skipping record for expired segment.",
             store=self.name,
@@ -142,16 +153,16 @@ class ExpiringRows:
         reverse: bool = False,
         committed: bool = False,
         after: bytes | None = None,
-        expired: bool = False,
+        expired_too: bool = False,
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
         ``committed`` leaves out what no commit has taken yet; ``after``, a key of the changelog, what comes up to it.
-        ``expired``: what has expired is shown, too, as long as it is there.
+        ``expired_too``: also what has expired, as long as it is there.
         """
         if after is not None:
             time_from = max(time_from, self.schema.time(after))
-        begin, end, segments = self._visible(time_from, time_to, committed, expired)
+        begin, end, segments = self._visible(time_from, time_to, committed, expired_too)
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             front = pack_segment(segment) + key
@@ -241,14 +252,12 @@ class ExpiringRows:
             and (key_to is None or key <= key_to)
         )
 
-    def _visible(self, time_from: int, time_to: int, committed: bool, expired: bool = False) -> tuple[int, int, range]:
+    def _visible(
+        self, time_from: int, time_to: int, committed: bool, expired_too: bool = False
+    ) -> tuple[int, int, range]:
         """What of these times is shown, and the segments in which it lies."""
         stream_time = self._committed_time if committed else self.stream_time
-        segments = self.segments
-        if expired:
-            begin = max(time_from, segments.first_timestamp(segments.first_live(stream_time)))
-        else:
-            begin = max(time_from, segments.first_visible(stream_time))
+        begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
         end = min(time_to, stream_time)
         return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
 
@@ -338,7 +347,7 @@ class ExpiringRows:
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
             if self.time_order is not None:
                 self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)
-        self._noted, self._noted_time = noted, stream_time
+        self._noted, self._noted_time, self._noted_progress = noted, stream_time, (stream_time, sequence)
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

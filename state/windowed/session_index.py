@@ -50,7 +50,7 @@ class SessionIndex:
     def _read(self, key: bytes) -> list[Session]:
         rows, first_end = self._rows, self.first_end()
         found: list[Session] = []
-        for row_key, _ in rows.of_key(key, first_end, rows.stream_time, expired=True):
+        for row_key, _ in rows.of_key(key, first_end, rows.stream_time, expired_too=True):
             start, end = rows.schema.window(row_key)
             found.append((end, start, row_key))
         return _without_replaced(found, rows.segments.first_visible(rows.stream_time))

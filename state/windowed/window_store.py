@@ -91,9 +91,7 @@ class WindowStateStore(ExpiringStateStore):
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
         """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
         if not 0 <= window_start <= LARGEST_TIMESTAMP:
-            raise ValueError(
-                f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
-            )
+            raise self.not_a_start(window_start)
         rows = self.rows
         if self._retain_duplicates:
             if value is None:
@@ -101,6 +99,12 @@ class WindowStateStore(ExpiringStateStore):
             rows.sequence = (rows.sequence + 1) & LARGEST_SEQUENCE
         suffix = self._schema.suffix(window_start, rows.sequence)
         rows.put(key, suffix, window_start, value, timestamp, headers, counted=True)
+
+    def not_a_start(self, window_start: int) -> ValueError:
+        """The error for a window that cannot be."""
+        return ValueError(
+            f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
+        )
 
     def fetch(self, key: bytes, window_start: int) -> Entry | None:
         """The entry of this very window; None when there is none or it has expired. One get.

@@ -66,6 +66,8 @@ class _Windows:
         self.context = wiring.context
         self.rows = store.windowed.rows
         self.initial, self.fold = functions_of(spec.fold)
+        # Kafka Streams finds in its cache what has expired in the store below.
+        self.expired_too = store.buffer.caching
         update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
         self.at_once = None if store.buffer.caching else update
 
@@ -77,7 +79,8 @@ class _Windows:
         previous: int | None = None
         starts: set[int] = set()
         first = max(0, timestamp - 2 * difference)
-        for row, (aggregate, newest, _, _) in self.rows.of_key(raw, first, timestamp + 1, reverse=True):
+        found = self.rows.of_key(raw, first, timestamp + 1, reverse=True, expired_too=self.expired_too)
+        for row, (aggregate, newest, _, _) in found:
             start = time(row)
             starts.add(start)
             if start > timestamp:
@@ -109,7 +112,8 @@ class _Windows:
         right: _Found | None = None
         previous: int | None = None
         starts: set[int] = set()
-        for row, (aggregate, newest, _, _) in self.rows.of_key(raw, 0, timestamp + 1):
+        found = self.rows.of_key(raw, 0, timestamp + 1, expired_too=self.expired_too)
+        for row, (aggregate, newest, _, _) in found:
             start = time(row)
             starts.add(start)
             if start == 0:

@@ -55,15 +55,14 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
 
 
 def materialize(
-    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, *, skip_nothing: bool
+    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, store: Store, *, skip_nothing: bool
 ) -> TableEdge:
-    """Keep ``transform(key, new value)`` of each update in the node's store, and hand on what that changes.
+    """Keep ``transform(key, new value)`` of each update in ``store``, the node's own, and hand on what that changes.
 
     Old values are the store's own, whether the updates tell theirs or not. ``skip_nothing``: with old values at hand, a
     change from nothing to nothing is no change.
     """
-    store, context = wiring.store, wiring.context
-    buffer = store.buffer
+    context, buffer = wiring.context, store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
     get, put, at_once, refused = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)

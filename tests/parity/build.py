@@ -11,6 +11,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.state.stores import Stores
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
@@ -21,7 +22,12 @@ from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions, ops_windows
 from tests.parity.ops_cogroup import CogroupSteps
+from tests.parity.ops_foreign_key import ForeignKeyOps
+from tests.parity.ops_globals import GlobalOps
 from tests.parity.ops_sessions import SessionSteps, merged
+from tests.parity.ops_stream_joins import StreamJoinSteps
+from tests.parity.ops_suppress import SuppressSteps
+from tests.parity.ops_tables import TableOps
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -66,7 +72,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(CogroupSteps, SessionSteps):
+class _Steps(CogroupSteps, ForeignKeyOps, GlobalOps, SessionSteps, StreamJoinSteps, SuppressSteps, TableOps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -174,6 +180,8 @@ class _Steps(CogroupSteps, SessionSteps):
         return self._same_types(source, _kstream(source).group_by_key(grouped))
 
     def _group_by(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KTable):
+            return self._table_group_by(step, source)
         grouped = _grouped_by(step, "string", source.value)
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
@@ -189,9 +197,12 @@ class _Steps(CogroupSteps, SessionSteps):
 
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
-        return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
+        grouped = source.stream if isinstance(source.stream, KGroupedTable) else _grouped(source)
+        return _Result(grouped.count(materialized, named=step.get("named")), source.key, "long")
 
     def _reduce(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_reduce(step, source)
         materialized = self._materialized(step, source.key, source.value)
         fn = step["fn"]
         table = _grouped(source).reduce(
@@ -200,6 +211,8 @@ class _Steps(CogroupSteps, SessionSteps):
         return self._same_types(source, table)
 
     def _aggregate(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_aggregate(step, source)
         fn, init = step["fn"], step.get("init", "zero")
         value_type = "long" if init == "zero" else "string"
         table = _grouped(source).aggregate(

@@ -16,7 +16,19 @@ from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
-SHAPES = ("stateless", "aggregate", "stream_table", "process", "cogroup")
+SHAPES = (
+    "stateless",
+    "aggregate",
+    "stream_table",
+    "process",
+    "table_table",
+    "table_ops",
+    "foreign_key",
+    "windowed",
+    "stream_stream",
+    "stream_global",
+    "cogroup",
+)
 
 CASES = [case for case in corpus.read("golden.jsonl.gz") if case["name"].rsplit("-", 2)[0] in SHAPES]
 MORE = corpus.read("more.jsonl.gz")

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
-from penstock.topology.physical import operators
+from penstock.topology import physical
 from penstock.topology.physical.operator import (
     KEY,
     VALUE,
@@ -244,5 +246,6 @@ def test_a_new_operator_needs_its_spec_and_its_closure() -> None:
 
 
 def test_this_page_looks_at_all_operators() -> None:
-    assert {each for each in vars(operators).values() if inspect.isclass(each)} & set(SPECS)
-    assert all(each.__module__.startswith("penstock.topology.physical.") for each in SPECS)
+    pages = [import_module(f"{physical.__name__}.{module.name}") for module in iter_modules(physical.__path__)]
+    found = {each for page in pages for each in vars(page).values() if inspect.isclass(each) and each in SPECS}
+    assert found == set(SPECS)

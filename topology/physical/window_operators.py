@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from penstock.topology.physical.folds import Fold
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
@@ -22,6 +24,11 @@ class TimeWindowAggregate(TableOperator):
 
     keeps_key = keeps_value = False
 
+    @property
+    @override
+    def window_grace_ms(self) -> int | None:
+        return None if isinstance(self.windows, UnlimitedWindows) else self.windows.grace_period_ms
+
 
 @dataclass(frozen=True)
 class SlidingWindowAggregate(TableOperator):
@@ -32,3 +39,8 @@ class SlidingWindowAggregate(TableOperator):
     on_close: bool = False
 
     keeps_key = keeps_value = False
+
+    @property
+    @override
+    def window_grace_ms(self) -> int | None:
+        return self.windows.grace_period_ms
