@@ -72,7 +72,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(CogroupSteps, ForeignKeyOps, GlobalOps, SessionSteps, StreamJoinSteps, SuppressSteps, TableOps):
+class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
