@@ -197,8 +197,11 @@ def windowed() -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ps.SessionWindows.of_inactivity_gap_with_no_grace(0), "the inactivity gap must be at least 1 ms, not 0 ms"),
-        (lambda: ps.SessionWindows(1.5, 0), "the inactivity gap must be whole milliseconds, not 1.5"),  # type: ignore[arg-type]  # on purpose
+        (lambda: ps.SessionWindows.of_inactivity_gap_with_no_grace(0), "inactivity gap must be at least 1 ms, not 0 ms"),
+        (
+            lambda: ps.SessionWindows(1.5, 0),  # type: ignore[arg-type]  # on purpose
+            "the inactivity gap must be whole milliseconds, not 1.5",
+        ),
         (lambda: ps.SessionWindows(1, -1), "the grace period may not be negative: -1 ms"),
         (lambda: windowed().emit_strategy("close"), "emit_strategy needs an EmitStrategy, such as .* not 'close'"),
         (lambda: windowed().count("s"), "count needs a Materialized, not 's'"),
