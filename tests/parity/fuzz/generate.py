@@ -8,11 +8,12 @@ from random import Random
 from typing import Any
 
 from tests.parity.fuzz import words
+from tests.parity.fuzz.global_tables import KIND, global_table, stream_global
 
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table")
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_global")
 """Steps that have a ``name`` instead of ``named``: of what they may add before them."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
@@ -308,7 +309,7 @@ def _to(program: _Program, source: _Made, topic: str) -> None:
 _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
-    *(_process, _process, _through),
+    *(_process, _process, _through, global_table, stream_global, stream_global),
 )
 
 
@@ -316,7 +317,7 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind in ("grouped", KIND) or not program.chance(0.9 if made.id not in program.used else 0.15):
             continue
         source = made
         if made.kind == "table":
