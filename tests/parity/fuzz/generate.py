@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.parity.fuzz import words
+from tests.parity.fuzz import windows, words
 from tests.parity.fuzz.foreign_key import foreign_key
 from tests.parity.fuzz.stream_joins import stream_join
 
@@ -47,7 +47,7 @@ class _Program:
         """Append a step, called on ``on``, and what it makes."""
         made = _Made(f"n{self.number()}", kind, key, value)
         called_on = {"in": on.id} if on else {}
-        if op not in _UNNAMED and self.chance(0.1):
+        if op not in _UNNAMED and kind != "windowed" and self.chance(0.1):
             fields["named"] = f"my-{op}-{self.number()}"
         self.steps.append({"op": op, **called_on, **fields, "id": made.id})
         self.made.append(made)
@@ -319,9 +319,12 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind in ("grouped", "cut") or not program.chance(0.9 if made.id not in program.used else 0.15):
             continue
         source = made
+        if made.kind == "windowed":
+            windows.to_stream(program, made)
+            source = program.made[-1]
         if made.kind == "table":
             program.add("to_stream", "stream", made.key, made.value, made)
             source = program.made[-1]
