@@ -63,6 +63,10 @@ from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStrea
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.join_windows import JoinWindows
+from penstock.topology.dsl.windowed_cogrouped_kstream import (
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -158,6 +162,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -181,6 +186,7 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",
