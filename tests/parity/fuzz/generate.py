@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 from tests.parity.fuzz import words
+from tests.parity.fuzz.stores import kept as _kept
 from tests.parity.fuzz.stream_joins import stream_join
+from tests.parity.fuzz.tables import table_aggregate, table_table
 
 Case = dict[str, Any]
 Step = dict[str, Any]
@@ -98,20 +100,6 @@ def _source(program: _Program) -> None:
     else:
         kept = _kept(program) if program.chance(0.6) else {}
         program.add("table", "table", key, value, topic=topic, **types, **kept)
-
-
-def _kept(program: _Program, named: float = 1.0) -> dict[str, Any]:
-    """How a table is kept: the fields of its store."""
-    fields: dict[str, Any] = {}
-    if program.chance(named):
-        fields["store"] = f"store{program.number()}"
-    if program.chance(0.3):
-        fields["caching"] = False
-    if program.chance(0.25):
-        fields["in_memory"] = True
-    if program.chance(0.1):
-        fields["logging"] = False
-    return fields
 
 
 def _operator(program: _Program) -> None:
@@ -310,6 +298,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
+    *(table_table, table_table, table_aggregate, table_aggregate),
 )
 
 
@@ -317,7 +306,7 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind not in ("stream", "table") or not program.chance(0.9 if made.id not in program.used else 0.15):
             continue
         source = made
         if made.kind == "table":
