@@ -76,7 +76,7 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
             "count",
         ),
         *("reduce", "aggregate", "stream_table", "process", "to", "foreign_key"),
-        *("global_table", "stream_global", "stream_stream"),
+        *("global_table", "stream_global", "stream_stream", "table_table"),
     }
     assert min(ops.values()) >= 5
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from tests.parity.fuzz import windows, words
 from tests.parity.fuzz.foreign_key import foreign_key
-from tests.parity.fuzz.global_tables import KIND, global_table, stream_global
+from tests.parity.fuzz.global_tables import global_table, stream_global
+from tests.parity.fuzz.stores import kept as _kept
 from tests.parity.fuzz.stream_joins import stream_join
+from tests.parity.fuzz.tables import table_aggregate, table_table
 
 Case = dict[str, Any]
 Step = dict[str, Any]
@@ -100,20 +102,6 @@ def _source(program: _Program) -> None:
     else:
         kept = _kept(program) if program.chance(0.6) else {}
         program.add("table", "table", key, value, topic=topic, **types, **kept)
-
-
-def _kept(program: _Program, named: float = 1.0) -> dict[str, Any]:
-    """How a table is kept: the fields of its store."""
-    fields: dict[str, Any] = {}
-    if program.chance(named):
-        fields["store"] = f"store{program.number()}"
-    if program.chance(0.3):
-        fields["caching"] = False
-    if program.chance(0.25):
-        fields["in_memory"] = True
-    if program.chance(0.1):
-        fields["logging"] = False
-    return fields
 
 
 def _operator(program: _Program) -> None:
@@ -313,6 +301,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
     *(foreign_key, foreign_key, global_table, stream_global, stream_global),
+    *(table_table, table_table, table_aggregate, table_aggregate),
 )
 
 
@@ -320,7 +309,9 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind in ("grouped", "cut", KIND) or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind not in ("stream", "table", "windowed") or not program.chance(
+            0.9 if made.id not in program.used else 0.15
+        ):
             continue
         source = made
         if made.kind == "windowed":
