@@ -197,7 +197,7 @@ def windowed() -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ps.SessionWindows.of_inactivity_gap_with_no_grace(0), "inactivity gap must be at least 1 ms, not 0 ms"),
+        (lambda: ps.SessionWindows.of_inactivity_gap_with_no_grace(0), "gap must be at least 1 ms, not 0 ms"),
         (
             lambda: ps.SessionWindows(1.5, 0),  # type: ignore[arg-type]  # on purpose
             "the inactivity gap must be whole milliseconds, not 1.5",
