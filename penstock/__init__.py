@@ -62,11 +62,11 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
-from penstock.topology.join_windows import JoinWindows
 from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
