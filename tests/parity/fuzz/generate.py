@@ -9,12 +9,13 @@ from typing import Any
 
 from tests.parity.fuzz import windows, words
 from tests.parity.fuzz.foreign_key import foreign_key
+from tests.parity.fuzz.global_tables import KIND, global_table, stream_global
 from tests.parity.fuzz.stream_joins import stream_join
 
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key")
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key", "stream_global")
 """Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
@@ -311,7 +312,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
-    *(foreign_key, foreign_key),
+    *(foreign_key, foreign_key, global_table, stream_global, stream_global),
 )
 
 
@@ -319,7 +320,7 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind in ("grouped", "cut") or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind in ("grouped", "cut", KIND) or not program.chance(0.9 if made.id not in program.used else 0.15):
             continue
         source = made
         if made.kind == "windowed":
