@@ -214,8 +214,12 @@ class ExpiringRows:
         has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there.
         """
         assert self.time_order is not None
+        segments = self.segments
         if not expired:
-            time_from = max(time_from, self.segments.first_visible(self.stream_time))
+            time_from = max(time_from, segments.first_visible(self.stream_time))
+        elif not self.buffer.caching:
+            # As in Kafka Streams, where the put that moved the time on has deleted what is older.
+            time_from = max(time_from, segments.first_timestamp(segments.first_live(self.stream_time)))
         row_key, time = self.row_key, self.schema.time
         found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]
         if as_they_lie:

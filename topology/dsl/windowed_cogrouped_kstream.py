@@ -56,7 +56,7 @@ class TimeWindowedCogroupedKStream(Generic[K, A]):
         >>> together = clicks.cogroup(lambda user, click, seen: [*seen, "click"])
         >>> together = together.cogroup(orders, lambda user, order, seen: [*seen, "order"])
         >>> windowed = together.windowed_by(TimeWindows.of_size_and_grace(60_000, 5_000))
-        >>> windowed.aggregate(list, Materialized.as_("by-minute").with_value_serde(Serdes.json())).queryable_store_name
+        >>> windowed.aggregate(list, Materialized.as_("by-minute")).queryable_store_name
         'by-minute'
         """
         checked_function(initializer, "aggregate: initializer")
