@@ -53,11 +53,13 @@ from penstock.state.stores import Stores
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.join_windows import JoinWindows
@@ -73,6 +75,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.session_windows import SessionWindows
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
@@ -99,6 +102,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "Cancellable",
+    "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",
@@ -154,6 +158,8 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedKStream",
+    "SessionWindows",
     "SlidingWindows",
     "StateStore",
     "StateStoreContext",

@@ -62,6 +62,8 @@ class BackfillPlan:
     """Where the live application goes on, for every partition that some task reads."""
     fingerprint: str
     """Of the committed offsets that this plan starts from."""
+    global_records: Ranges
+    """All that the topics of global stores hold: there before the first record, as when the application starts."""
 
 
 def plan_backfill(
@@ -79,6 +81,7 @@ def plan_backfill(
         reader.committed,
         {partition: reader.ends[partition] for partition in reader.sources},
         reader.fingerprint,
+        reader.global_records(),
     )
 
 
@@ -125,12 +128,19 @@ class _Reader:
         self.changelogs = sorted(
             TopicPartition(topic, number) for topic in self.counts.changelogs for number in range(existing[topic])
         )
-        everything = {*self.sources, *self.changelogs}
+        self._global = [
+            TopicPartition(topic, number) for topic in topology.global_topics for number in range(existing[topic])
+        ]
+        everything = {*self.sources, *self.changelogs, *self._global}
         self.begins = consumer.fetch_beginning_offsets(everything)
         self.ends = admin.end_offsets(everything)
         self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
+
+    def global_records(self) -> Ranges:
+        """All that the topics of global stores hold."""
+        return {partition: OffsetRange(self.begins[partition], self.ends[partition]) for partition in self._global}
 
     def position(self, partition: TopicPartition) -> int:
         """Where the application would go on."""

@@ -17,7 +17,7 @@ from penstock.common.errors import (
 )
 from penstock.common.handlers import ExceptionHandler, HandlerResponse
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import Headers, RecordMetadata
+from penstock.common.records import Header, Headers, RecordMetadata
 
 # Errors of penstock that mean that the user's code asked for what cannot be.
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
@@ -27,16 +27,20 @@ EMIT_INTERVAL_MS = 1000
 """Kafka Streams' own, which is no part of its public configuration."""
 
 
-class BufferedPosition:
-    """The place of a record that an operator has held back."""
+class PlacedHeaders(list[Header]):
+    """Headers that say where their record came from. They go wherever headers go, into a cached store too: when that is
+    flushed, and other records have been processed since, an operator that asks for the source still gets it."""
 
-    __slots__ = ("offset",)
+    __slots__ = ("offset", "source")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, source: TopicPartition | None, offset: int, headers: Headers | None) -> None:
+        if headers:
+            super().__init__(headers)
+        self.source = source
         self.offset = offset
 
 
-Context = tuple[TopicPartition | None, "RunPosition | BufferedPosition", Headers | None, int]
+Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
 """What is current: partition, position, headers, timestamp."""
 
 
@@ -109,7 +113,7 @@ class TaskContext:
         self.partition: TopicPartition | None = None
         self._source: TopicPartition | None = None
         self._run = RunPosition()
-        self._position: RunPosition | BufferedPosition = self._run
+        self._position: RunPosition | PlacedHeaders = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
         """A run of records begins, or goes on: see :class:`RunPosition`."""
@@ -125,10 +129,12 @@ class TaskContext:
         self.headers = None
 
     def source(self) -> tuple[TopicPartition | None, int]:
-        """Partition and offset of the current record; while a flush or a punctuation goes on, of the last that was
-        processed. None and −1 where there was none yet."""
+        """Partition and offset of the current record. In a flush they are what the headers of the update say, and if
+        these say nothing, as in a punctuation, those of the last record. None and −1 where there was none yet."""
         if self.partition is not None:
             return self.partition, self._position.offset
+        if isinstance(self.headers, PlacedHeaders):
+            return self.headers.source, self.headers.offset
         return (None, -1) if self._source is None else (self._source, self._run.offset)
 
     def enter_buffered(
@@ -137,8 +143,7 @@ class TaskContext:
         """A record that was held back goes on: it is current until :meth:`leave_buffered` gets what this returns."""
         before = self.partition, self._position, self.headers, self.timestamp
         self.partition = source
-        self._position = BufferedPosition(offset)
-        self.headers = headers
+        self.headers = self._position = PlacedHeaders(source, offset, headers)
         self.timestamp = timestamp
         return before
 

@@ -9,17 +9,20 @@ from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.records import RecordBatch
+from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
+from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
 from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.wiring import Store
+from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
 
 
@@ -85,6 +88,7 @@ class Task:
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
+        self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
     # ---- start ----
@@ -176,13 +180,20 @@ class Task:
         timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
         context.enter(queue.partition, batch.offsets, end, values)
         head = queue.source.head
-        if batch.headers is None and not self._reads_time:
+        if batch.headers is None and not self._reads_time and not self._places_headers:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 head(key, value, timestamp)
             if timestamps:
                 context.stream_time = max(context.stream_time, max(timestamps))
         else:
-            headers = batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
+            headers: Sequence[Headers | None] = (
+                batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
+            )
+            if self._places_headers:
+                headers = [
+                    PlacedHeaders(queue.partition, *placed)
+                    for placed in zip(batch.offsets[begin:end], headers, strict=True)
+                ]
             # The values come first, so that their iterator has always moved to the current record.
             for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
                 if timestamp > context.stream_time:
@@ -280,3 +291,8 @@ class Task:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)
+
+
+def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
+    asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
+    return asks and any(store.opened.context.caching for store in stores.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,8 +11,9 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
-from penstock.state.write_buffer import OnFlush, WriteBuffer
+from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
@@ -32,6 +33,7 @@ class Store:
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
+    _told: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
     def buffer(self) -> WriteBuffer:
@@ -45,19 +47,30 @@ class Store:
         assert isinstance(self.opened, ExpiringStateStore)
         return self.opened
 
-    def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them.
+    def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
+        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them to
+        ``children``. Where several nodes that write the store have the same ones (cogroup), one forwards for all.
 
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
-        self.buffer.listen(on_flush, old_values)
-        self.forwarded_by.append(node)
+        if self._is_first(node, children):
+            self.buffer.listen(on_flush, old_values)
 
-    def listen_windowed(self, node: str, listener: FlushListener, old_values: bool) -> None:
-        """The same of a window or session store: ``listener`` hears of windowed keys."""
-        self.windowed.listen(listener, old_values)
+    def listen_windowed(
+        self, node: str, listener: FlushListener, old_values: bool, children: Iterable[str] = ()
+    ) -> None:
+        """The same of a window or session store: ``listener`` hears of windowed keys, decoded."""
+        if self._is_first(node, children):
+            self.windowed.listen(listener, old_values, self.key_serde.deserialize)
+
+    def _is_first(self, node: str, children: Iterable[str]) -> bool:
+        """Whether nobody listens for these children yet. ``node`` is one that forwards."""
         self.forwarded_by.append(node)
+        told = tuple(children)
+        first = told not in self._told or not told
+        self._told.add(told)
+        return first
 
     @property
     def key_serde(self) -> Serde[Any]:

@@ -66,9 +66,9 @@ class OuterJoinStoreBuilder(StoreBuilder[K, bytes]):
 class OuterJoinStateStore(KeyValueStateStore):
     """Waiting records, and what both sides of their join know of time.
 
-    ``stream_time`` is the largest timestamp that either side has been given by this task; ``smallest_time`` what the
-    join takes for the smallest timestamp that waits. As in Kafka Streams neither is kept: after a restart all that
-    waits is looked at with the first record.
+    ``stream_time`` is the largest timestamp that either side was given; ``smallest_time`` what the join takes for the
+    smallest timestamp that waits. Neither is kept: :meth:`begin` works them out, the first from ``observed``, which
+    tell how far the stores of both sides have come.
     """
 
     def __init__(self, builder: OuterJoinStoreBuilder[Any], context: StateStoreContext) -> None:
@@ -76,20 +76,32 @@ class OuterJoinStateStore(KeyValueStateStore):
         assert builder.left_serde is not None
         assert builder.right_serde is not None
         self.stream_time = -1
-        self.smallest_time = -NO_TIME
+        self.smallest_time = NO_TIME
+        self.has_begun = False
+        self.observed: list[Callable[[], int]] = []
         self._serialize = {True: builder.left_serde.serialize, False: builder.right_serde.serialize}
         self._deserialize = {True: builder.left_serde.deserialize, False: builder.right_serde.deserialize}
         self._waiting: dict[bool, OrderedKeys] = {True: OrderedKeys(), False: OrderedKeys()}
-        self._is_known = False
 
     # ---- what joins do ----
+
+    def begin(self) -> None:
+        """Find out what waits; to be called before the first record."""
+        left, right = OrderedKeys(), OrderedKeys()
+        self._waiting = {True: left, False: right}
+        for row_key, _ in self.buffer.scan(None, None):
+            time, is_left = _KEY.unpack_from(row_key)
+            (left if is_left else right).add((row_key,))
+            self.smallest_time = min(self.smallest_time, time)
+        self.stream_time = max([self.stream_time, *(time() for time in self.observed)])
+        self.has_begun = True
 
     def add(self, key: bytes, left: bool, value: Any, timestamp: int) -> None:
         """A record of that side waits, behind those of the same key and time."""
         row_key = _KEY.pack(timestamp, left) + key
         data = self._serialize[left](value)
         item = _LENGTH.pack(len(data) + 1) + (b"\x01" if left else b"\x00") + data
-        waiting = self._waiting_keys(left)
+        waiting = self._waiting[left]
         if row_key in waiting:
             row = self._row(row_key)
             row = _LIST.pack(True, _count(row) + 1) + row[_LIST.size :] + item
@@ -102,7 +114,7 @@ class OuterJoinStateStore(KeyValueStateStore):
 
     def matched(self, key: bytes, left: bool, time: int, timestamp: int) -> None:
         """The records of ``key`` at ``time`` on that side, if any wait, have a match, which came at ``timestamp``."""
-        waiting = self._waiting_keys(left)
+        waiting = self._waiting[left]
         if waiting and (row_key := _KEY.pack(time, left) + key) in waiting:
             waiting.discard((row_key,))
             self.buffer.put(row_key, None, timestamp, None)
@@ -115,8 +127,8 @@ class OuterJoinStateStore(KeyValueStateStore):
         Each row is deleted, at ``timestamp``, when the next one is asked for: exhaust it.
         """
         closed = [
-            *self._waiting_keys(True).take_out(b"", _TIME.pack(max(left_before, 0))),
-            *self._waiting_keys(False).take_out(b"", _TIME.pack(max(right_before, 0))),
+            *self._waiting[True].take_out(b"", _TIME.pack(max(left_before, 0))),
+            *self._waiting[False].take_out(b"", _TIME.pack(max(right_before, 0))),
         ]
         closed.sort()
         self.smallest_time = self._last_looked_at(closed)
@@ -147,19 +159,6 @@ class OuterJoinStateStore(KeyValueStateStore):
         row: bytes = entry[0]
         return row
 
-    def _waiting_keys(self, left: bool) -> OrderedKeys:
-        if not self._is_known:
-            self._read_keys()
-        return self._waiting[left]
-
-    def _read_keys(self) -> None:
-        for waiting in self._waiting.values():
-            waiting.take_out(b"", b"\xff")
-        left, right = self._waiting[True], self._waiting[False]
-        for row_key, _ in self.buffer.scan(None, None):
-            (left if _KEY.unpack_from(row_key)[1] else right).add((row_key,))
-        self._is_known = True
-
     # ---- what the engine does ----
 
     @override
@@ -167,12 +166,12 @@ class OuterJoinStateStore(KeyValueStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         super().restore(batch, keys, values, timestamps)
-        self._is_known = False
+        self.has_begun = False
 
     @override
     def wiped(self) -> None:
         super().wiped()
-        self._is_known = False
+        self.has_begun = False
 
 
 def _time(row_key: bytes) -> int:

@@ -95,6 +95,11 @@ class JoinWindowStateStore(WindowStateStore):
             if puts >= self._sample_at:
                 self._measure(key, value, len(data))
 
+    @property
+    def stream_time(self) -> int:
+        """The largest time of a record that was put, in this run or before; −1 where there was none."""
+        return self.rows.stream_time
+
     def find(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
         """The rows of ``key`` between the times, both included and not negative, as (time, value): by time, those of
         one time as they came. Use them before the next put."""
@@ -152,7 +157,12 @@ class JoinWindowStateStore(WindowStateStore):
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        super().restore(batch, keys, values, timestamps)
+        # Records with a null value stand in the changelog alone, and did not move the store on in time.
+        kept = [number for number, value in enumerate(values) if value is not None]
+        columns = [keys[number] for number in kept], [values[number] for number in kept]
+        super().restore(batch, *columns, [timestamps[number] for number in kept])
+        if keys:
+            self.rows.sequence = self._schema.sequence(keys[-1])
         self._recent.forget(self.rows.stream_time + 1)
 
     @override

@@ -191,17 +191,18 @@ def _foreign_table_join(spec: ForeignTableJoin, wiring: Wiring) -> TableEdge:
     value_bytes, response_key = _filled(spec.serdes.right_value).serialize, _response_key(spec, wiring)
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        data = None
         try:
             prefix = _prefix(key_bytes(key))
-            data = b"" if new is None else value_bytes(new)
+            begin = len(prefix)
+            for row, entry in scan(prefix, behind_prefix(prefix)):
+                if not row.startswith(prefix):
+                    break
+                if data is None:  # once for all subscriptions; where there is none, no serde is asked
+                    data = b"" if new is None else value_bytes(new)
+                forward(response_key(row[begin:]), _response_to(entry[0], data), timestamp)
         except Exception as error:
             failed(error, name, key)
-            return
-        begin = len(prefix)
-        for row, entry in scan(prefix, behind_prefix(prefix)):
-            if not row.startswith(prefix):
-                break
-            forward(response_key(row[begin:]), _response_to(entry[0], data), timestamp)
 
     return run
 

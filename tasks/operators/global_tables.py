@@ -89,4 +89,4 @@ class GlobalProcessorContext(TaskProcessorContext):
         """Nothing: it is committed by the clock alone, as in Kafka Streams."""
 
     def _refused(self, call: str, why: str) -> TopologyError:
-        return TopologyError(f"the processor {self._name} of a global store called {call}: {why}")
+        return TopologyError(f"the processor {self.name} of a global store called {call}: {why}")

@@ -80,15 +80,18 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     assert spec.outer_store is not None
     before_ms, after_ms = _reach(spec)
     store, forward, context, name = wiring.stores[spec.store], wiring.forward, wiring.context, wiring.name
-    find, key_bytes, failed = _rows(store).find, wiring.key_to_bytes(store), wiring.failed_at(store)
+    rows, key_bytes, failed = _rows(store), wiring.key_to_bytes(store), wiring.failed_at(store)
     joined, left, outer = _joined(spec), spec.left, spec.outer
     waiting = wiring.stores[spec.outer_store].opened
     assert isinstance(waiting, OuterJoinStateStore)
-    matched, add = waiting.matched, waiting.add
+    find, matched, add = rows.find, waiting.matched, waiting.add
+    waiting.observed.append(lambda: rows.stream_time)
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
+        if not waiting.has_begun:
+            waiting.begin()
         if timestamp > waiting.stream_time:
             waiting.stream_time = timestamp
         if value is None or (key is None and not outer):

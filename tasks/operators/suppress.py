@@ -16,18 +16,17 @@ from penstock.topology.physical.suppress_operators import Suppress, SuppressGett
 
 @closure_of(Suppress)
 def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
-    """Its stream time is that of the updates that reached it in this task, and begins anew when the task does."""
+    """Its stream time is that of the updates that reached it in this task."""
     store, context, name = wiring.store, wiring.context, wiring.name
     buffer = _buffer(store)
     key_bytes, put, order, source = wiring.key_to_bytes(store), buffer.put, buffer.order, context.source
     emit, keep_within_limits = _emitter(spec, buffer, wiring), _limiter(spec, buffer, wiring)
     wait_ms, by_window, refused = spec.wait_ms, spec.until_window_closes, wiring.failed_at(store)
-    stream_time = -1
+    observed = wiring.observed_time()
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        nonlocal stream_time
-        if timestamp > stream_time:
-            stream_time = timestamp
+        if timestamp > observed.ms:
+            observed.ms = timestamp
         try:
             row = key if key_bytes is None else key_bytes(key)
             time = key.window.end if by_window else timestamp
@@ -35,7 +34,7 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
         except Exception as error:  # a serde that does not fit
             refused(error, name, key)
             return
-        due = stream_time - wait_ms
+        due = observed.ms - wait_ms
         while order and order[0][0] <= due:
             emit()
         if keep_within_limits is not None:

@@ -31,7 +31,7 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             context.headers = headers
             forward(to_key(row), new, old, timestamp)
 
-        store.listen(wiring.name, flushed, send_old_values)
+        store.listen(wiring.name, flushed, send_old_values, children=wiring.children)
     return now
 
 
@@ -43,13 +43,14 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
         forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
 
     if store.buffer.caching and wiring.children:
-        decode = store.key_serde.deserialize
+        timestamped = store.buffer.row_format.has_timestamp
 
-        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def flushed(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
-            forward(Windowed(decode(key.key), key.window), new, old, timestamp)
+            # The time of a session is its end.
+            forward(key, new, old, timestamp if timestamped else key.window.end)
 
-        store.listen_windowed(wiring.name, flushed, send_old_values)
+        store.listen_windowed(wiring.name, flushed, send_old_values, children=wiring.children)
     return now
 
 

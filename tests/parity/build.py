@@ -14,14 +14,17 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions, ops_windows
+from tests.parity.ops_cogroup import CogroupSteps
 from tests.parity.ops_foreign_key import ForeignKeyOps
 from tests.parity.ops_globals import GlobalOps
+from tests.parity.ops_sessions import SessionSteps, merged
 from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
@@ -69,7 +72,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps):
+class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -215,6 +218,7 @@ class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps)
         table = _grouped(source).aggregate(
             partial(functions.initial, init),
             lambda key, value, aggregate: functions.fold(fn, value, aggregate),
+            *([merged] if isinstance(source.stream, SessionWindowedKStream) else []),
             self._materialized(step, source.key, value_type),
             named=step.get("named"),
         )
@@ -254,7 +258,7 @@ class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps)
         source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+            if "window" not in step and (source is None or not isinstance(source.stream, ops_windows.WINDOWED)):
                 self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):
@@ -288,7 +292,7 @@ def _kstream(result: _Result) -> KStream[Any, Any]:
 
 def _grouped(result: _Result) -> Any:
     """A grouped stream, or a windowed one: they have the same aggregates."""
-    if isinstance(result.stream, KGroupedStream | ops_windows.WINDOWED):
+    if isinstance(result.stream, (KGroupedStream, *ops_windows.WINDOWED)):
         return result.stream
     raise ValueError(f"a {type(result.stream).__name__} cannot be aggregated")
 

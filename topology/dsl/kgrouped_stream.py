@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde, Serdes
-from penstock.common.shown import shown_with_type
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.aggregates import AGGREGATE, REDUCE, GroupedAggregates
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.topology.session_windows import SessionWindows
+from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -102,22 +103,35 @@ class KGroupedStream(Generic[K, V]):
             named,
         )
 
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
+        """The first of several streams that are aggregated together. Mirrors ``cogroup``.
+
+        ``aggregator(key, value, aggregate)`` takes the records of this one. Others are added by
+        :meth:`CogroupedKStream.cogroup`. An aggregator written as a lambda does not tell a type checker what an
+        aggregate is; a variable does: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
+        """
+        together: CogroupedKStream[K, A] = CogroupedKStream()
+        return together.cogroup(self, aggregator)
+
     @overload
     def windowed_by(self, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: SlidingWindows) -> TimeWindowedKStream[K, V]: ...
-    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream[K, V]:
-        """The same records, to be aggregated per window of time. Mirrors ``windowedBy``.
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """The same records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
 
         >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
         >>> from penstock.topology.windows import TimeWindows
         >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
         >>> per_minute = clicks.windowed_by(TimeWindows.of_size_with_no_grace(60_000)).count()
         """
-        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
-            raise TopologyError(
-                f"windowed_by needs windows, such as TimeWindows.of_size_and_grace(...), not {shown_with_type(windows)}"
-            )
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._aggregates, windows)
+        checked_windows(windows)
         return TimeWindowedKStream(self._aggregates, windows)
 
     def _aggregated(

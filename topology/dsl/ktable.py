@@ -200,6 +200,25 @@ class KTable(TableJoins[K, V]):
         table = transformed(self._table, store, supplier, tuple(dict.fromkeys(store_names)))
         return self._derived(name, table, materialized, None)
 
+    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+        """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
+
+        The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
+        new ones nothing goes on. What goes on has the timestamp and the headers of the last update of its key; several
+        are in the order of their times, those of the same time in that of the bytes of their keys. Who looks into the
+        result (a join) finds what was there before the first update that waits. A deletion goes on like any update by
+        a time limit, and never when windows close.
+
+        What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
+        table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
+
+        >>> from penstock import BufferConfig, Consumed, Serdes, StreamsBuilder, Suppressed
+        >>> prices = StreamsBuilder().table("prices", Consumed.with_(Serdes.string(), Serdes.double()))
+        >>> calm = prices.suppress(Suppressed.until_time_limit(60_000, BufferConfig.max_records(10_000)))
+        """
+        head, table = suppressed_table(self._head, self._table, suppressed)
+        return KTable(head, table, None)
+
     def group_by(
         self,
         selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
@@ -227,25 +246,6 @@ class KTable(TableJoins[K, V]):
         self._head.graph.add(node, self._head.node)
         self._table.enable_sending_old_values(force=True)
         return KGroupedTable(self._head.moved(node), how)
-
-    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
-        """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
-
-        The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
-        new ones nothing goes on, and after a restart time begins with the next one. What goes on has the timestamp and
-        the headers of the last update of its key; several are in the order of their times, those of the same time in
-        that of the bytes of their keys. Who looks into the result (a join) finds what was there before the first update
-        that waits. A deletion goes on like any update by a time limit, and never when windows close.
-
-        What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
-        table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
-
-        >>> from penstock import BufferConfig, Consumed, Serdes, StreamsBuilder, Suppressed
-        >>> prices = StreamsBuilder().table("prices", Consumed.with_(Serdes.string(), Serdes.double()))
-        >>> calm = prices.suppress(Suppressed.until_time_limit(60_000, BufferConfig.max_records(10_000)))
-        """
-        head, table = suppressed_table(self._head, self._table, suppressed)
-        return KTable(head, table, None)
 
     def _store(
         self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None

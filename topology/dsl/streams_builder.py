@@ -22,7 +22,7 @@ from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, Stream
 from penstock.topology.logical.optimizer import optimize
 from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
-from penstock.topology.naming import checked_topics
+from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.topology import Topology
@@ -153,8 +153,8 @@ class StreamsBuilder:
         """
         checked_option(consumed, Consumed, "global_table")
         checked_option(materialized, Materialized, "global_table")
-        (checked,) = checked_topics(topic)
-        return global_table_of(self._graph, checked, consumed or Consumed(), materialized or Materialized())
+        checked_name(topic, "topic")
+        return global_table_of(self._graph, topic, consumed or Consumed(), materialized or Materialized())
 
     def add_global_store(
         self,
@@ -177,8 +177,8 @@ class StreamsBuilder:
         checked_store_builder(builder, "add_global_store")
         checked_option(consumed, Consumed, "add_global_store")
         checked_supplier(supplier, "add_global_store")
-        (checked,) = checked_topics(topic)
-        add_global_store_of(self._graph, builder, checked, consumed, supplier)
+        checked_name(topic, "topic")
+        add_global_store_of(self._graph, builder, topic, consumed, supplier)
         return self
 
     def build(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> Topology:

@@ -151,6 +151,11 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def keeps_source(self) -> bool:
+        """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
+        return False
+
+    @property
     def window_grace_ms(self) -> int | None:
         """Of one that makes windows: how much later than a window's end, in stream time, it may still change the
         window. Of session windows that is grace and inactivity gap. None: it makes none."""

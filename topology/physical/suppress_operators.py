@@ -25,7 +25,7 @@ class Suppress(TableOperator):
     max_bytes: int | None = None
     emit_early: bool = False
 
-    keeps_key = keeps_value = True
+    keeps_key = keeps_value = keeps_source = True
     sees_value = True
     """A buffer holds objects."""
 

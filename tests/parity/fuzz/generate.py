@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.parity.fuzz import words
+from tests.parity.fuzz import windows, words
+from tests.parity.fuzz.foreign_key import foreign_key
 from tests.parity.fuzz.stores import kept as _kept
 from tests.parity.fuzz.stream_joins import stream_join
 from tests.parity.fuzz.tables import table_aggregate, table_table
@@ -15,7 +16,7 @@ from tests.parity.fuzz.tables import table_aggregate, table_table
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream")
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key")
 """Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
@@ -48,7 +49,7 @@ class _Program:
         """Append a step, called on ``on``, and what it makes."""
         made = _Made(f"n{self.number()}", kind, key, value)
         called_on = {"in": on.id} if on else {}
-        if op not in _UNNAMED and self.chance(0.1):
+        if op not in _UNNAMED and kind != "windowed" and self.chance(0.1):
             fields["named"] = f"my-{op}-{self.number()}"
         self.steps.append({"op": op, **called_on, **fields, "id": made.id})
         self.made.append(made)
@@ -298,7 +299,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
-    *(table_table, table_table, table_aggregate, table_aggregate),
+    *(foreign_key, foreign_key, table_table, table_table, table_aggregate, table_aggregate),
 )
 
 
@@ -306,9 +307,13 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind not in ("stream", "table") or not program.chance(0.9 if made.id not in program.used else 0.15):
+        chance = 0.9 if made.id not in program.used else 0.15
+        if made.kind in ("grouped", "grouped_table", "cut") or not program.chance(chance):
             continue
         source = made
+        if made.kind == "windowed":
+            windows.to_stream(program, made)
+            source = program.made[-1]
         if made.kind == "table":
             program.add("to_stream", "stream", made.key, made.value, made)
             source = program.made[-1]

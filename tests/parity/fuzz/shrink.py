@@ -13,7 +13,7 @@ Variants = Callable[[Case], Iterator[Case]]
 
 _REQUIRED = {
     *("op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"),
-    *("before_ms", "after_ms", "grace_ms"),
+    *("before_ms", "after_ms", "grace_ms", "size_ms"),
 }
 """Fields without which a step is another one; the rest is left out where it does not matter."""
 
