@@ -77,6 +77,7 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
         ),
         *("reduce", "aggregate", "stream_table", "process", "to"),
         "foreign_key",
+        "stream_stream",
     }
     assert min(ops.values()) >= 5
 
