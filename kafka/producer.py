@@ -96,7 +96,8 @@ class ConfluentProducer(RecordProducer):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms.
+        if timestamp < 1:  # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms
+            timestamp = 1 if timestamp == 0 else 0
         for part, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, bytes):
                 raise not_bytes(part, given, topic)
@@ -105,9 +106,9 @@ class ConfluentProducer(RecordProducer):
         report = self._open.counted if partition < 0 else self._open.logged
         try:
             if headers:
-                self._produce(topic, value, key, partition, report, None, timestamp or 1, list(headers))
+                self._produce(topic, value, key, partition, report, None, timestamp, list(headers))
             else:
-                self._produce(topic, value, key, partition, report, None, timestamp or 1)
+                self._produce(topic, value, key, partition, report, None, timestamp)
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
@@ -128,7 +129,7 @@ class ConfluentProducer(RecordProducer):
         while True:
             self._serve(_FULL_QUEUE_WAIT_S)
             try:
-                self._produce(topic, value, key, partition, report, None, timestamp or 1, given)  # type: ignore[arg-type]
+                self._produce(topic, value, key, partition, report, None, timestamp, given)  # type: ignore[arg-type]
             except BufferError:
                 continue
             except KafkaException as error:

@@ -14,7 +14,7 @@ from penstock.common.errors import UnknownStateStoreError
 from penstock.state.queries import Query, QueryRow, unknown_query
 
 Log = Callable[[bytes, bytes | None, int], None]
-"""Writes (key, value or None, timestamp) to the store's changelog."""
+"""Writes (key, value or None, timestamp) to the store's changelog. A timestamp of -1: none, the producer sets it."""
 
 
 class CommittedStore(Protocol):

@@ -43,8 +43,15 @@ class RunPosition:
         return self.offsets[self.end - length_hint(self.values) - 1]
 
 
+Place = tuple[TopicPartition | None, RunPosition]
+"""Where a record stands in the input."""
+
+
 class TaskContext:
-    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them."""
+    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
+
+    ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
+    """
 
     __slots__ = (
         "_position",
@@ -53,6 +60,7 @@ class TaskContext:
         "dropped_records",
         "handler",
         "headers",
+        "is_latest",
         "partition",
         "stream_time",
         "task_id",
@@ -65,6 +73,7 @@ class TaskContext:
         self.task_id = task_id
         self.handler = handler
         self.headers: Headers | None = None
+        self.is_latest = True
         self.timestamp = -1
         self.stream_time = -1
         self.wall_ms = 0
@@ -85,6 +94,21 @@ class TaskContext:
         """No record is current: a flush or a punctuation follows."""
         self.partition = None
         self.headers = None
+
+    def place(self) -> Place:
+        """Where the current record stands: for :meth:`go_back`."""
+        return self.partition, self._position
+
+    def stand_at(self, record: RecordMetadata | None) -> None:
+        """What is done now, until :meth:`go_back`, is done for ``record``, which has waited."""
+        self.partition, self._position = None, RunPosition()
+        if record is not None:
+            self.partition = TopicPartition(record.topic, record.partition)
+            self._position.offsets, self._position.end = [record.offset], 1
+
+    def go_back(self, place: Place) -> None:
+        """To the record that was current."""
+        self.partition, self._position = place
 
     def metadata(self) -> RecordMetadata | None:
         """Where the current record came from, if there is one."""

@@ -11,6 +11,7 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
 from penstock.state.key_value.store import KeyValueStateStore
+from penstock.state.versioned.store import VersionedStateStore
 from penstock.state.write_buffer import OnFlush, WriteBuffer
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -37,8 +38,9 @@ class Store:
 
     @property
     def buffer(self) -> WriteBuffer:
-        """Where the changes of a key-value store are, which is what the operators of tables and aggregates write."""
-        assert isinstance(self.opened, KeyValueStateStore)
+        """Where the changes of a store of keys and values are, which is what the operators of tables and aggregates
+        write: of a versioned store the latest version of each key."""
+        assert isinstance(self.opened, KeyValueStateStore | VersionedStateStore)
         return self.opened.buffer
 
     def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:

@@ -205,10 +205,11 @@ class FakeProducer(RecordProducer):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        # Time 0 becomes 1 ms, as the real client must do it.
+        # Time 0 becomes 1 ms, as the real client must do it, and none becomes now.
+        timestamp = int(time.time() * 1000) if timestamp < 0 else timestamp or 1
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
-        self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition, self._open))
+        self._queue.append((topic, FakeRecord(key, value, timestamp, headers), partition, self._open))
         self._open.waiting += 1
 
     @override

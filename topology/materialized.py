@@ -11,6 +11,8 @@ from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -39,7 +41,7 @@ class Materialized(Generic[K, V]):
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
     downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
-    the disk it lies on.
+    the disk it lies on. ``versioned``: the store keeps versions; it has no caching, whatever ``caching`` says.
     """
 
     name: str | None = None
@@ -49,6 +51,7 @@ class Materialized(Generic[K, V]):
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType = StoreType.ROCKS_DB
+    versioned: VersionedBytesStoreSupplier | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -58,8 +61,11 @@ class Materialized(Generic[K, V]):
                 raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
 
     @staticmethod
-    def as_(store: str | KeyValueBytesStoreSupplier) -> Materialized[K1, V1]:
+    def as_(store: str | KeyValueBytesStoreSupplier | VersionedBytesStoreSupplier) -> Materialized[K1, V1]:
         """A store's name, or a supplier of ``Stores`` that says its name and where it lies.
+
+        That of a versioned store makes a versioned table: an update that is older than the latest of its key becomes
+        part of its history, and streams are joined with what was valid at the time of each of their records.
 
         The types of keys and values are those of the operator it is given to. A variable says them itself:
         ``counts: Materialized[str, int] = Materialized.as_("counts")``.
@@ -70,6 +76,9 @@ class Materialized(Generic[K, V]):
         if isinstance(store, KeyValueBytesStoreSupplier):
             kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
             return Materialized(store.name, store_type=kept)
+        if isinstance(store, VersionedBytesStoreSupplier):
+            kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
+            return Materialized(store.name, store_type=kept, versioned=store)
         if isinstance(store, WindowBytesStoreSupplier | SessionBytesStoreSupplier):
             kind = "window" if isinstance(store, WindowBytesStoreSupplier) else "session"
             raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kind} store ({store.name!r})")
@@ -115,13 +124,16 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given."""
-        return kind(
-            name,
-            self.key_serde or key_serde,
-            self.value_serde or value_serde,
-            persistent=self.store_type is StoreType.ROCKS_DB,
-            caching=self.caching,
-            logging=self.logging,
-            topic_config=self.topic_config,
-        )
+        """The table's store under ``name``, built by ``kind`` unless it is versioned; a serde that is not set here is the
+        one given."""
+        how: dict[str, Any] = {
+            "persistent": self.store_type is StoreType.ROCKS_DB,
+            "logging": self.logging,
+            "topic_config": self.topic_config,
+        }
+        serdes = self.key_serde or key_serde, self.value_serde or value_serde
+        if self.versioned is None:
+            return kind(name, *serdes, caching=self.caching, **how)
+        spans = self.versioned.history_retention_ms, self.versioned.segment_interval_ms
+        how |= {"history_retention_ms": spans[0], "segment_interval_ms": spans[1]}
+        return VersionedKeyValueStoreBuilder(name, *serdes, **how)

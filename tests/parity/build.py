@@ -19,6 +19,7 @@ from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repar
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
 from tests.parity import functions
+from tests.parity.ops_versioned import VersionedSteps
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -63,7 +64,7 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps:
+class _Steps(VersionedSteps):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -204,6 +205,7 @@ class _Steps:
             raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no table")
         joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
         joined = joined.with_name(step["name"]) if "name" in step else joined
+        joined = joined.with_grace_period(step["grace_ms"]) if "grace_ms" in step else joined
         stream = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
         return _Result(join(other.stream, functions.pair, joined), source.key, "string")

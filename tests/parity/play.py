@@ -79,7 +79,10 @@ def _internal(driver: TopologyTestDriver) -> dict[str, Any]:
     for topic in sorted(driver.produced_topic_names()):
         if topic.startswith(f"{APPLICATION_ID}-"):
             records = driver.create_output_topic(topic, SERDES["bytes"], SERDES["bytes"]).read_records_to_list()
-            internal[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
+            internal[topic] = [
+                [_hex(record.key), _hex(record.value), record.timestamp if record.timestamp >= 0 else None]
+                for record in records
+            ]
     return internal
 
 

@@ -16,7 +16,7 @@ from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
 
-SHAPES = ("stateless", "aggregate", "stream_table", "process")
+SHAPES = ("stateless", "aggregate", "stream_table", "process", "versioned")
 
 CASES = [case for case in corpus.read("golden.jsonl.gz") if case["name"].rsplit("-", 2)[0] in SHAPES]
 MORE = corpus.read("more.jsonl.gz")
