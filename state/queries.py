@@ -11,13 +11,11 @@ from penstock.common.errors import UnknownQueryError
 
 class QueryRow(NamedTuple):
     """One row of an answer. ``key`` stands in the form of the store's changelog; ``timestamp`` is None where the store
-    keeps none. ``valid_to``: of a versioned store, when the version was replaced or deleted; None if it is the latest.
-    """
+    keeps none."""
 
     key: bytes
     value: Any
     timestamp: int | None
-    valid_to: int | None = None
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Stores:
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedBytesStoreSupplier:
-        """The same in memory, which Kafka Streams does not have; restored from its changelog whenever its task starts."""
+        """The same in memory; restored from its changelog whenever its task starts. Kafka Streams has none."""
         return versioned_supplier(name, False, history_retention, segment_interval)
 
     @staticmethod

@@ -124,8 +124,8 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind`` unless it is versioned; a serde that is not set here is the
-        one given."""
+        """The table's store under ``name``, built by ``kind`` unless it is versioned; a serde that is not set here is
+        the one given."""
         how: dict[str, Any] = {
             "persistent": self.store_type is StoreType.ROCKS_DB,
             "logging": self.logging,

@@ -82,6 +82,8 @@ class JoinBuffer(BufferedStateStore):
 
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(_NOTHING_OBSERVED, 0)
+        self._stream_time: int
+        self._sequence: int
         self._stream_time, self._sequence = _PROGRESS.unpack(self._noted)
         self._forget_order()
 
@@ -127,10 +129,11 @@ class JoinBuffer(BufferedStateStore):
         """Whether there may be records that have waited long enough."""
         if not self._next:
             self._read_ahead()
-        return bool(self._next) and self._next[0] < self._first_to_stay()
+        # The rows that go on waiting stand behind these bytes.
+        return bool(self._next) and self._next[0] < self._first_to_stay
 
+    @property
     def _first_to_stay(self) -> bytes:
-        """In front of the keys of all rows that go on waiting."""
         return _TIME_FIRST.pack(max(self._stream_time - self._grace_ms + 1, 0))
 
     def _read_ahead(self) -> None:
@@ -195,8 +198,8 @@ class JoinBuffer(BufferedStateStore):
 
     def _foreign(self, key: bytes) -> StateStoreError:
         return StateStoreError(
-            f"store {self.name}: its changelog has a record with the key {key!r}, which no buffer of a join has written: "
-            "perhaps the store was of another kind before. Give the join another name, or delete the topic and the state"
+            f"store {self.name}: its changelog has a record with the key {key!r}, which no buffer of a join wrote: "
+            "perhaps the store was of another kind before. Give the join another name, or delete topic and state"
         )
 
     @override

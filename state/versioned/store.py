@@ -124,7 +124,7 @@ class VersionedStateStore(BufferedStateStore):
         if not isinstance(query, VersionedKeyQuery):
             raise unknown_query(query, self.name, self.queries)
         found = self.versions.peek(query.key, query.as_of, committed)
-        return iter(() if found is None else (QueryRow(query.key, *found),))
+        return iter(() if found is None else (QueryRow(query.key, VersionedRecord(*found), found.valid_from),))
 
     # ---- memory ----
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
 
 from penstock.state.versioned.versions import NOT_PUT, VALID_TO_UNDEFINED
 
-K = TypeVar("K")
+K = TypeVar("K", contravariant=True)
 V = TypeVar("V")
 T = TypeVar("T", default=Any)
 
@@ -29,7 +29,7 @@ class VersionedKeyValueStore(Protocol[K, V]):
     """What a processor sees of a versioned store: the values of a key, each from one timestamp on until the next.
     Mirrors ``VersionedKeyValueStore``.
 
-    All times are ms since 1970. Of one key there is one value at a timestamp: a second ``put`` there replaces the first.
+    All times are ms since 1970. A key has one value at a timestamp: a second ``put`` there replaces the first.
 
     **History.** The store's *observed stream time* is the largest timestamp it was ever given, in this run or before.
     Its history retention says how far behind that time it can be asked, and how far behind it takes versions. What is
@@ -40,9 +40,9 @@ class VersionedKeyValueStore(Protocol[K, V]):
     nor what was put into it: put a new object instead (docs/PROGRAMS.md).
     """
 
-    PUT_RETURN_CODE_VALID_TO_UNDEFINED: Final = VALID_TO_UNDEFINED
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED: ClassVar[int] = VALID_TO_UNDEFINED
     """What ``put`` returns for a version that is the latest of its key."""
-    PUT_RETURN_CODE_NOT_PUT: Final = NOT_PUT
+    PUT_RETURN_CODE_NOT_PUT: ClassVar[int] = NOT_PUT
     """What ``put`` returns for a version that is too late."""
 
     name: str

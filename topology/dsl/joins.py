@@ -73,8 +73,8 @@ def _check_history(table: TableDefinition, grace_ms: int, join: str) -> None:
         )
     if history_ms < grace_ms:
         raise TopologyError(
-            f"{join}: the grace period is {grace_ms} ms, but the table keeps a history of {history_ms} ms alone: it must "
-            "be at least as long"
+            f"{join}: a grace period of {grace_ms} ms needs a history as long, but that of the table is "
+            f"{history_ms} ms"
         )
 
 
