@@ -68,8 +68,9 @@ class ProcessorContext(Protocol[KOut, VOut]):
 
         A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore`,
         :class:`~penstock.state.windowed.views.SessionStore` or
-        :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table, have values of
-        type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not be changed.
+        :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table,
+        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not
+        be changed.
         """
 
     def commit(self) -> None:

@@ -112,9 +112,14 @@ class Versions:
 
     def read_progress(self) -> None:
         """How far the store has come, by its committed rows."""
+        self.stream_time = self._noted_time = self._committed_time()
+
+    def _committed_time(self) -> int:
         noted = self._committed.get(_PROGRESS_KEY)
-        self.stream_time = NOTHING_OBSERVED if noted is None else _PROGRESS.unpack(noted)[0]
-        self._noted_time = self._committed_time = self.stream_time
+        if noted is None:
+            return NOTHING_OBSERVED
+        (stream_time,) = _PROGRESS.unpack(noted)
+        return int(stream_time)
 
     # ---- put ----
 
@@ -256,7 +261,7 @@ class Versions:
             entry = _peeked(self.history, pack_segment(segment) + key, committed)
             return None if entry is None else entry[0]
 
-        return self._find(key, timestamp, self._committed_time if committed else self.stream_time, history_of)
+        return self._find(key, timestamp, self._committed_time() if committed else self.stream_time, history_of)
 
     def _find(
         self, key: bytes, timestamp: int, stream_time: int, history_of: Callable[[int, bytes], History | None]
@@ -317,12 +322,11 @@ class Versions:
         """The batch is on disk."""
         self.latest.batch_written()
         self.history.batch_written()
-        self._committed_time = self._noted_time
 
     def moved_on(self, restored: Versions) -> None:
         """``restored`` has put what it was given into a batch that is written now."""
         self.forget_objects()
-        self.stream_time = self._noted_time = self._committed_time = restored.stream_time
+        self.stream_time = self._noted_time = restored.stream_time
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again."""

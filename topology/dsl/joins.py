@@ -73,8 +73,7 @@ def _check_history(table: TableDefinition, grace_ms: int, join: str) -> None:
         )
     if history_ms < grace_ms:
         raise TopologyError(
-            f"{join}: a grace period of {grace_ms} ms needs a history as long, but that of the table is "
-            f"{history_ms} ms"
+            f"{join}: a grace period of {grace_ms} ms needs a history as long, but that of the table is {history_ms} ms"
         )
 
 
