@@ -43,7 +43,7 @@ class VersionedMachine(StoreMachine):
         StoreMachine.begin(self, persistent, False)
 
     @initialize()
-    def begin(self) -> None:  # type: ignore[override]  # begun above
+    def begin(self) -> None:
         """Nothing."""
 
     def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
@@ -169,10 +169,10 @@ def test_a_query_that_it_does_not_answer_names_the_one_that_it_does() -> None:
 
 
 def test_its_changelog_is_not_compacted_before_history_has_expired() -> None:
-    builder = VersionedKeyValueStoreBuilder(NAME, history_retention_ms=5_000)
+    builder: AnyStoreBuilder = VersionedKeyValueStoreBuilder(NAME, history_retention_ms=5_000)
     assert builder.changelog_config(7) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "86405000"}
     assert builder.required_changelog_config(7) == {"min.compaction.lag.ms": "86405000"}
-    endless = VersionedKeyValueStoreBuilder(NAME, history_retention_ms=2**63 - 1)
+    endless: AnyStoreBuilder = VersionedKeyValueStoreBuilder(NAME, history_retention_ms=2**63 - 1)
     assert endless.required_changelog_config(7) == {"min.compaction.lag.ms": str(2**63 - 1)}
 
 

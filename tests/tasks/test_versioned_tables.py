@@ -156,6 +156,7 @@ def test_operators_of_the_latest_values_do_not_see_late_updates() -> None:
 def test_an_update_says_whether_it_is_the_latest_while_it_passes() -> None:
     builder = StreamsBuilder()
     said: list[tuple[str, bool]] = []
+    bench: Bench
     a_table(builder).map_values(lambda value: said.append((value, bench.task._context.is_latest))).to_stream()
     bench = Bench(builder)
     bench.feed("table", ("k", "a", 50), ("k", "b", 45), ("k", "c", 50), ("k", "d", 51))
@@ -188,7 +189,7 @@ def test_without_a_grace_of_its_own_length_a_record_leaves_with_the_next_one() -
 def test_a_record_without_a_key_cannot_wait() -> None:
     bench = joined(left=True, grace_ms=10)
     assert out(bench, (None, "1", 50), ("k", "2", 50), ("k", "3", 60)) == [(b"2/None", 50)]
-    (error,) = bench.program.config.processing_exception_handler.errors  # type: ignore[attr-defined]
+    (error,) = bench.program.config.processing_exception_handler.errors
     assert isinstance(error, ProcessingError)
     assert "a record without a key cannot wait in a join with a grace period" in str(error)
 

@@ -95,7 +95,10 @@ def _source(program: _Program) -> None:
         if program.chance(0.1):
             program.add("stream", "stream", key, value, topic=topic, **types)
     elif program.chance(0.3):
-        history = {"store": f"store{program.number()}", "history_ms": program.rng.choice(versioned.HISTORIES_MS)}
+        history: dict[str, Any] = {
+            "store": f"store{program.number()}",
+            "history_ms": program.rng.choice(versioned.HISTORIES_MS),
+        }
         program.add("versioned_table", "table", key, value, topic=topic, **types, **history)
     else:
         kept = _kept(program) if program.chance(0.6) else {}
