@@ -113,6 +113,11 @@ class Versions:
     def read_progress(self) -> None:
         """How far the store has come, by its committed rows."""
         self.stream_time = self._noted_time = self._committed_time()
+        self._know_flushed(self.stream_time)
+
+    def _know_flushed(self, stream_time: int) -> None:
+        # No row stands in a later segment but those that are dirty: nothing that was put has ended there.
+        self._last_flushed = self._segment(stream_time)
 
     def _committed_time(self) -> int:
         noted = self._committed.get(_PROGRESS_KEY)
@@ -223,7 +228,12 @@ class Versions:
 
     def _history(self, segment: int, key: bytes) -> History | None:
         row_key, buffer = pack_segment(segment) + key, self.history
-        history: History | None = (buffer.dirty.get(row_key) or buffer.load(row_key))[0]
+        entry = buffer.dirty.get(row_key)
+        if entry is None:
+            if segment > self._last_flushed:
+                return None
+            entry = buffer.load(row_key)
+        history: History | None = entry[0]
         return history
 
     def _set_history(self, segment: int, key: bytes, history: History) -> None:
@@ -297,6 +307,7 @@ class Versions:
         for buffer in self._frozen:
             buffer.freeze()
         self._frozen_time = self.stream_time
+        self._know_flushed(self.stream_time)
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move the changes to ``batch``; histories that had expired by then are deleted."""
@@ -327,6 +338,7 @@ class Versions:
         """``restored`` has put what it was given into a batch that is written now."""
         self.forget_objects()
         self.stream_time = self._noted_time = restored.stream_time
+        self._know_flushed(self.stream_time)
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again."""
