@@ -113,6 +113,10 @@ class VersionedStateStore(BufferedStateStore):
         self.versions.moved_on(versions)
 
     @override
+    def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]]:
+        return list(self.versions.committed_records(key))
+
+    @override
     def wiped(self) -> None:
         self.versions.forget_objects()
         self.versions.read_progress()

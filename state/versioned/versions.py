@@ -293,6 +293,27 @@ class Versions:
                 return Version(self._deserialize(data), history.starts[index], history.valid_to(index))
         return None
 
+    def committed_records(self, key: bytes) -> Iterator[tuple[bytes | None, int]]:
+        """What must be put, by time, to have the committed versions of ``key``: (value, timestamp)."""
+        rows, stream_time, end = self._committed, self._committed_time(), None
+        for segment in range(self._first_live(stream_time), self._segment(stream_time) + 1):
+            row = rows.get(pack_segment(segment) + key)
+            if row is None:
+                continue
+            history = HISTORY.deserialize(row)
+            if end is not None and end < history.start:
+                yield None, end
+            yield from zip(history.values, history.starts, strict=True)
+            end = history.end
+        latest = self.latest.committed.get(key)
+        since = None
+        if latest is not None:
+            value, since = TIMESTAMPED_VALUE.value_and_timestamp(latest)
+        if end is not None and end != since:
+            yield None, end
+        if since is not None:
+            yield value, since
+
     # ---- commit and restore ----
 
     @property
