@@ -8,14 +8,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from penstock.actors.hosted_task import HostedTask, Serialize
+from penstock.actors.hosted_task import Serialize
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
 from penstock.common.errors import UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import UNCHANGEABLE
+from penstock.tasks.state_manager import StateManager
 
 CHUNK_ROWS = 500
 """A range gives way to records and to other queries after so many rows, about 2 ms of work."""
@@ -32,11 +33,36 @@ Calls count, not ranges: a page asks all tasks of the actor in one call, and mus
 """
 
 
+class Answering(Protocol):
+    """Stores that may be asked: those of a task, or the global ones."""
+
+    @property
+    def state_manager(self) -> StateManager:
+        """The stores."""
+
+    @property
+    def state(self) -> TaskState:
+        """They answer while it is RUNNING."""
+
+    @property
+    def serializers(self) -> Mapping[str, Serialize]:
+        """How the values of each store become bytes."""
+
+
+class AnsweringGlobally(Protocol):
+    """The global stores of the actor."""
+
+    @property
+    def answering(self) -> Mapping[TaskId, Answering]:
+        """By the ids they are asked under."""
+
+
 class QueryExecutor:
     """Takes calls of queries, answers look-ups at once and ranges chunk by chunk, in turns. One thread."""
 
-    def __init__(self, tasks: Mapping[TaskId, HostedTask]) -> None:
+    def __init__(self, tasks: Mapping[TaskId, Answering], global_stores: AnsweringGlobally) -> None:
         self._tasks = tasks
+        self._globals = global_stores
         self._ranges: deque[_Range] = deque()
 
     @property
@@ -68,7 +94,7 @@ class QueryExecutor:
         answer = self._refusal(ranging.query)
         if answer is None:
             try:
-                answer = ranging.go_on(self._tasks[ranging.query.task_id])
+                answer = ranging.go_on(self._asked(ranging.query.task_id))
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
                 answer = _failed(error)
         if answer is None:
@@ -85,14 +111,17 @@ class QueryExecutor:
         refusal = self._refusal(query)
         if refusal is not None:
             return refusal
-        store = self._tasks[query.task_id].state_manager.store(query.store)
+        store = self._asked(query.task_id).state_manager.store(query.store)
         try:
             return StoreAnswer(rows=tuple(map(_copied, store.answer(query.query, None, 1, query.committed))))
         except Exception as error:  # see above
             return _failed(error)
 
+    def _asked(self, task: TaskId) -> Answering:
+        return self._tasks[task] if task in self._tasks else self._globals.answering[task]
+
     def _refusal(self, query: StoreQuery) -> StoreAnswer | None:
-        hosted = self._tasks.get(query.task_id)
+        hosted = self._tasks.get(query.task_id) or self._globals.answering.get(query.task_id)
         if hosted is None:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT, detail=f"task {query.task_id} is not on this actor")
         if query.store not in hosted.state_manager.store_names:
@@ -136,7 +165,7 @@ class _Range:
     rows: list[QueryRow] = field(default_factory=list)
     size: int = 0
 
-    def go_on(self, hosted: HostedTask) -> StoreAnswer | None:
+    def go_on(self, hosted: Answering) -> StoreAnswer | None:
         """Read one chunk; the answer, once it is whole."""
         query, rows = self.query, self.rows
         after = rows[-1].key if rows else query.after

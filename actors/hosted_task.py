@@ -15,6 +15,7 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.tasks.wiring import Store
 
 _MOVES = {
     TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
@@ -211,12 +212,13 @@ def open_hosted_task(
     producer: RecordProducer,
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
+    global_stores: Mapping[str, Store],
 ) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
 
-    ``sources`` is what the task reads. Raises StateStoreLockedError when another process holds them,
-    StateStoreCorruptError when they are corrupt and one of them has no changelog. Other corrupt stores are deleted:
-    their changelogs have all of them.
+    ``sources`` is what the task reads, and it may look into ``global_stores``. Raises StateStoreLockedError when
+    another process holds them, StateStoreCorruptError when they are corrupt and one of them has no changelog. Other
+    corrupt stores are deleted: their changelogs have all of them.
     """
     config = program.config
     directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
@@ -225,7 +227,7 @@ def open_hosted_task(
     try:
         state_manager = StateManager(task_id, program, stores, producer, budget)
         close = state_manager.close
-        task = Task(state_manager, producer)
+        task = Task(state_manager, producer, global_stores)
     except BaseException:
         close()
         raise

@@ -85,7 +85,8 @@ class CommitStops:
 @dataclass(frozen=True)
 class ActorStatus:
     """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
-    ``stopping``: it was asked to stop and takes no tasks any more."""
+    ``stopping``: it was asked to stop and takes no tasks any more. ``global_dropped_records`` were dropped by its
+    global stores, if it has any."""
 
     actor_id: str
     node_id: str
@@ -96,6 +97,7 @@ class ActorStatus:
     error: str | None = None
     stopping: bool = False
     commit_stops: CommitStops = CommitStops()
+    global_dropped_records: int | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ class ApplicationStatus:
 @dataclass(frozen=True)
 class StoreMetadata:
     """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``, the key as ``source_topic`` has it.
+    A global store is said to have one partition, which any actor that has tasks answers for.
 
     ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are the same everywhere.
     """

@@ -17,7 +17,8 @@ from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.failure import describe_error
-from penstock.actors.hosted_task import HostedTask, open_hosted_task
+from penstock.actors.global_stores import GlobalStores
+from penstock.actors.hosted_task import HostedTask
 from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import (
     ActorStatus,
@@ -27,17 +28,16 @@ from penstock.actors.messages import (
     StoreAnswer,
     StoreQuery,
 )
-from penstock.actors.positions import start_positions
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import remove_unused
+from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.state.memory_budget import MemoryBudget
-from penstock.tasks.program import TaskPrograms
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
@@ -67,7 +67,6 @@ class StreamLoop:
     ) -> None:
         self.finished: Future[str | None] = Future()
         self._spec = spec
-        self._task_programs = TaskPrograms(spec.topology, spec.config)
         self._actor_id = actor_id
         self._node_id = node_id
         self._committer = committer
@@ -80,7 +79,6 @@ class StreamLoop:
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
         self._tasks: dict[TaskId, HostedTask] = {}
-        self._queries = QueryExecutor(self._tasks)
         self._running: list[HostedTask] = []
         self._current: HostedTask | None = None
         self._epoch = 0
@@ -88,16 +86,18 @@ class StreamLoop:
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
         self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
-        self._consumer = clients.consumer()
-        self._producer = clients.producer()
-        self._admin = clients.admin()
+        self._consumer, self._producer, admin = clients.consumer(), clients.producer(), clients.admin()
         # Not with a transaction: it would commit what these records write.
         beside_records = spec.config.processing_guarantee == "at_least_once"
         interval_s = spec.config.commit_interval_ms / 1000
         self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        self._restoration = Restoration(clients.consumer, self._admin, self._clock)
+        self._restoration = Restoration(clients.consumer, admin, self._clock)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
+        self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
+        self._opening = TaskOpening(spec, self._consumer, self._producer, self._budget, self._globals, self._clock)
+        self._queries = QueryExecutor(self._tasks, self._globals)
+        self._jobs += self._globals.opening()  # tasks are made over their stores
 
     # ---- from any thread ----
 
@@ -174,7 +174,8 @@ class StreamLoop:
     def _round(self) -> float:
         now_ms = self._clock.wall_ms()
         busy = self._restore_slice() if self._restoration.active else False
-        if self._running:
+        busy = self._follow_global_topics() or busy
+        if self._running and self._globals.ready:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
@@ -241,6 +242,14 @@ class StreamLoop:
             self._jobs.append(retry_while_unavailable(self._restoration.begin_again, self._clock))
         return busy
 
+    def _follow_global_topics(self) -> bool:
+        busy, admitted = self._globals.step()
+        for hosted in admitted:
+            self._start(hosted)
+        if self._globals.overtaken:
+            self._jobs.append(retry_while_unavailable(self._globals.begin_again, self._clock))
+        return busy
+
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
@@ -304,23 +313,14 @@ class StreamLoop:
             yield from self._open({task_id: sources[task_id] for task_id in added})
 
     def _open(self, sources: Sources) -> Steps[None]:
-        opened = []
-        for task_id, reads in sources.items():
-            program = self._task_programs.of(task_id.subtopology)
-            opening = partial(open_hosted_task, program, task_id, self._producer, self._budget, reads)
-            hosted = yield from retry_while_unavailable(opening, self._clock)
-            self._tasks[task_id] = hosted
-            opened.append(hosted)
-            yield 0.0
-        resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
-        for hosted in opened:
-            hosted.begin({tp: starts[tp] for tp in hosted.sources})
+        for hosted in (yield from self._opening.open(sources, self._tasks)):
             if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
                 self._start(hosted)
             yield 0.0
 
     def _start(self, hosted: HostedTask) -> None:
+        if not self._globals.admits(hosted):
+            return
         self._current = hosted
         hosted.run(self._clock.wall_ms())
         self._current = None
@@ -331,6 +331,7 @@ class StreamLoop:
         if self._tasks.pop(hosted.id, None) is None:
             return
         self._restoration.forget(hosted)
+        self._globals.forget(hosted)
         if hosted in self._running:
             self._running.remove(hosted)
             self._reader.assign(self._running)
@@ -342,7 +343,8 @@ class StreamLoop:
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted)
-        return ActorStatus(*known, error, self._stopped is not None, self._commits.stops.summary())
+        stops = self._commits.stops.summary()
+        return ActorStatus(*known, error, self._stopped is not None, stops, self._globals.dropped_records)
 
     # ---- end ----
 
@@ -376,7 +378,7 @@ class StreamLoop:
     def _finish(self, error: str | None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
-        closing += [self._restoration.close, self._consumer.close, self._producer.close]
+        closing += [self._globals.close, self._restoration.close, self._consumer.close, self._producer.close]
         for close in closing:
             try:
                 close()

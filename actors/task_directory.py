@@ -19,7 +19,10 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
 
+GLOBAL = "global"
+"""Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
 _NAME = re.compile(r"(\d+)_(\d+)")
+_COPY = re.compile(r"\d+")
 _NOTE_EVERY_MS = 60_000
 
 
@@ -115,13 +118,10 @@ class TaskDirectory:
 
 
 def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
-    """Remove the directories of tasks that left this node ``delay_ms`` ago or earlier, and that nobody has open."""
+    """Remove the directories of tasks, and copies of global stores, that were left on this node ``delay_ms`` ago or
+    earlier, and that nobody has open."""
     log = logger(__name__)
-    paths = sorted(root.iterdir()) if root.exists() else ()
-    for path in paths:
-        name = _NAME.fullmatch(path.name)
-        if name is None or TaskId(int(name[1]), int(name[2])) in mine:
-            continue
+    for path in _unused_paths(root, mine):
         directory = TaskDirectory(path)
         try:
             unused_ms = directory.unused_ms()
@@ -135,6 +135,15 @@ def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
         else:
             log.info("removed unused task directory", directory=str(path), unused_ms=int(unused_ms))
         yield 0.0
+
+
+def _unused_paths(root: Path, mine: set[TaskId]) -> Iterator[Path]:
+    for path in sorted(root.iterdir()) if root.exists() else ():
+        name = _NAME.fullmatch(path.name)
+        if name is not None and TaskId(int(name[1]), int(name[2])) not in mine:
+            yield path
+        elif path.name == GLOBAL:
+            yield from (copy for copy in sorted(path.iterdir()) if _COPY.fullmatch(copy.name))
 
 
 def _restorable(builder: AnyStoreBuilder) -> bool:

@@ -15,11 +15,12 @@ from starlette.responses import Response
 from starlette.routing import request_response
 
 from penstock.api import metrics, problems, schemas
-from penstock.api.encoding import page_json, to_json
+from penstock.api.encoding import found_json, page_json, to_json
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide, ends_before_it_begins, instead_of_swapped
 from penstock.common.errors import SerializationError, StreamsError, UnknownStateStoreError
+from penstock.common.serdes import Serde
 from penstock.common.version import version
 
 APPLICATION = "/v1/applications/{app}"
@@ -67,7 +68,7 @@ def create_app(queries: ReadSide) -> FastAPI:
     app.router.route_class = _Route
     problems.install(app)
     _say_which_stores_there_are(app, queries)
-    for add_to in (_health, _application, _entry, _range, _approximate_count):
+    for add_to in (_health, _application, _entry, _entries, _range, _approximate_count):
         add_to(app, queries)
     return app
 
@@ -100,7 +101,10 @@ def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
 
 
 async def _read_key(queries: ReadSide, store: str, text: str) -> Any:
-    serde = await queries.key_serde(store)
+    return _key_of(await queries.key_serde(store), store, text)
+
+
+def _key_of(serde: Serde[Any], store: str, text: str) -> Any:
     if serde.from_text is None:
         detail = f"the keys of store {store!r} cannot be given as text: their serde {serde.name!r} has no from_text"
         raise _invalid_key(detail)
@@ -240,6 +244,22 @@ def _entry(app: FastAPI, queries: ReadSide) -> None:
         responses={**_ASK_A_STORE, **documented({404: f"{_UNKNOWN_STORE}; or the store has no such key"})},
         route_class_override=_EntryRoute,
     )
+
+
+def _entries(app: FastAPI, queries: ReadSide) -> None:
+    @app.post(STORE + "/keys:batch", tags=["stores"], response_model=schemas.FoundBody, responses=_ASK_A_STORE)
+    async def look_up_all(
+        app: _App, store: _Store, body: schemas.KeysBody, isolation: _Isolation = Isolation.LATEST
+    ) -> Response:
+        """The entries of up to 10,000 keys, in the order of the keys, by one call to each stream actor."""
+        _check(queries, app)
+        serde = await queries.key_serde(store)
+        try:
+            wanted = [_key_of(serde, store, text) for text in body.keys]
+            found = await queries.get_many(store, wanted, isolation is Isolation.COMMITTED)
+        except SerializationError as error:
+            raise _invalid_key(str(error)) from error
+        return Response(found_json(found), media_type="application/json")
 
 
 def _range(app: FastAPI, queries: ReadSide) -> None:

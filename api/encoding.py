@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from base64 import b64encode
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -38,6 +39,14 @@ def page_json(page: StoreEntries) -> bytes:
     except TypeError:
         rows = [orjson.Fragment(entry_json(entry)) for entry in page.entries]
         return orjson.dumps({"entries": rows, "cursor": page.cursor})
+
+
+def found_json(found: Sequence[StoreEntry | None]) -> bytes:
+    """Rows that were looked up, null for those that are absent; each as in a page."""
+    try:
+        return orjson.dumps({"entries": found}, _other, orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return orjson.dumps({"entries": [entry and orjson.Fragment(entry_json(entry)) for entry in found]})
 
 
 def entry_json(entry: StoreEntry) -> bytes:

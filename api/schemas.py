@@ -98,6 +98,18 @@ class EntriesBody(_Body):
     cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
 
 
+class KeysBody(_Body):
+    """Keys to look up."""
+
+    keys: list[str] = Field(max_length=10_000, description="As text, each read by the store's key serde.")
+
+
+class FoundBody(_Body):
+    """The rows of the keys that were asked for, in their order."""
+
+    entries: list[RowBody | None] = Field(description="null for a key that is absent.")
+
+
 class CountBody(_Body):
     """About how many rows a store has."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from penstock.kafka.topics import TopicLayout
 
 _BROKERS_CHOICE = -1
-_INTERNAL_ENDS = ("-changelog", "-repartition")
+_SUBSCRIPTIONS = r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d{10}|subscription-(registration|response)"
+_INTERNAL = re.compile(rf"__.*|.*-(changelog|repartition|({_SUBSCRIPTIONS})-topic)")
 
 topic_app = typer.Typer(help="Create, look at, fill and read topics.", no_args_is_help=True)
 
@@ -78,7 +80,7 @@ def list_topics(
 
 
 def _is_internal(name: str) -> bool:
-    return name.startswith("__") or name.endswith(_INTERNAL_ENDS)
+    return _INTERNAL.fullmatch(name) is not None
 
 
 @topic_app.command()

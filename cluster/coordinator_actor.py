@@ -38,7 +38,7 @@ from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
-from penstock.common.ids import Offsets
+from penstock.common.ids import Offsets, TaskId
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
@@ -90,7 +90,7 @@ class CoordinatorActor:
         assert self._spec is not None  # the first step of _begin
         topology, default = self._spec.topology, self._spec.config.default_key_serde
         produced = default
-        for source in (source for sub in topology.subtopologies for source in sub.sources):
+        for source in (source for sub in topology.every_subtopology for source in sub.sources):
             names = [internal_topic(self._application_id, name) if source.internal else name for name in source.topics]
             if source_topic in names:
                 produced = source.key_serde or default
@@ -131,6 +131,13 @@ class CoordinatorActor:
             for store in sub.stores
         }
         placement = machine.placement
+        for sub in self._spec.topology.global_subtopologies:
+            (topic,) = sub.sources[0].topics
+            stores |= {
+                store.name: StoreMetadata(store.name, store.kind, sub.id, 1, topic, topic) for store in sub.stores
+            }
+            if placement:  # every actor has all of it
+                placement[TaskId(sub.id, 0)] = min(placement.values())
         actors = {name: handles[name].ray_handle for name in set(placement.values()) if name in handles}
         return ApplicationMetadata(self._application_id, machine.epoch, stores, placement, actors)
 

@@ -19,7 +19,7 @@ from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.errors import ApplicationStateError, ConfigError, TopologyError
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
@@ -55,7 +55,12 @@ class KafkaStreams:
             )
         if checked.application_server:
             host_and_port(checked.application_server)
-        TaskProgram.of(topology.subtopologies, checked)
+        TaskProgram.of(topology.every_subtopology, checked)
+        if not topology.subtopologies:
+            raise TopologyError(
+                "the topology reads nothing but global topics: stream actors read these for their tasks, and there "
+                "would be none"
+            )
         self._clients = ConfluentClients.of(checked)
         self._spec = ApplicationSpec(topology, checked)
         self._coordinator: Any = None

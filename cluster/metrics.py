@@ -18,6 +18,9 @@ CLIENT_STATES = {
     ApplicationState.ERROR: 6,
 }
 
+_GLOBAL_TASK = "-1_-1"
+"""As Kafka Streams calls what keeps the global stores."""
+
 _Samples = Sequence[tuple[Sequence[str], float]]
 
 
@@ -105,7 +108,12 @@ def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
     tags = ["application-id", "thread-id", "task-id"]
     tasks = [([app, actor.actor_id, str(task.task_id)], task) for actor in status.actors for task in actor.tasks]
     processed: _Samples = [(values, task.records_processed) for values, task in tasks]
-    dropped: _Samples = [(values, task.dropped_records) for values, task in tasks]
+    dropped: list[tuple[Sequence[str], float]] = [(values, task.dropped_records) for values, task in tasks]
+    dropped += [
+        ([app, actor.actor_id, _GLOBAL_TASK], actor.global_dropped_records)
+        for actor in status.actors
+        if actor.global_dropped_records is not None
+    ]
     remaining: _Samples = [(values, task.restore_remaining) for values, task in tasks]
     yield MetricFamily(group, "process-total", "Records processed", tags, processed, counter=True)
     yield MetricFamily(group, "dropped-records-total", "Records dropped", tags, dropped, counter=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,10 +39,11 @@ from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, bound, why_refused
-from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, QueryRow, RangeQuery
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
+_KEYS_AT_ONCE = 500  # about 2 ms of a task's work
 
 
 class KeySerdes(NamedTuple):
@@ -53,6 +55,11 @@ class KeySerdes(NamedTuple):
     stored: Serde[Any]
     produced: Serde[Any]
     otherwise: Serde[Any]
+
+    def task_of(self, store: str, where: StoreMetadata, key: Any) -> tuple[TaskId, bytes]:
+        """The task that has ``key``, and the key as it stands there. Raises SerializationError."""
+        data = _key_bytes(store, self.stored, key)
+        return TaskId(where.subtopology, partition_for(self.placed(store, key, data), where.partitions)), data
 
     def placed(self, store: str, key: Any, stored: bytes) -> bytes:
         """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
@@ -116,12 +123,41 @@ class StateQueries(ReadSide):
 
     @override
     async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
-        data = await self._key_bytes(store, key)
-        where = await self._store(store)
-        serdes = await self._key_serdes_of(store)
-        task = TaskId(where.subtopology, partition_for(serdes.placed(store, key, data), where.partitions))
+        where, serdes = await self._store(store), await self._key_serdes_of(store)
+        task, data = serdes.task_of(store, where, key)
         answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
         return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
+
+    @override
+    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
+        where, serdes = await self._store(store), await self._key_serdes_of(store)
+        placed = [serdes.task_of(store, where, key) for key in keys]
+        wanted: dict[TaskId, set[bytes]] = defaultdict(set)
+        for task, data in placed:
+            wanted[task].add(data)
+        queries = [
+            StoreQuery(task, store, KeysQuery(piece), limit=len(piece), committed=committed)
+            for task, of_task in wanted.items()
+            for piece in _pieces(of_task)
+        ]
+        found = {
+            (query.task_id, row.key): row
+            for query, rows in zip(queries, await asyncio.gather(*map(self._ask_whole, queries)), strict=True)
+            for row in rows
+        }
+        rows = (found.get(each) for each in placed)
+        return [row and StoreEntry(key, row.value, row.timestamp) for key, row in zip(keys, rows, strict=True)]
+
+    async def _ask_whole(self, query: StoreQuery) -> list[QueryRow]:
+        """All rows, however large they are."""
+        rows: list[QueryRow] = []
+        more = True
+        while more:
+            answer = await self._ask(query)
+            rows += answer.rows
+            more = answer.more
+            query = replace(query, after=rows[-1].key if rows else None)
+        return rows
 
     @override
     async def range(
@@ -281,6 +317,12 @@ def _key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
         return serde.serialize(key)
     except Exception as error:  # a serde may raise anything: see Serde
         raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
+
+
+def _pieces(keys: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
+    ordered = sorted(keys)
+    for begin in range(0, len(ordered), _KEYS_AT_ONCE):
+        yield tuple(ordered[begin : begin + _KEYS_AT_ONCE])
 
 
 def _unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None]:

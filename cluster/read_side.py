@@ -7,7 +7,7 @@ outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,6 +105,10 @@ class ReadSide(Protocol):
 
         Raises SerializationError when the store's serde refuses the key.
         """
+
+    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
+        """:meth:`get` of all ``keys``, in their order, by one call to each actor; a key may be there twice. They are
+        read one after the other: no snapshot."""
 
     async def range(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, TypeVar
@@ -39,6 +39,13 @@ class ReadOnlyKeyValueStore:
         """The value of ``key``, None when absent."""
         entry = self._run(lambda: self._queries.get(self.name, key))
         return entry.value if entry is not None else None
+
+    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
+        """The values of those ``keys`` that are there, by one call to each actor. They are read one after the other: no
+        snapshot."""
+        asked = list(keys)
+        entries = self._run(lambda: self._queries.get_many(self.name, asked))
+        return {entry.key: entry.value for entry in entries if entry is not None}
 
     def range(self, from_key: Any | None, to_key: Any | None) -> Iterator[tuple[Any, Any]]:
         """Entries by serialised key, both ends included, None open. Fetched page by page: no snapshot.

@@ -9,6 +9,7 @@
     ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
     │   ├── DeserializationError      its bytes could not be decoded
     │   ├── InvalidTimestampError     its timestamp is negative
+    │   ├── BufferFullError           a suppression buffer with a strict limit is full: give it room
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
@@ -100,6 +101,10 @@ class DeserializationError(RecordError):
 
 class InvalidTimestampError(RecordError):
     """A record's timestamp is negative. Raised by ``FailOnInvalidTimestamp``."""
+
+
+class BufferFullError(RecordError):
+    """An update is beyond the limits of a suppression buffer that may let nothing go on early."""
 
 
 class ProcessingError(RecordError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from operator import mul
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,16 +19,35 @@ def string_hash(text: str) -> int:
     return value ^ value >> 16
 
 
+def bytes_hash(data: bytes) -> int:
+    """``Arrays.hashCode`` of bytes, which is that of Kafka's ``Bytes``, as an unsigned number, mixed likewise."""
+    first, *others = _weights(len(data))
+    value: int = (first + sum(map(mul, memoryview(data).cast("b"), others))) & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+@lru_cache(maxsize=256)
+def _weights(length: int) -> tuple[int, ...]:
+    """What the 1 that the hash begins with, and each of so many bytes, are multiplied by."""
+    return tuple(pow(31, power, 1 << 32) for power in range(length, -1, -1))
+
+
+def slots_for(count: int, slots: int = 16) -> int:
+    """How many slots a hash table with ``slots`` has when it holds ``count`` elements: it doubles when three quarters
+    full, and never shrinks."""
+    while count > slots * 3 // 4:
+        slots *= 2
+    return slots
+
+
 def hash_order(texts: Iterable[str]) -> list[str]:
     """``texts`` in the order of a ``HashSet`` (or of a ``HashMap``'s keys) to which they were added in their order.
 
-    Its table has 16 slots and doubles when three quarters full; what shares a slot keeps its order.
+    Its table has 16 slots at first; what shares a slot keeps its order.
     """
     distinct = list(dict.fromkeys(texts))
-    slots = 16
-    while len(distinct) > slots * 3 // 4:
-        slots *= 2
-    return sorted(distinct, key=lambda text: string_hash(text) & (slots - 1))
+    last = slots_for(len(distinct)) - 1
+    return sorted(distinct, key=lambda text: string_hash(text) & last)
 
 
 class _Entry(Generic[T]):

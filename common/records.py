@@ -17,6 +17,9 @@ Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
 NO_HEADERS: Headers = ()
 
+SENT_NOW = -1
+"""The timestamp of a record that is written without one: it gets the time at which it is sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):

@@ -95,8 +95,8 @@ class RecordProducer(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """Queue one record; partition −1 is Kafka's default (murmur2), timestamp −1 is now. Waits while the queue is
-        full. Raises ProductionError when the record can never be sent (too large)."""
+        """Queue one record; partition −1 is Kafka's default (murmur2), timestamp ``SENT_NOW`` the time of this call.
+        Waits while the queue is full. Raises ProductionError when the record can never be sent (too large)."""
 
     def poll(self) -> None:
         """Let the client do its housekeeping; raises ProductionError if a queued record was refused for good."""

@@ -23,6 +23,7 @@ from penstock.kafka.fetcher import Event
 from penstock.kafka.refusals import check_headers, not_bytes
 
 cdef enum:
+    SENT_NOW = -1  # as in penstock.common.records
     FULL_QUEUE_WAIT_MS = 10
     ERROR_ROOM = 512
     MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
@@ -222,7 +223,7 @@ cdef class Sender:
         arguments[1].value.partition = partition
         arguments[3].value.bytes = _bytes(key, topic, "key")
         arguments[4].value.bytes = _bytes(value, topic, "value")
-        arguments[5].value.timestamp = at if at != 0 else 1
+        arguments[5].value.timestamp = 0 if at == SENT_NOW else at if at != 0 else 1
         arguments[6].value.opaque = known.lane(topic, partition, self._open)
         while True:
             arguments[7].value.headers = _headers_of(headers, topic) if headers else NULL

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from penstock.common.errors import ProductionError, StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.common.records import Headers
+from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import Mark, RecordProducer
 from penstock.kafka.refusals import check_headers, not_bytes, producer_failed, refusal, require_partitions
@@ -96,8 +96,8 @@ class ConfluentProducer(RecordProducer):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        if timestamp < 1:  # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms
-            timestamp = 1 if timestamp == 0 else 0
+        # librdkafka reads time 0 as "now", so a record of time 0 goes out with 1 ms.
+        timestamp = 0 if timestamp == SENT_NOW else timestamp or 1
         for part, given in (("key", key), ("value", value)):
             if given is not None and not isinstance(given, bytes):
                 raise not_bytes(part, given, topic)

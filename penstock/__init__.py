@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,
+    BufferFullError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -43,20 +44,26 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.versioned.queries import VersionedKeyQuery
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
+from penstock.topology.dsl.global_ktable import GlobalKTable
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
+from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
@@ -69,6 +76,11 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.stream_joined import StreamJoined
+from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from penstock.topology.table_joined import TableJoined
+from penstock.topology.value_transformer import ValueTransformerWithKey
+from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
@@ -87,28 +99,37 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
+    "BufferConfig",
+    "BufferFullError",
     "Cancellable",
+    "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",
     "Consumed",
     "CountQuery",
     "DeserializationError",
+    "EagerBufferConfig",
+    "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "HandlerResponse",
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "KafkaRefusedError",
     "KafkaStreams",
     "KeyQuery",
     "KeyValueStore",
+    "KeysQuery",
     "LocalBrokerError",
     "LogAndContinue",
     "LogAndFail",
@@ -137,6 +158,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SlidingWindows",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptError",
@@ -145,14 +167,20 @@ __all__ = [
     "StoreBuilder",
     "StoreType",
     "Stores",
+    "StreamJoined",
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StrictBufferConfig",
+    "Suppressed",
+    "TableJoined",
     "TaskId",
     "TaskNotReadyError",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampExtractor",
     "TopicNameExtractor",
     "TopicPartition",
@@ -161,14 +189,18 @@ __all__ = [
     "TopologyTestDriver",
     "UnknownQueryError",
     "UnknownStateStoreError",
+    "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "Window",
     "WindowStore",
     "Windowed",
+    "WindowedSerdes",
+    "Windows",
     "__version__",
     "run",
 ]

@@ -22,6 +22,7 @@ from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
+from penstock.pipeline.global_topics import GlobalTopics
 from penstock.pipeline.hand_over import write_records
 from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
@@ -72,13 +73,14 @@ def backfill(
         plan = plan_backfill(topology, config, topics, admin, consumer)
     progress("starting Spark")
     with spark_session(master, config.application_id) as spark:
-        return _Backfill(plan, config, clients, admin, spark, progress).run(begun)
+        return _Backfill(plan, topology, config, clients, admin, spark, progress).run(begun)
 
 
 class _Backfill:
     def __init__(
         self,
         plan: BackfillPlan,
+        topology: Topology,
         config: StreamsConfig,
         clients: ConfluentClients,
         admin: Admin,
@@ -86,6 +88,7 @@ class _Backfill:
         progress: Callable[[str], None],
     ) -> None:
         self._plan = plan
+        self._global_subtopologies = topology.global_subtopologies
         self._config = config
         self._clients = clients
         self._admin = admin
@@ -121,7 +124,8 @@ class _Backfill:
         inputs = [frame for frame in self._inputs(stage) if frame is not None]
         if not inputs:
             return
-        host = TaskHost(stage.subtopology, self._config, self._plan.topics, self._plan.committed)
+        topics = GlobalTopics(self._global_subtopologies, self._plan.global_records, self._clients)
+        host = TaskHost(stage.subtopology, self._config, self._plan.topics, self._plan.committed, topics)
         ordered = in_task_order(self._spark, inputs, stage.tasks)
         with _causes(f"sub-topology {stage.subtopology.id} failed over its history"):
             # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.

@@ -15,8 +15,8 @@ from penstock.common.records import Headers
 from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
 from penstock.tasks.contracts import RecordCollector
 
-_Row = tuple[bytes | None, bytes | None, int]
-"""Key, value and timestamp."""
+_Row = tuple[bytes | None, bytes | None, int, Headers | None]
+"""Key, value, timestamp and headers."""
 
 
 class TopicCounts(NamedTuple):
@@ -45,7 +45,7 @@ class SparkCollector(RecordCollector):
         self._values: list[bytes | None] = []
         self._timestamps: list[int] = []
         self._headers: list[Headers | None] = []
-        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int]]] = {}
+        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
         self._histories: dict[str, list[_Row]] = {}
         self._kept: dict[str, int] = {}
 
@@ -65,7 +65,7 @@ class SparkCollector(RecordCollector):
         if topic in self._topics.changelogs:
             rows = self._changelogs.setdefault(topic, {})
             rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
-            rows[key] = (value, timestamp)
+            rows[key] = (value, timestamp, headers)
             return
         kind = SINK
         if topic in self._topics.repartition:
@@ -137,15 +137,15 @@ class SparkCollector(RecordCollector):
             history = None if key is None else history_of(key)
             if history is None:
                 return
-            histories += [(key, *row) for row in history or (last,)]
+            histories += [(key, value, timestamp, None) for value, timestamp in history or (last[:2],)]
         self._histories[topic] = sorted(histories, key=lambda row: row[2])
 
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
         for topic, rows in self._changelogs.items():
             last = ((key, *row) for key, row in rows.items())
-            for key, value, timestamp in self._histories.get(topic) or last:
-                self._append(CHANGELOG, topic, self._task, key, value, timestamp, None)
+            for key, value, timestamp, headers in self._histories.get(topic) or last:
+                self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
                 yield len(self._kinds)
         self._changelogs.clear()
         self._histories.clear()

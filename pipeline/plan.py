@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError
+from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
@@ -62,6 +62,8 @@ class BackfillPlan:
     """Where the live application goes on, for every partition that some task reads."""
     fingerprint: str
     """Of the committed offsets that this plan starts from."""
+    global_records: Ranges
+    """All that the topics of global stores hold: there before the first record, as when the application starts."""
 
 
 def plan_backfill(
@@ -79,6 +81,7 @@ def plan_backfill(
         reader.committed,
         {partition: reader.ends[partition] for partition in reader.sources},
         reader.fingerprint,
+        reader.global_records(),
     )
 
 
@@ -100,7 +103,14 @@ def _in_order(topology: Topology) -> Iterable[Subtopology]:
                 writers.setdefault(node.topic, set()).add(sub.id)
     reads = {sub.id: {topic for source in sub.sources for topic in source.topics} for sub in subtopologies.values()}
     before = {number: set().union(*(writers.get(topic, set()) for topic in topics)) for number, topics in reads.items()}
-    return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
+    try:
+        return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
+    except CycleError as error:
+        circle = " and ".join(str(number) for number in sorted(set(error.args[1])))
+        raise TopologyError(
+            f"a backfill runs one sub-topology behind the other, but sub-topologies {circle} write to each other, as "
+            "those of a foreign-key join do: start the application without a backfill"
+        ) from None
 
 
 class _Reader:
@@ -118,12 +128,19 @@ class _Reader:
         self.changelogs = sorted(
             TopicPartition(topic, number) for topic in self.counts.changelogs for number in range(existing[topic])
         )
-        everything = {*self.sources, *self.changelogs}
+        self._global = [
+            TopicPartition(topic, number) for topic in topology.global_topics for number in range(existing[topic])
+        ]
+        everything = {*self.sources, *self.changelogs, *self._global}
         self.begins = consumer.fetch_beginning_offsets(everything)
         self.ends = admin.end_offsets(everything)
         self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
+
+    def global_records(self) -> Ranges:
+        """All that the topics of global stores hold."""
+        return {partition: OffsetRange(self.begins[partition], self.ends[partition]) for partition in self._global}
 
     def position(self, partition: TopicPartition) -> int:
         """Where the application would go on."""

@@ -14,11 +14,13 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import SparkCollector, TopicCounts
+from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Subtopology
 
 _RECORDS_PER_STEP = 1000
@@ -38,18 +40,22 @@ class TaskHost:
     config: StreamsConfig
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
+    global_topics: GlobalTopics | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
         # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
         program = TaskProgram.of([self.subtopology], self.config.model_copy(update={"max_task_idle_ms": -1}))
         task: _TaskRun | None = None
+        global_stores: Mapping[str, Store] = {}
+        if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
+            global_stores = self.global_topics.stores(self.config)
         for batch in batches:
             for number, phase, rows in _segments(batch):
                 if task is None or task.number != number:
                     if task is not None:
                         yield from task.finish()
-                    task = _TaskRun(self, program, number)
+                    task = _TaskRun(self, program, number, global_stores)
                 if phase == RESTORE:
                     task.restore(rows)
                 else:
@@ -61,13 +67,13 @@ class TaskHost:
 class _TaskRun:
     """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka."""
 
-    def __init__(self, host: TaskHost, program: TaskProgram, number: int) -> None:
+    def __init__(self, host: TaskHost, program: TaskProgram, number: int, global_stores: Mapping[str, Store]) -> None:
         self.number = number
         task_id = TaskId(host.subtopology.id, number)
         self._collector = SparkCollector(task_id, host.topics)
         stores = open_task_stores(None, program.stores.values())
         self._state_manager = StateManager(task_id, program, stores, self._collector)
-        self._task = Task(self._state_manager, self._collector)
+        self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
         self._changelogs = program.changelogs
         # Of a store whose rows expire the changelog deletes, too.
         self._expiring = [
@@ -101,8 +107,10 @@ class _TaskRun:
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
         changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
+        headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:
-            self._collector.send(topic, key, *changelog_record(key), None, self.number)
+            value, timestamp = changelog_record(key)
+            self._collector.send(topic, key, value, timestamp, None if value is None else headers, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

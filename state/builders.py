@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from penstock.common.errors import TopologyError
-from penstock.common.serdes import Serde
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde, SerdePart
 from penstock.state.contracts import StateStore, StateStoreContext
 
 K = TypeVar("K")
@@ -27,6 +28,9 @@ class StoreBuilder(ABC, Generic[K, V]):
 
     kind: ClassVar[str]
     """What describes it to people, as in "timestamped key-value"."""
+
+    changelog_headers: ClassVar[Headers] = ()
+    """What stands in the headers of each of its changelog's records, deletions aside."""
 
     name: str
     key_serde: Serde[K] | None = None
@@ -47,6 +51,11 @@ class StoreBuilder(ABC, Generic[K, V]):
     @abstractmethod
     def open(self, context: StateStoreContext) -> StateStore:
         """The store of one task. Both serdes are there by then: its own, or the configuration's."""
+
+    def with_known_serdes(self, known: Callable[[Serde[Any] | None, SerdePart], Serde[Any]]) -> Self:
+        """The same with all serdes that its tasks need: ``known`` gives the configuration's in place of None, and binds
+        each to the store's topic."""
+        return replace(self, key_serde=known(self.key_serde, "key"), value_serde=known(self.value_serde, "value"))
 
     @property
     def layout(self) -> str:

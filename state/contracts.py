@@ -14,7 +14,7 @@ from penstock.common.errors import UnknownStateStoreError
 from penstock.state.queries import Query, QueryRow, unknown_query
 
 Log = Callable[[bytes, bytes | None, int], None]
-"""Writes (key, value or None, timestamp) to the store's changelog. A timestamp of -1: none, the producer sets it."""
+"""Writes (key, value or None, timestamp) to the store's changelog; a timestamp may be ``SENT_NOW``."""
 
 
 class CommittedStore(Protocol):
@@ -169,7 +169,7 @@ class StateStore(ABC):
 
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
         """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and
-        timestamp (0 where rows have none)."""
+        timestamp (0 where rows have none, ``SENT_NOW`` where its records have none)."""
         return self.context.committed.get(key), 0
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:

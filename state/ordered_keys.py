@@ -6,6 +6,7 @@ The only file that knows sortedcontainers, which has no types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import cast
 
 from sortedcontainers import SortedList
@@ -19,6 +20,9 @@ class OrderedKeys:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._keys
 
     def add(self, keys: Iterable[bytes]) -> None:
         """New ``keys``, each once."""
@@ -36,6 +40,8 @@ class OrderedKeys:
         del self._keys[begin:end]
         return taken
 
-    def between(self, from_key: bytes | None, to_key: bytes | None, reverse: bool) -> Iterator[bytes]:
-        """Keys in order, both ends included, None open. Consume it before the next change."""
-        return cast("Iterator[bytes]", self._keys.irange(from_key, to_key, reverse=reverse))
+    def between(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool, most: int | None = None
+    ) -> Iterator[bytes]:
+        """Keys in order, both ends included, None open, no more than ``most``. Consume it before the next change."""
+        return islice(cast("Iterator[bytes]", self._keys.irange(from_key, to_key, reverse=reverse)), most)

@@ -34,6 +34,14 @@ class KeyQuery(Query):
 
 
 @dataclass(frozen=True)
+class KeysQuery(Query):
+    """The rows of ``keys``, which are sorted and each there once; the absent ones have none. Not of Kafka Streams."""
+
+    single: ClassVar[bool] = False
+    keys: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class RangeQuery(Query):
     """Rows by key, both ends included, None open."""
 

@@ -10,7 +10,7 @@ serialised once per commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -75,6 +75,9 @@ class WriteBuffer:
         """How often a committed row was needed, be it prefetched or not."""
         self.show_key: Callable[[bytes], str] = repr
         """What people are told of a row's key."""
+        self.flushes_every_deletion = False
+        """Whether a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
+        where no operator listens."""
         self._listeners: list[tuple[OnFlush, bool]] = []
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -139,7 +142,7 @@ class WriteBuffer:
         try:
             copied = self._value_serde.deserialize(self._serialize(value))
         except Exception as error:
-            raise self._refused(key, value, error) from error
+            raise self.refused(key, value, error) from error
         return copied, flushed[1], flushed[2], flushed[3]
 
     def get(self, key: bytes) -> Entry | None:
@@ -159,7 +162,7 @@ class WriteBuffer:
             try:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
-                raise self._refused(key, value, error) from error
+                raise self.refused(key, value, error) from error
             self._log(key, data, timestamp)
         if value is None and self._take_back(key):
             return
@@ -171,12 +174,29 @@ class WriteBuffer:
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
 
+    def put_logged(self, key: bytes, value: Any, timestamp: int, data: bytes) -> None:
+        """Set ``key``, which was never set before, to what is serialised as ``data`` and stands in the changelog."""
+        number = self.next_update_number()
+        self.dirty[key] = (value, timestamp, None, number)
+        if number >= self._sample_put_at:
+            self._sample_put_at = number + self._stride()
+            self._waiting.drawn(key, True, data)
+
+    def forget_updates(self, keys: Iterable[bytes]) -> None:
+        """Forget what :meth:`put_logged` has set since the last commit: nobody will ever look for it."""
+        for key in keys:
+            self._changes.take_back(key)
+            del self.dirty[key]
+            self._waiting.taken_back(key)
+
     def _take_back(self, key: bytes) -> bool:
         """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
         would leave a deletion behind at each record, and every scan would look at them all."""
         dirty = self.dirty
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
-        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.committed.get(key) is not None:
+        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
+            return False
+        if self.committed.get(key) is not None:
             return False
         self._changes.take_back(key)
         del dirty[key]
@@ -211,8 +231,7 @@ class WriteBuffer:
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
-        mean = self._waiting.begin_flush()
-        self._flushed_mean = mean
+        self._flushed_mean = mean = self._waiting.begin_flush()
         self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))
@@ -261,19 +280,20 @@ class WriteBuffer:
         caching, serialize, header = self.caching, self._serialize, self.row_format.header
         log = self._log if caching else None
         with_old = caching and any(old_values for _, old_values in self._listeners)
+        silent = caching and not self.flushes_every_deletion
         old = None
         for key, (value, timestamp, headers, _) in updates:
             if with_old:
                 old = self._old_value(key, before)
             if value is None:
-                if caching and (old if with_old else self._old_value(key, before)) is None:
+                if silent and (old if with_old else self._old_value(key, before)) is None:
                     continue  # a key that came and went within one commit never existed for anyone else
                 data = rows[key] = None
             else:
                 try:
                     data = serialize(value)
                 except Exception as error:
-                    raise self._refused(key, value, error) from error
+                    raise self.refused(key, value, error) from error
                 rows[key] = data if header is None else header(timestamp) + data
             if log is not None:
                 log(key, data, timestamp)
@@ -291,11 +311,10 @@ class WriteBuffer:
 
         return tell
 
-    def _refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
-        why = why_refused(self._value_serde, value, error)
-        return SerializationError(
-            f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised: {why}"
-        )
+    def refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
+        """The error for a value of ``key`` that its serde does not take."""
+        what = f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised"
+        return SerializationError(f"{what}: {why_refused(self._value_serde, value, error)}")
 
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates

@@ -10,13 +10,12 @@ from penstock.common.serdes import Serde
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.operators.process import TaskProcessor
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.undecoded import Undecoded
-from penstock.tasks.wiring import Edge, Store, Wiring, fan_out
+from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.processor import PunctuationType
 
@@ -26,7 +25,7 @@ class Composed:
     """What a task runs: per topic how its records enter, the processors, and the stores whose keys a source knows."""
 
     sources: Mapping[str, Source]
-    processors: tuple[TaskProcessor, ...]
+    processors: tuple[Hosted, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
 
 
@@ -36,11 +35,13 @@ def compose(
     context: TaskContext,
     collector: RecordCollector,
     queues: Mapping[PunctuationType, PunctuationQueue],
+    global_stores: Mapping[str, Store],
 ) -> Composed:
-    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are."""
+    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are; the ``global_stores`` are
+    all tasks'."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
-    processors: list[TaskProcessor] = []
+    processors: list[Hosted] = []
     for node in reversed(nodes):
         if isinstance(node, SourceNode):
             continue
@@ -49,6 +50,7 @@ def compose(
             context=context,
             children={child.name: edges[child.name] for child in children[node.name]},
             stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
+            global_stores=global_stores,
             collector=collector,
             processors=processors,
             punctuations=queues,

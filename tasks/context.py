@@ -17,10 +17,31 @@ from penstock.common.errors import (
 )
 from penstock.common.handlers import ExceptionHandler, HandlerResponse
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import Headers, RecordMetadata
+from penstock.common.records import Header, Headers, RecordMetadata
 
 # Errors of penstock that mean that the user's code asked for what cannot be.
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
+
+
+EMIT_INTERVAL_MS = 1000
+"""Kafka Streams' own, which is no part of its public configuration."""
+
+
+class PlacedHeaders(list[Header]):
+    """Headers that say where their record came from. They go wherever headers go, into a cached store too: when that is
+    flushed, and other records have been processed since, an operator that asks for the source still gets it."""
+
+    __slots__ = ("offset", "source")
+
+    def __init__(self, source: TopicPartition | None, offset: int, headers: Headers | None) -> None:
+        if headers:
+            super().__init__(headers)
+        self.source = source
+        self.offset = offset
+
+
+Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
+"""What is current: partition, position, headers, timestamp."""
 
 
 class RunPosition:
@@ -43,25 +64,36 @@ class RunPosition:
         return self.offsets[self.end - length_hint(self.values) - 1]
 
 
-Place = tuple[TopicPartition | None, RunPosition]
-"""Where a record stands in the input."""
+class Remembered:
+    """A time (ms) that an operator goes on from after a restart, −1 if there is none yet. It is committed beside the
+    offsets; where several partitions have one, the largest counts."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = -1
 
 
 class TaskContext:
     """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
 
+    ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
     ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
     """
 
     __slots__ = (
         "_position",
+        "_run",
+        "_source",
         "application_id",
         "commit_requested",
         "dropped_records",
+        "emit_interval_ms",
         "handler",
         "headers",
         "is_latest",
         "partition",
+        "remembered",
         "stream_time",
         "task_id",
         "timestamp",
@@ -79,36 +111,48 @@ class TaskContext:
         self.wall_ms = 0
         self.dropped_records = 0
         self.commit_requested = False
+        self.emit_interval_ms = EMIT_INTERVAL_MS
+        self.remembered: dict[str, Remembered] = {}
         self.partition: TopicPartition | None = None
-        self._position = RunPosition()
+        self._source: TopicPartition | None = None
+        self._run = RunPosition()
+        self._position: RunPosition | PlacedHeaders = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
         """A run of records begins, or goes on: see :class:`RunPosition`."""
-        self.partition = partition
-        position = self._position
-        position.offsets = offsets
-        position.end = end
-        position.values = values
+        self.partition = self._source = partition
+        run = self._position = self._run
+        run.offsets = offsets
+        run.end = end
+        run.values = values
 
     def leave(self) -> None:
         """No record is current: a flush or a punctuation follows."""
         self.partition = None
         self.headers = None
 
-    def place(self) -> Place:
-        """Where the current record stands: for :meth:`go_back`."""
-        return self.partition, self._position
+    def source(self) -> tuple[TopicPartition | None, int]:
+        """Partition and offset of the current record. In a flush they are what the headers of the update say, and if
+        these say nothing, as in a punctuation, those of the last record. None and −1 where there was none yet."""
+        if self.partition is not None:
+            return self.partition, self._position.offset
+        if isinstance(self.headers, PlacedHeaders):
+            return self.headers.source, self.headers.offset
+        return (None, -1) if self._source is None else (self._source, self._run.offset)
 
-    def stand_at(self, record: RecordMetadata | None) -> None:
-        """What is done now, until :meth:`go_back`, is done for ``record``, which has waited."""
-        self.partition, self._position = None, RunPosition()
-        if record is not None:
-            self.partition = TopicPartition(record.topic, record.partition)
-            self._position.offsets, self._position.end = [record.offset], 1
+    def enter_buffered(
+        self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
+    ) -> Context:
+        """A record that was held back goes on: it is current until :meth:`leave_buffered` gets what this returns."""
+        before = self.partition, self._position, self.headers, self.timestamp
+        self.partition = source
+        self.headers = self._position = PlacedHeaders(source, offset, headers)
+        self.timestamp = timestamp
+        return before
 
-    def go_back(self, place: Place) -> None:
-        """To the record that was current."""
-        self.partition, self._position = place
+    def leave_buffered(self, before: Context) -> None:
+        """What was current before is so again."""
+        self.partition, self._position, self.headers, self.timestamp = before
 
     def metadata(self) -> RecordMetadata | None:
         """Where the current record came from, if there is one."""
@@ -127,18 +171,19 @@ class TaskContext:
 
     def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
         """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
-        raise self._error(
+        raise self.error(
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
-        error = self._error(kind, what, operator, key)
+        error = self.error(kind, what, operator, key)
         error.__cause__ = cause
         if self.handler(error) is not HandlerResponse.RESUME:
             raise error
         self.dropped_records += 1
 
-    def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
+    def error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
+        """An error of this kind that says where the current record came from."""
         at = self.metadata()
         if at is None:
             return kind(what, operator=operator, key=key)

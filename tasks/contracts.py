@@ -19,7 +19,7 @@ class RecordCollector(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record; partition −1 is Kafka's default (murmur2 of the key), timestamp −1 the time when it is sent."""
+        """One record; partition −1 is Kafka's default (murmur2 of the key), timestamp ``SENT_NOW`` the moment's."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions ``topic`` has: only custom partitioners ask."""
+        """How many partitions ``topic`` has: only sinks ask that choose partitions themselves."""

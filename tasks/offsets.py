@@ -1,19 +1,32 @@
-"""The text that is committed beside an offset: the partition's time, as Kafka Streams encodes it."""
+"""The text that is committed beside an offset, as Kafka Streams encodes it: the partition's time, and what operators
+remember over a restart."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 import struct
+from collections.abc import Mapping
 
 _TIME = struct.Struct(">Bq")
+_COUNT = struct.Struct(">i")
+_MS = struct.Struct(">q")
 _CHARACTERS = 12  # of Base64 for version and time
 _VERSIONS_WITH_TIME = (1, 2)
+_VERSION = 2
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
-def encode_partition_time(partition_time: int) -> str:
-    """Base64 of version 2 and the time (ms); the list of closed windows that may follow is empty."""
-    return base64.b64encode(_TIME.pack(2, partition_time)).decode()
+def encode_partition_time(partition_time: int, remembered: Mapping[str, int] | None = None) -> str:
+    """Base64 of version 2 and the time (ms); where operators have ``remembered`` some (ms) their list follows."""
+    data = _TIME.pack(_VERSION, partition_time)
+    if remembered:
+        data += _COUNT.pack(len(remembered))
+        for key, ms in remembered.items():
+            name = key.encode()
+            data += _COUNT.pack(len(name)) + name + _MS.pack(ms)
+    return base64.b64encode(data).decode()
 
 
 def decode_partition_time(metadata: str) -> int:
@@ -29,3 +42,28 @@ def decode_partition_time(metadata: str) -> int:
         return -1
     time: int = _TIME.unpack_from(data)[1]
     return time
+
+
+def decode_remembered(metadata: str) -> dict[str, int]:
+    """What operators remembered (ms); nothing where ``metadata`` has no whole list of it.
+
+    Stray characters may follow the list, or stand in its place: what they spell is hardly a list, nor what an operator
+    asks for.
+    """
+    match = _BASE64.match(metadata)
+    data = base64.b64decode(match[0]) if match else b""
+    if len(data) < _TIME.size or data[0] != _VERSION:
+        return {}
+    found: dict[str, int] = {}
+    at = _TIME.size
+    try:
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        for _ in range(count):
+            (length,) = _COUNT.unpack_from(data, at)
+            begin, end = at + _COUNT.size, at + _COUNT.size + length
+            (found[data[begin:end].decode()],) = _MS.unpack_from(data, max(end, begin))
+            at = end + _MS.size
+    except (struct.error, UnicodeDecodeError):
+        return {}
+    return found

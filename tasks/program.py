@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from penstock.common.changes import changed
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
@@ -92,6 +94,8 @@ class TaskProgram:
                 node = _resolve_source(node, topics)
             elif isinstance(node, SinkNode):
                 node = _resolve_sink(node, config)
+            else:
+                node = replace(node, operator=node.operator.with_serdes(partial(_fill, config), node.name))
             nodes.append(node)
         stores = {store.name: _resolve_store(store, sub, config) for sub in subtopologies for store in sub.stores}
         changelogs = {
@@ -149,7 +153,7 @@ def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceT
         topics = tuple(internal_topic(config.application_id, topic) for topic in topics)
         extractor, reset = FailOnInvalidTimestamp(), "earliest"
     return {
-        topic: SourceTopic(topic, node.name, bound(key, topic, "key"), bound(value, topic, "value"), extractor, reset)
+        topic: SourceTopic(topic, node.name, bound(key, topic, "key"), _of_values(node, value, topic), extractor, reset)
         for topic in topics
     }
 
@@ -175,7 +179,13 @@ def _resolve_sink(node: SinkNode, config: StreamsConfig) -> SinkNode:
     if not isinstance(node.topic, str):
         return replace(node, key_serde=key, value_serde=value)
     topic = internal_topic(config.application_id, node.topic) if node.internal else node.topic
-    return replace(node, topic=topic, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
+    return replace(node, topic=topic, key_serde=bound(key, topic, "key"), value_serde=_of_values(node, value, topic))
+
+
+def _of_values(node: SourceNode | SinkNode, serde: Serde[Any], topic: str) -> Serde[Any]:
+    """The serde of what ``topic`` has as values, where that of the program's values is ``serde``."""
+    values = bound(serde, topic, "value")
+    return changed(values) if node.changes else values
 
 
 def _node_serdes(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[Serde[Any], Serde[Any]]:
@@ -196,11 +206,15 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
     return f"{call} ({node.name})", f"{option}.with_(...)"
 
 
+def _fill(
+    config: StreamsConfig, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str
+) -> Serde[Any]:
+    return bound(serde or _default(config, part, whose, option), internal_topic(config.application_id, topic), part)
+
+
 def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
     what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
-    key = store.key_serde or _default(config, "key", *what)
-    value = store.value_serde or _default(config, "value", *what)
-    return replace(store, key_serde=bound(key, topic, "key"), value_serde=bound(value, topic, "value"))
+    return store.with_known_serdes(lambda serde, part: bound(serde or _default(config, part, *what), topic, part))
 
 
 def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import cast
 
 from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import TaskId
+from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
@@ -62,7 +63,11 @@ class StateManager:
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
         changelog = program.changelogs.get(builder.name)
-        log = None if changelog is None or changelog.is_source_topic else self._log(changelog.topic)
+        log = (
+            None
+            if changelog is None or changelog.is_source_topic
+            else self._log(changelog.topic, builder.changelog_headers)
+        )
         opened: object = builder.open(
             StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record)
         )
@@ -77,8 +82,15 @@ class StateManager:
             )
         return opened
 
-    def _log(self, topic: str) -> Log:
-        return partial(self._collector.send, topic, partition=self.task_id.partition)
+    def _log(self, topic: str, headers: Headers) -> Log:
+        log = partial(self._collector.send, topic, partition=self.task_id.partition)
+        if not headers:
+            return log
+
+        def with_headers(key: bytes, value: bytes | None, timestamp: int) -> None:
+            log(key, value, timestamp, None if value is None else headers)
+
+        return with_headers
 
     # ---- stores ----
 
@@ -115,13 +127,23 @@ class StateManager:
         next_offset: int,
     ) -> None:
         """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once."""
+        batch = self._restored(store, keys, values, timestamps)
+        self._task_stores.write(batch, {store: next_offset})
+
+    def _restored(
+        self,
+        store: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+    ) -> CommitBatch:
         batch = self._task_stores.new_batch()
         if None in keys:
             # A source topic may hold such records; a table drops them.
             there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
             keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
         self._stores[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
-        self._task_stores.write(batch, {store: next_offset})
+        return batch
 
     def wipe(self, store: str) -> None:
         """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""

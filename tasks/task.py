@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.records import RecordBatch
+from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
+from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
-from penstock.tasks.offsets import decode_partition_time, encode_partition_time
+from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.wiring import Store
+from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
 
 
@@ -44,18 +48,31 @@ class Task:
     snapshot, if the stores take changes meanwhile: they belong to the next commit. A host that lets records wait until
     the end may take several steps in one: ``prepare_commit`` is a snapshot that leaves nothing to flush,
     ``complete_commit`` the last two.
+
+    ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
+    ``clock_stands``: the host's wall clock does not move while records are processed, so nothing waits for it that only
+    spares work.
     """
 
-    def __init__(self, state_manager: StateManager, collector: RecordCollector) -> None:
+    def __init__(
+        self,
+        state_manager: StateManager,
+        collector: RecordCollector,
+        global_stores: Mapping[str, Store] = MappingProxyType({}),
+        *,
+        clock_stands: bool = False,
+    ) -> None:
         program, task_id = state_manager.program, state_manager.task_id
         config = program.config
         self.task_id = task_id
         self.state_manager = state_manager
         self._context = state_manager.context
+        if clock_stands:
+            self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
-        composed = compose(program, wired, self._context, collector, self._punctuations)
+        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
         self._processors = composed.processors
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
@@ -71,18 +88,23 @@ class Task:
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
+        self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
     # ---- start ----
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """What the group has committed for the source partitions: partition times and stream time go on from there."""
+        """What the group has committed for the source partitions: partition times, stream time, and what
+        operators remember, go on from there."""
         for partition, offset in committed.items():
             queue = self._group.queues.get(partition)
             if queue is not None:  # an empty queue is false
                 queue.processed_offset = offset.offset - 1
                 queue.partition_time = decode_partition_time(offset.metadata)
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)
+                for key, ms in decode_remembered(offset.metadata).items():
+                    if (slot := self._context.remembered.get(key)) is not None:
+                        slot.ms = max(slot.ms, ms)
 
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
@@ -158,13 +180,20 @@ class Task:
         timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
         context.enter(queue.partition, batch.offsets, end, values)
         head = queue.source.head
-        if batch.headers is None and not self._reads_time:
+        if batch.headers is None and not self._reads_time and not self._places_headers:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 head(key, value, timestamp)
             if timestamps:
                 context.stream_time = max(context.stream_time, max(timestamps))
         else:
-            headers = batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
+            headers: Sequence[Headers | None] = (
+                batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
+            )
+            if self._places_headers:
+                headers = [
+                    PlacedHeaders(queue.partition, *placed)
+                    for placed in zip(batch.offsets[begin:end], headers, strict=True)
+                ]
             # The values come first, so that their iterator has always moved to the current record.
             for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
                 if timestamp > context.stream_time:
@@ -235,9 +264,13 @@ class Task:
         self._context.headers = None
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """What to commit: per source partition the offset of the next record to process, and the partition's time."""
+        """What to commit: per source partition the offset of the next record to process, the partition's time, and what
+        operators remember."""
+        remembered = {key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0}
         return {
-            partition: CommittedOffset(queue.processed_offset + 1, encode_partition_time(queue.partition_time))
+            partition: CommittedOffset(
+                queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
+            )
             for partition, queue in self._group.queues.items()
             if queue.processed_offset >= 0
         }
@@ -258,3 +291,8 @@ class Task:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)
+
+
+def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
+    asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
+    return asks and any(store.opened.context.caching for store in stores.values())

@@ -33,7 +33,8 @@ def find_undecoded(nodes: Sequence[Node], children: Children, stores: Mapping[st
 
     def key_passes(node: Node, serde: Serde[Any]) -> bool:
         if isinstance(node, ProcessorNode):
-            return not node.operator.sees_key and all(stores[name].key_serde == serde for name in node.stores)
+            operator = node.operator
+            return not operator.sees_key and all(stores[name].key_serde == serde for name in operator.stores_under_key)
         return _plain(node) and node.key_serde == serde
 
     def value_passes(node: Node, serde: Serde[Any]) -> bool:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
+from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
-from penstock.state.key_value.store import KeyValueStateStore
-from penstock.state.versioned.store import VersionedStateStore
+from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
 from penstock.state.write_buffer import OnFlush, WriteBuffer
-from penstock.tasks.context import TaskContext
+from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
-
-if TYPE_CHECKING:
-    from penstock.tasks.operators.process import TaskProcessor
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
@@ -35,22 +32,44 @@ class Store:
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
+    _told: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
     def buffer(self) -> WriteBuffer:
-        """Where the changes of a store of keys and values are, which is what the operators of tables and aggregates
-        write: of a versioned store the latest version of each key."""
-        assert isinstance(self.opened, KeyValueStateStore | VersionedStateStore)
+        """Where the changes of a store of the DSL are: of a key-value store by key, of a windowed one by row."""
+        assert isinstance(self.opened, BufferedStateStore)
         return self.opened.buffer
 
-    def listen(self, node: str, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them.
+    @property
+    def windowed(self) -> ExpiringStateStore:
+        """The window or session store itself."""
+        assert isinstance(self.opened, ExpiringStateStore)
+        return self.opened
+
+    def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
+        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them to
+        ``children``. Where several nodes that write the store have the same ones (cogroup), one forwards for all.
 
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
-        self.buffer.listen(on_flush, old_values)
+        if self._is_first(node, children):
+            self.buffer.listen(on_flush, old_values)
+
+    def listen_windowed(
+        self, node: str, listener: FlushListener, old_values: bool, children: Iterable[str] = ()
+    ) -> None:
+        """The same of a window or session store: ``listener`` hears of windowed keys."""
+        if self._is_first(node, children):
+            self.windowed.listen(listener, old_values)
+
+    def _is_first(self, node: str, children: Iterable[str]) -> bool:
+        """Whether nobody listens for these children yet. ``node`` is one that forwards."""
         self.forwarded_by.append(node)
+        told = tuple(children)
+        first = told not in self._told or not told
+        self._told.add(told)
+        return first
 
     @property
     def key_serde(self) -> Serde[Any]:
@@ -60,11 +79,36 @@ class Store:
         return serde
 
 
+class UserObject(Protocol):
+    """What begins and ends with its task: a processor, a transformer."""
+
+    def init(self, context: Any, /) -> None:
+        """The task begins."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+
+class Hosted(Protocol):
+    """An object of the user's in its task, with the context it is given; ``name`` is that of its node."""
+
+    name: str
+
+    @property
+    def processor(self) -> UserObject:
+        """The object."""
+
+    @property
+    def context(self) -> Any:
+        """What its ``init`` is called with."""
+
+
 @dataclass(frozen=True)
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``forward`` hands on to all children; ``children`` has them one by one. ``undecoded_key`` is the serde of keys that
+    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
+    one by one. ``undecoded_key`` is the serde of keys that
     it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
     user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
@@ -73,8 +117,9 @@ class Wiring:
     context: TaskContext
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
+    global_stores: Mapping[str, Store]
     collector: RecordCollector
-    processors: list[TaskProcessor]
+    processors: list[Hosted]
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
@@ -95,29 +140,33 @@ class Wiring:
         """The same for a node whose children take table edges."""
         return fan_out_changes(list(self.children.values()))
 
+    def observed_time(self) -> Remembered:
+        """The stream time that this node has observed: the largest timestamp that reached it, before a restart too.
+
+        Kafka Streams begins anew after a restart, and takes again what is too late.
+        """
+        return self.context.remembered.setdefault(f"{self.name}/stream-time", Remembered())
+
+    def close_time(self, store: Store) -> Remembered:
+        """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
+        were last. As in Kafka Streams it is remembered under the name of the store."""
+        return self.context.remembered.setdefault(store.builder.name, Remembered())
+
     @property
     def failed(self) -> Callable[[Exception, str, Any], None]:
         """:meth:`TaskContext.failed`, told the key as users know it."""
         failed, readable_key = self.context.failed, self.readable_key
         return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
 
-    def failed_at(self, store: Store) -> Callable[[Exception, str, Any], None]:
-        """:meth:`failed`, which first finds out whether it was the store's serde that refused the key."""
-        failed, serde = self.failed, store.key_serde
+    def failed_at(self, *stores: Store) -> Callable[[Exception, str, Any], None]:
+        """:meth:`failed`, which first finds out whether it was the serde of one of ``stores`` that refused the key."""
+        failed = self.failed
         if self.undecoded_key is not None:
             return failed
 
         def run(error: Exception, name: str, key: Any) -> None:
-            try:
-                if key is not None:
-                    serde.serialize(key)
-            except Exception as refused:
-                error = SerializationError(
-                    f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
-                    "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
-                )
-                error.__cause__ = refused
-            failed(error, name, key)
+            refused = None if key is None else next(filter(None, (_refusal(store, key) for store in stores)), None)
+            failed(refused or error, name, key)
 
         return run
 
@@ -134,13 +183,32 @@ class Wiring:
         """How a key becomes a key of ``store``; None when it is bytes already."""
         return store.key_serde.serialize if self.undecoded_key is None else None
 
+    def windowed_key_of(self, store: Store) -> Callable[[Any], Any]:
+        """How a key that this node receives becomes the key in a windowed key: children get that one decoded."""
+        return _same if self.undecoded_key is None else store.key_serde.deserialize
+
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
         """How a key of ``store`` becomes what the children of this node expect."""
         return store.key_serde.deserialize if self.undecoded_key is None else _same
 
 
-def _same(data: bytes) -> Any:
+def _same(data: Any) -> Any:
     return data
+
+
+def _refusal(store: Store, key: Any) -> SerializationError | None:
+    """What is wrong with ``key`` for the serde of ``store``, if it is."""
+    serde = store.key_serde
+    try:
+        serde.serialize(key)
+    except Exception as refused:
+        error = SerializationError(
+            f"store {store.builder.name}: {why_refused(serde, key, refused)}. Give the store the serde of the "
+            "stream's keys (Consumed, Grouped, Materialized), or the stream keys of that type"
+        )
+        error.__cause__ = refused
+        return error
+    return None
 
 
 def fan_out(edges: Sequence[StreamEdge]) -> StreamEdge:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.records import Headers, RecordBatch
+from penstock.common.records import SENT_NOW, Headers, RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import (
@@ -205,8 +205,8 @@ class FakeProducer(RecordProducer):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        # Time 0 becomes 1 ms, as the real client must do it, and none becomes now.
-        timestamp = int(time.time() * 1000) if timestamp < 0 else timestamp or 1
+        # Time 0 becomes 1 ms, as the real client must do it.
+        timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
         self._queue.append((topic, FakeRecord(key, value, timestamp, headers), partition, self._open))

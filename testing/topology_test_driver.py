@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from penstock.common.config import StreamsConfig
@@ -25,6 +25,7 @@ from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics
+from penstock.testing.global_stores import DrivenGlobalStores
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.testing.watched_serdes import watched_serdes
@@ -100,6 +101,8 @@ class TopologyTestDriver:
     After each commit stores forget their objects: the program goes on with what it would find after a restart. A store
     of the program's own must have written to its changelog what it put to its rows.
 
+    A record of a global store's topic, piped in or written by the program, is in the store at once.
+
     ``config`` needs no ``application.id``. Close the driver, or use it in a ``with``.
     """
 
@@ -122,11 +125,13 @@ class TopologyTestDriver:
         logs = {name: log.topic for name, log in program.changelogs.items() if not log.is_source_topic}
         self._rows = WatchedTaskStores(open_task_stores(None, program.stores.values()), logs)
         self._collector.logged = {topic: self._rows.logged[name] for name, topic in logs.items()}
+        self._globals = DrivenGlobalStores(topology, checked, self._lost)
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
-        self._task = Task(self._state_manager, self._collector)
+        self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)
         self._offsets = dict.fromkeys(program.sources, 0)
         for topic in self._offsets:
             self._task.set_caught_up(TopicPartition(topic, 0), True)
+        self._globals.init(self._now_ms)
         self._task.init(self._now_ms)
         self._work()
 
@@ -146,7 +151,7 @@ class TopologyTestDriver:
     ) -> TestInputTopic[K, V]:
         """A topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (the driver's clock at
         this moment by default), and ``auto_advance`` more each time. Raises StreamsError for a topic nothing reads."""
-        if topic not in self._offsets:
+        if topic not in self._offsets and topic not in self._globals.topics:
             raise self._unread(topic)
         start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
         key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
@@ -170,10 +175,13 @@ class TopologyTestDriver:
         """Pipe one record in, as bytes. Raises RecordError when it cannot be handled, RuleBrokenError when the program
         breaks a rule; then the driver has ended."""
         with self._running():
-            if topic not in self._offsets:
+            if topic in self._offsets:
+                self._enqueue(topic, key, value, timestamp, headers)
+                self._work()
+            elif topic in self._globals.topics:
+                self._globals.pipe(topic, key, value, timestamp, headers, self._now_ms)
+            else:
                 raise self._unread(topic)
-            self._enqueue(topic, key, value, timestamp, headers)
-            self._work()
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
         """Move the clock; wall-clock punctuators that become due are called once."""
@@ -197,21 +205,27 @@ class TopologyTestDriver:
         """
         if name in self._program.stores:
             return self._state_manager.store(name).view()
-        known = ", ".join(self._program.stores) or "none"
+        if name in self._globals.stores:
+            return self._globals.stores[name].opened.view()
+        known = ", ".join((*self._program.stores, *self._globals.stores)) or "none"
         raise UnknownStateStoreError(f"there is no store {name!r}; stores of the topology: {known}")
 
     def metrics(self) -> TaskMetrics:
-        """The task's counters."""
-        return self._task.metrics()
+        """The task's counters, and the records that global stores have dropped."""
+        metrics = self._task.metrics()
+        dropped = metrics.dropped_records_total + self._globals.dropped_records
+        return replace(metrics, dropped_records_total=dropped)
 
     def close(self) -> None:
         """Close processors and stores. Idempotent."""
         if not self._closed:
             self._closed = True
-            self._task.close()
+            with closing(self._globals):
+                self._task.close()
 
     def _unread(self, topic: str) -> StreamsError:
-        return StreamsError(f"the topology reads no topic {topic!r}; it reads: {', '.join(self._offsets)}")
+        read = ", ".join((*self._offsets, *self._globals.topics))
+        return StreamsError(f"the topology reads no topic {topic!r}; it reads: {read}")
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -253,6 +267,10 @@ class TopologyTestDriver:
             topic, record = unseen.popleft()
             if topic in self._offsets:
                 self._enqueue(topic, record.key, record.value, record.timestamp, record.headers)
+            elif topic in self._globals.topics:
+                self._globals.pipe(
+                    topic, record.key, record.value, record.timestamp, record.headers, self._now_ms
+                )  # fmt: skip
 
 
 class TestInputTopic(Generic[K, V]):

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.windows import Windowed
 from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.read_only_view import ReadOnlyView
 from penstock.state.versioned.store import TypedVersionedKeyValueStore
 from penstock.state.windowed.session_store import TypedSessionStore
 from penstock.state.windowed.window_store import TypedWindowStore
@@ -24,6 +25,8 @@ def watched_view(store: Any, note: Note) -> Any:
             return _WatchedWindowStore(store, note)
         case TypedSessionStore():
             return _WatchedSessionStore(store, note)
+        case ReadOnlyView():
+            return ReadOnlyView(store.name, watched_view(store.view, note))
         case TypedVersionedKeyValueStore():
             return _WatchedVersionedStore(store, note)
         case _:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
@@ -20,6 +21,13 @@ V = TypeVar("V")
 # Factories have type variables of their own: pyright does not infer those of a class in its static methods.
 K1 = TypeVar("K1")
 V1 = TypeVar("V1")
+
+_SUPPLIERS = (
+    KeyValueBytesStoreSupplier,
+    WindowBytesStoreSupplier,
+    SessionBytesStoreSupplier,
+    VersionedBytesStoreSupplier,
+)
 
 _replace: Callable[..., Any] = replace
 """Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
@@ -41,7 +49,9 @@ class Materialized(Generic[K, V]):
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
     downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
-    the disk it lies on. ``versioned``: the store keeps versions; it has no caching, whatever ``caching`` says.
+    the disk it lies on. ``retention_ms``: how long windows are kept, by stream time; None is as long as they take
+    records. ``supplier``: of a window, session or versioned store, what says all that by itself. A versioned store has
+    no caching, whatever ``caching`` says.
     """
 
     name: str | None = None
@@ -51,7 +61,8 @@ class Materialized(Generic[K, V]):
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType = StoreType.ROCKS_DB
-    versioned: VersionedBytesStoreSupplier | None = None
+    retention_ms: int | None = None
+    supplier: WindowBytesStoreSupplier | SessionBytesStoreSupplier | VersionedBytesStoreSupplier | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -61,8 +72,15 @@ class Materialized(Generic[K, V]):
                 raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
 
     @staticmethod
-    def as_(store: str | KeyValueBytesStoreSupplier | VersionedBytesStoreSupplier) -> Materialized[K1, V1]:
-        """A store's name, or a supplier of ``Stores`` that says its name and where it lies.
+    def as_(
+        store: str
+        | KeyValueBytesStoreSupplier
+        | WindowBytesStoreSupplier
+        | SessionBytesStoreSupplier
+        | VersionedBytesStoreSupplier,
+    ) -> Materialized[K1, V1]:
+        """A store's name, or a supplier of ``Stores`` that says its name and where it lies; one of window stores or
+        session stores, for a windowed table, also says how long it keeps windows.
 
         That of a versioned store makes a versioned table: an update that is older than the latest of its key becomes
         part of its history, and streams are joined with what was valid at the time of each of their records.
@@ -73,15 +91,10 @@ class Materialized(Generic[K, V]):
         >>> Materialized.as_("counts").with_caching_disabled().caching
         False
         """
-        if isinstance(store, KeyValueBytesStoreSupplier):
+        if isinstance(store, _SUPPLIERS):
             kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
-            return Materialized(store.name, store_type=kept)
-        if isinstance(store, VersionedBytesStoreSupplier):
-            kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
-            return Materialized(store.name, store_type=kept, versioned=store)
-        if isinstance(store, WindowBytesStoreSupplier | SessionBytesStoreSupplier):
-            kind = "window" if isinstance(store, WindowBytesStoreSupplier) else "session"
-            raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kind} store ({store.name!r})")
+            supplier = None if isinstance(store, KeyValueBytesStoreSupplier) else store
+            return Materialized(store.name, store_type=kept, supplier=supplier)
         return Materialized(store)
 
     @staticmethod
@@ -117,6 +130,11 @@ class Materialized(Generic[K, V]):
         """On disk or in memory."""
         return replace(self, store_type=store_type)
 
+    def with_retention(self, retention: Duration) -> Materialized[K, V]:
+        """Keep windows for ``retention`` by stream time; it may not be shorter than they take records. Mirrors
+        ``withRetention``; without a meaning for tables that are not windowed. Raises ValueError for a negative one."""
+        return replace(self, retention_ms=to_ms(retention, "retention"))
+
     def builder(
         self,
         kind: Callable[..., StoreBuilder[K, V]],
@@ -124,16 +142,30 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind`` unless it is versioned; a serde that is not set here is
-        the one given."""
-        how: dict[str, Any] = {
-            "persistent": self.store_type is StoreType.ROCKS_DB,
-            "logging": self.logging,
-            "topic_config": self.topic_config,
-        }
+        """The table's store under ``name``, built by ``kind`` unless the supplier is one of versioned stores; a serde
+        that is not set here is the one given.
+
+        Raises TopologyError for a supplier of window or session stores.
+        """
         serdes = self.key_serde or key_serde, self.value_serde or value_serde
-        if self.versioned is None:
-            return kind(name, *serdes, caching=self.caching, **how)
-        spans = self.versioned.history_retention_ms, self.versioned.segment_interval_ms
-        how |= {"history_retention_ms": spans[0], "segment_interval_ms": spans[1]}
-        return VersionedKeyValueStoreBuilder(name, *serdes, **how)
+        if isinstance(self.supplier, VersionedBytesStoreSupplier):
+            return VersionedKeyValueStoreBuilder(
+                name,
+                *serdes,
+                self.supplier.persistent,
+                logging=self.logging,
+                topic_config=self.topic_config,
+                history_retention_ms=self.supplier.history_retention_ms,
+                segment_interval_ms=self.supplier.segment_interval_ms,
+            )
+        if self.supplier is not None:
+            kept = "window" if isinstance(self.supplier, WindowBytesStoreSupplier) else "session"
+            raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kept} store ({name!r})")
+        return kind(
+            name,
+            *serdes,
+            persistent=self.store_type is StoreType.ROCKS_DB,
+            caching=self.caching,
+            logging=self.logging,
+            topic_config=self.topic_config,
+        )

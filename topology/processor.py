@@ -125,22 +125,23 @@ class RecordContext:
     headers: Headers
 
 
-def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any]) -> None:
-    """Raises TopologyError unless ``supplier`` makes a new processor, with the right methods, at each call."""
+def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any], call: str = "process") -> None:
+    """Raises TopologyError unless ``supplier``, given to ``call``, makes a new processor, with the right methods, at
+    each call."""
     if isinstance(supplier, Processor):
         raise TopologyError(
-            f"process: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
+            f"{call}: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
             "not a processor: each task needs one of its own"
         )
-    checked_function(supplier, "process: supplier")
+    checked_function(supplier, f"{call}: supplier")
     first, second = supplier(), supplier()
     if not isinstance(first, Processor):
-        raise TopologyError(f"process: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
+        raise TopologyError(f"{call}: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
     if first is second:
         raise TopologyError(
-            "process: the supplier returned the same processor twice; it must make a new one at each call"
+            f"{call}: the supplier returned the same processor twice; it must make a new one at each call"
         )
     kind = type(first).__name__
-    checked_function(first.init, f"process: {kind}.init", "context")
-    checked_function(first.process, f"process: {kind}.process", "record")
-    checked_function(first.close, f"process: {kind}.close")
+    checked_function(first.init, f"{call}: {kind}.init", "context")
+    checked_function(first.process, f"{call}: {kind}.process", "record")
+    checked_function(first.close, f"{call}: {kind}.close")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,8 +14,8 @@ from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.typed_store import TypedKeyValueStore
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery, unknown_query
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery, unknown_query
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -46,7 +47,7 @@ class TimestampedKeyValueStoreBuilder(StoreBuilder[K, V]):
 class KeyValueStateStore(BufferedStateStore):
     """A key-value store of either kind. Its rows have the keys of its changelog."""
 
-    queries = (KeyQuery, RangeQuery, CountQuery)
+    queries = (KeyQuery, KeysQuery, RangeQuery, CountQuery)
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
         buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
@@ -73,6 +74,9 @@ class KeyValueStateStore(BufferedStateStore):
             case KeyQuery(key):
                 entry = self._look_up(key, committed)
                 return iter(() if entry is None else (self.query_row((key, entry)),))
+            case KeysQuery(keys):
+                behind = keys if after is None else keys[bisect_right(keys, after) :]
+                return map(self.query_row, islice(self._look_up_all(behind, committed), limit))
             case RangeQuery(from_key, to_key):
                 # The smallest key behind ``after``, which may be of another range.
                 first = from_key if after is None else max(from_key or b"", after + b"\x00")
@@ -90,6 +94,14 @@ class KeyValueStateStore(BufferedStateStore):
         if entry is None and (row := self.buffer.committed.get(key)) is not None:
             entry = self.buffer.decode(row)
         return None if entry is None or entry[0] is None else entry
+
+    def _look_up_all(self, keys: Sequence[bytes], committed: bool) -> Iterator[EntryRow]:
+        """The same for many, which the disk is asked for at once."""
+        known = {} if committed else {key: entry for key in keys if (entry := self.buffer.peek(key)) is not None}
+        others = [key for key in keys if key not in known]
+        rows = zip(others, self.buffer.committed.get_many(others), strict=True)
+        known.update((key, self.buffer.decode(row)) for key, row in rows if row is not None)
+        return ((key, entry) for key in keys if (entry := known.get(key)) is not None and entry[0] is not None)
 
     @property
     @override

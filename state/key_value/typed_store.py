@@ -83,7 +83,7 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     @override
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         key_object = self._keys.deserialize
-        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, _behind(prefix)))
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, behind_prefix(prefix)))
         return ((key_object(key), self._value(entry)) for key, entry in entries)
 
     @override
@@ -91,7 +91,7 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
         return self._buffer.approximate_num_entries()
 
 
-def _behind(prefix: bytes) -> bytes | None:
+def behind_prefix(prefix: bytes) -> bytes | None:
     """The first key behind all that begin with ``prefix``; None when there can be none."""
     shortest = prefix.rstrip(b"\xff")
     return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None

@@ -1,7 +1,6 @@
 """The store in which records of a stream wait for the table that they are joined with, in the order of time.
 
-Keys and values of its changelog are Kafka Streams' (``RocksDBTimeOrderedKeyValueBuffer``), and so are its rows, but for
-eight bytes at the end of each value.
+Its rows are what its changelog has: keys and values of Kafka Streams (``RocksDBTimeOrderedKeyValueBuffer``).
 """
 
 from __future__ import annotations
@@ -16,22 +15,20 @@ from typing import Any, ClassVar, NamedTuple, Self
 from typing_extensions import override
 
 from penstock.common.errors import StateStoreError
-from penstock.common.records import Headers, RecordMetadata
+from penstock.common.ids import TopicPartition
+from penstock.common.records import SENT_NOW, Headers
 from penstock.common.serdes import Serdes
 from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.row_formats import NO_TIMESTAMP, VALUE
-from penstock.state.versioned.buffered_records import read_record, write_record
 from penstock.state.write_buffer import WriteBuffer
 
 _TIME_FIRST = Struct(">xq")
 _SEQUENCE = Struct(">i")
 _SHORTEST_KEY = _TIME_FIRST.size + _SEQUENCE.size
 _LARGEST_SEQUENCE = (1 << 31) - 1
-_BUFFER_TIME = bytes(8)
-"""What the changelog has behind each value: the time at which a buffer of another kind would let go of it."""
-
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows, which begin with a zero byte."""
 _BEHIND_ROWS = b"\x01"
@@ -60,13 +57,15 @@ class JoinBufferBuilder(StoreBuilder[Any, Any]):
 
 
 class Waited(NamedTuple):
-    """A record that has waited: key and value are serialised."""
+    """A record that has waited. Its key is serialised; ``source`` and ``offset`` say where it came from, None and −1 if
+    that is not known."""
 
     key: bytes
-    value: bytes
+    value: Any
     timestamp: int
-    metadata: RecordMetadata | None
     headers: Headers | None
+    source: TopicPartition | None
+    offset: int
 
 
 class JoinBuffer(BufferedStateStore):
@@ -75,6 +74,8 @@ class JoinBuffer(BufferedStateStore):
     def __init__(self, builder: JoinBufferBuilder, context: StateStoreContext) -> None:
         buffer = WriteBuffer(builder.name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
         super().__init__(builder, buffer, context)
+        assert builder.value_serde is not None
+        self._codec = BufferedChangeCodec(builder.name, builder.value_serde)
         self._log = context.log
         self._grace_ms = builder.grace_ms
         self._frozen: bytes | None = None
@@ -103,16 +104,22 @@ class JoinBuffer(BufferedStateStore):
         return timestamp < self._stream_time - self._grace_ms
 
     def put(
-        self, key: bytes, value: bytes, timestamp: int, metadata: RecordMetadata | None, headers: Headers | None
+        self,
+        key: bytes,
+        value: Any,
+        timestamp: int,
+        headers: Headers | None,
+        source: TopicPartition | None,
+        offset: int,
     ) -> None:
-        """A record waits from now on."""
+        """A record waits from now on. Raises whatever the value's serde raises."""
+        row = self._codec.encode((0, None, None, value, timestamp, headers, source, offset, None))
         if timestamp > self._stream_time:
             self._stream_time = timestamp
         self._sequence = (self._sequence + 1) & _LARGEST_SEQUENCE
         row_key = _TIME_FIRST.pack(timestamp) + key + _SEQUENCE.pack(self._sequence)
-        row = write_record(value, timestamp, metadata, headers)
         if self._log is not None:
-            self._log(row_key, row + _BUFFER_TIME, NO_TIMESTAMP)
+            self._log(row_key, row, SENT_NOW)
         self.buffer.put(row_key, row, NO_TIMESTAMP, None)
         if self._horizon is None or row_key <= self._horizon:
             heappush(self._next, row_key)
@@ -151,12 +158,12 @@ class JoinBuffer(BufferedStateStore):
             entry = self.buffer.get(row_key)
             if entry is None:
                 raise StateStoreError(f"store {self.name}: the row of {row_key!r} has gone")
-            (timestamp,) = _TIME_FIRST.unpack_from(row_key)
-            value, metadata, headers = read_record(entry[0])
-            yield Waited(row_key[_TIME_FIRST.size : -_SEQUENCE.size], value, timestamp, metadata, headers)
+            _, _, _, value, timestamp, headers, source, offset, _ = self._codec.decode(entry[0])
+            key = row_key[_TIME_FIRST.size : -_SEQUENCE.size]
+            yield Waited(key, value, timestamp, headers, source, offset)
             self.buffer.put(row_key, None, NO_TIMESTAMP, None)
             if self._log is not None:
-                self._log(row_key, None, NO_TIMESTAMP)
+                self._log(row_key, None, SENT_NOW)
 
     # ---- commit and restore ----
 
@@ -186,12 +193,12 @@ class JoinBuffer(BufferedStateStore):
         self.forget_objects()
         rows: dict[bytes, bytes | None] = {}
         for key, value in zip(keys, values, strict=True):
-            if len(key) < _SHORTEST_KEY or key[0] or (value is not None and len(value) < len(_BUFFER_TIME)):
+            if len(key) < _SHORTEST_KEY or key[0]:
                 raise self._foreign(key)
             self._stream_time = max(self._stream_time, _TIME_FIRST.unpack_from(key)[0])
             if value is not None:
                 (self._sequence,) = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)
-            rows[key] = None if value is None else value[: -len(_BUFFER_TIME)]
+            rows[key] = value
         for _ in batch.put_all(self.name, rows):
             pass
         self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
@@ -204,8 +211,7 @@ class JoinBuffer(BufferedStateStore):
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        row = self.buffer.committed.get(key)
-        return None if row is None else row + _BUFFER_TIME, NO_TIMESTAMP
+        return self.buffer.committed.get(key), SENT_NOW
 
     @override
     def forget_objects(self) -> None:

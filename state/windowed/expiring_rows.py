@@ -23,6 +23,7 @@ from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
 from penstock.state.windowed.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
+from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
@@ -41,7 +42,8 @@ class _Progress(NamedTuple):
 
 class ExpiringRows:
     """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
-    sequence number, which only stores that retain duplicates move."""
+    sequence number, which only stores that retain duplicates move. ``time_order`` is None in a store that is not asked
+    what it has by time."""
 
     def __init__(
         self,
@@ -49,14 +51,17 @@ class ExpiringRows:
         value_serde: Serde[Any] | None,
         row_format: RowFormat,
         schema: KeySchema,
-        retention_ms: int,
+        segments: Segments,
+        by_time: bool,
         context: StateStoreContext,
+        buffer_kind: type[WriteBuffer] = WriteBuffer,
     ) -> None:
         self.name = name
         self.schema = schema
-        self.segments = Segments(retention_ms)
+        self.segments = segments
         self.row_format = row_format
-        self.buffer = WriteBuffer(name, value_serde, row_format, context, changelog_key)
+        self.buffer = buffer_kind(name, value_serde, row_format, context, changelog_key)
+        self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int
         self.sequence: int
@@ -68,12 +73,28 @@ class ExpiringRows:
 
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
-        self.stream_time, self.sequence = _PROGRESS.unpack(self._noted)
+        self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
         self._noted_time = self._committed_time = self.stream_time
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the store has come further than was noted by the last commit, or will be by the one under way."""
+        moved = (self.stream_time, self.sequence)
+        return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.stream_time) <= time <= self.stream_time
+
+    @property
+    def flushed_time(self) -> int:
+        """The observed stream time of what is flushed or committed."""
+        return self._noted_time
+
+    def observe(self, time: int) -> None:
+        """The store is given something of ``time``: what :meth:`put` does by itself."""
+        if time > self.stream_time:
+            self.stream_time = time
 
     # ---- rows ----
 
@@ -87,13 +108,21 @@ class ExpiringRows:
         """
         if time > self.stream_time:
             self.stream_time = time
-        elif self.segments.of(time) < self.segments.first_live(self.stream_time):
+        elif not self.is_live(time):
             self._holds_expired = True
             if counted:
-                self._drop(key, time)
-        self.buffer.put(self.row_key(key, suffix, time), value, timestamp, headers)
+                self.drop(key, time)
+        row_key = self.row_key(key, suffix, time)
+        if self.time_order is not None and (self.buffer.get(row_key) is None) is not (value is None):
+            (self.time_order.discard if value is None else self.time_order.add)(key, suffix)
+        self.buffer.put(row_key, value, timestamp, headers)
 
-    def _drop(self, key: bytes, time: int) -> None:
+    def is_live(self, time: int) -> bool:
+        """Whether the segment of ``time`` takes rows."""
+        return self.segments.of(time) >= self.segments.first_live(self.stream_time)
+
+    def drop(self, key: bytes, time: int) -> None:
+        """Say that a record came so late that its segment has expired, and count it as dropped."""
         logger(__name__).warning(
             "Skipping record for expired segment.",
             store=self.name,
@@ -106,7 +135,11 @@ class ExpiringRows:
 
     def row_key(self, key: bytes, suffix: bytes, time: int) -> bytes:
         """Where the row of ``key`` at ``time`` stands."""
-        return pack_segment(self.segments.of(time)) + key + suffix
+        return self.front(time) + key + suffix
+
+    def front(self, time: int) -> bytes:
+        """What stands before the key in the row of a key at ``time``."""
+        return pack_segment(self.segments.of(time))
 
     def key(self, row_key: bytes) -> bytes:
         """The key in a row's key."""
@@ -120,14 +153,16 @@ class ExpiringRows:
         reverse: bool = False,
         committed: bool = False,
         after: bytes | None = None,
+        expired_too: bool = False,
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
         ``committed`` leaves out what no commit has taken yet; ``after``, a key of the changelog, what comes up to it.
+        ``expired_too``: also what has expired, as long as it is there.
         """
         if after is not None:
             time_from = max(time_from, self.schema.time(after))
-        begin, end, segments = self._visible(time_from, time_to, committed)
+        begin, end, segments = self._visible(time_from, time_to, committed, expired_too)
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             front = pack_segment(segment) + key
@@ -152,6 +187,22 @@ class ExpiringRows:
             )
             return iter(())
         return _in_order(self._scans(key_from, key_to, time_from, time_to, reverse), reverse)
+
+    def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
+        """The rows between the times, both included, by time and then by key, or ``as_they_lie``. Only a store that
+        has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there.
+        """
+        assert self.time_order is not None
+        if not expired:
+            time_from = max(time_from, self.segments.first_visible(self.stream_time))
+        row_key, time = self.row_key, self.schema.time
+        found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]
+        if as_they_lie:
+            found.sort()
+        self.buffer.prefetch(found)
+        for each in found:
+            if (entry := self.buffer.get(each)) is not None:
+                yield each, entry
 
     def by_changelog_key(
         self, time_from: int, time_to: int, after: bytes | None, committed: bool
@@ -201,10 +252,12 @@ class ExpiringRows:
             and (key_to is None or key <= key_to)
         )
 
-    def _visible(self, time_from: int, time_to: int, committed: bool) -> tuple[int, int, range]:
+    def _visible(
+        self, time_from: int, time_to: int, committed: bool, expired_too: bool = False
+    ) -> tuple[int, int, range]:
         """What of these times is shown, and the segments in which it lies."""
         stream_time = self._committed_time if committed else self.stream_time
-        begin = max(time_from, self.segments.first_visible(stream_time))
+        begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
         end = min(time_to, stream_time)
         return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
 
@@ -213,6 +266,8 @@ class ExpiringRows:
     def freeze(self) -> None:
         """As the buffer's; how far the store has come until now is of the same commit."""
         self.buffer.freeze()
+        if self.time_order is not None:
+            self.time_order.buffer.freeze()
         self._frozen = self._take_progress()
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
@@ -222,23 +277,33 @@ class ExpiringRows:
         frozen, self._frozen = self._frozen, None
         assert frozen is not None
         yield from self.buffer.flush(batch)
+        if self.time_order is not None:
+            yield from self.time_order.buffer.flush(batch)
         self._note(frozen, batch)
 
     def batch_written(self) -> None:
         """The batch is on disk."""
         self.buffer.batch_written()
+        if self.time_order is not None:
+            self.time_order.buffer.batch_written()
         self._committed_time = self._noted_time
+
+    def forget_objects(self) -> None:
+        """Read committed rows from their bytes again."""
+        self.buffer.forget_objects()
+        if self.time_order is not None:
+            self.time_order.buffer.forget_objects()
 
     def wiped(self) -> None:
         """The rows are gone, and with them how far the store had come."""
-        self.buffer.forget_objects()
+        self.forget_objects()
         self._read_progress()
 
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         """Put rows for these records of the changelog, but for those that have expired once all are observed."""
-        self.buffer.forget_objects()
+        self.forget_objects()
         times = [self._restored_time(key) for key in keys]
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
         if keys:
@@ -249,6 +314,8 @@ class ExpiringRows:
             segment = segment_of(time)
             if segment >= first_live:
                 rows[pack_segment(segment) + key] = None if value is None else row(value, timestamp)
+                if self.time_order is not None:
+                    rows[self.time_order.row_key(key)] = None if value is None else b""
         for _ in batch.put_all(self.name, rows):
             pass
         self._note(self._take_progress(), batch)
@@ -278,7 +345,9 @@ class ExpiringRows:
         if holds_expired or first_live > self.segments.first_live(self._noted_time):
             # One range, however many they are. Whatever was put there in this batch goes, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
-        self._noted, self._noted_time = noted, stream_time
+            if self.time_order is not None:
+                self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)
+        self._noted, self._noted_time, self._noted_progress = noted, stream_time, (stream_time, sequence)
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

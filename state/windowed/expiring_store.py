@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.queries import Query
-from penstock.state.row_formats import RowFormat
+from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
+from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,14 +32,24 @@ FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
 
 @dataclass(frozen=True)
 class ExpiringStoreBuilder(StoreBuilder[K, V]):
-    """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time."""
+    """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time.
+    ``by_time``: it is asked for its rows by time, as it is where windows are emitted on close. ``time_ordered``: it
+    then stands for the store that Kafka Streams has for that, whose rows lie in this order themselves."""
 
     retention_ms: int = 0
+    by_time: bool = False
+    time_ordered: bool = False
+
+    @property
+    def segments(self) -> Segments:
+        """How its rows are laid out."""
+        return Segments(self.retention_ms)
 
     @property
     @override
     def layout(self) -> str:
-        return f"{self.kind}, segments of {Segments(self.retention_ms).interval_ms} ms"
+        by_time = ", also by time" if self.by_time else ""
+        return f"{self.kind}, segments of {self.segments.interval_ms} ms{by_time}"
 
     @override
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
@@ -57,8 +69,10 @@ class ExpiringStateStore(BufferedStateStore):
         row_format: RowFormat,
         schema: KeySchema,
         context: StateStoreContext,
+        buffer_kind: type[WriteBuffer] = WriteBuffer,
     ) -> None:
-        self.rows = ExpiringRows(builder.name, builder.value_serde, row_format, schema, builder.retention_ms, context)
+        name, value_serde, segments = builder.name, builder.value_serde, builder.segments
+        self.rows = ExpiringRows(name, value_serde, row_format, schema, segments, builder.by_time, context, buffer_kind)
         super().__init__(builder, self.rows.buffer, context)
         self.buffer.show_key = self._shown
         self._kind = builder.kind
@@ -68,6 +82,10 @@ class ExpiringStateStore(BufferedStateStore):
         with suppress(Exception):  # a serde may raise anything: then the bytes are shown
             key = self._key_serde.deserialize(self.rows.key(row_key))
         return str(Windowed(key, self.rows.schema.window(row_key)))
+
+    @abstractmethod
+    def entry(self, windowed: Windowed[bytes]) -> Entry | None:
+        """The entry of this very windowed key; None when there is none or it has expired."""
 
     def listen(self, listener: FlushListener, old_values: bool) -> None:
         """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
@@ -102,6 +120,36 @@ class ExpiringStateStore(BufferedStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.rows.restore(batch, keys, values, timestamps)
+
+    # ---- memory ----
+
+    @property
+    def _buffers(self) -> tuple[WriteBuffer, ...]:
+        order = self.rows.time_order
+        return (self.buffer,) if order is None else (self.buffer, order.buffer)
+
+    @override
+    def forget_objects(self) -> None:
+        self.rows.forget_objects()
+
+    @override
+    def resident_bytes(self) -> float:
+        return sum([buffer.resident_bytes() for buffer in self._buffers])
+
+    @override
+    def dirty_resident_bytes(self) -> float:
+        return sum([buffer.dirty_resident_bytes() for buffer in self._buffers])
+
+    @override
+    def flushed_resident_bytes(self) -> float:
+        return sum([buffer.flushed_resident_bytes() for buffer in self._buffers])
+
+    @override
+    def drop_unused(self) -> bool:
+        dropped = [buffer.drop_unused() for buffer in self._buffers]
+        return any(dropped)
+
+    # ---- queries ----
 
     def not_from_outside(self, query: Query) -> UnknownQueryError:
         """The error for what the HTTP API and ``penstock query`` ask: they know no windows yet."""

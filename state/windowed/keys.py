@@ -26,6 +26,9 @@ LARGEST_SEQUENCE = 0x7FFFFFFF
 _time_and_sequence = Struct(">qi")
 _end_and_start = Struct(">qq")
 
+end_and_start = _end_and_start.pack
+"""What stands behind the key of a session."""
+
 
 class KeySchema(ABC):
     """How a kind of windowed key is written behind the bytes of the key itself.

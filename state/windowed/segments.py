@@ -23,9 +23,14 @@ NOTHING_OBSERVED = -1
 
 @dataclass(frozen=True)
 class Segments:
-    """The segments of a store that keeps rows for ``retention_ms``."""
+    """The segments of a store that keeps rows for ``retention_ms``.
+
+    ``shows_last_ms``: what is older than the stream time by all of the retention is still shown. So it is in the stores
+    in which Kafka Streams keeps windows by time, which it has for windows that are emitted on close.
+    """
 
     retention_ms: int
+    shows_last_ms: bool = False
 
     @cached_property
     def interval_ms(self) -> int:
@@ -43,7 +48,11 @@ class Segments:
     def first_visible(self, stream_time: int) -> int:
         """The oldest timestamp that is still shown at ``stream_time``: the rest of its segment has expired, too, but
         is deleted with all of it."""
-        return max(stream_time - self.retention_ms + 1, 0)
+        return max(stream_time - self.retention_ms + (0 if self.shows_last_ms else 1), 0)
+
+    def first_timestamp(self, segment: int) -> int:
+        """The first ms of ``segment``."""
+        return segment * self.interval_ms
 
     def last_timestamp(self, segment: int) -> int:
         """The last ms of ``segment``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
@@ -11,13 +11,15 @@ from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
-from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.session_buffer import SessionBuffer
+from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import SessionStore
 
@@ -48,7 +50,21 @@ class SessionStateStore(ExpiringStateStore):
 
     def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = SessionKeySchema()
-        super().__init__(builder, VALUE, self._schema, context)
+        super().__init__(builder, VALUE, self._schema, context, SessionBuffer)
+        self._index: SessionIndex | None = None
+
+    def index(self) -> SessionIndex:
+        """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
+        if self._index is None:
+            caching, buffer, segments = self.context.caching, self.buffer, self.rows.segments
+            assert isinstance(buffer, SessionBuffer)
+            self._index = SessionIndex(self.rows, keeps_expired=caching)
+            buffer.time_of, buffer.first_visible, buffer.hides_expired = (
+                self._schema.time,
+                segments.first_visible,
+                caching,
+            )
+        return self._index
 
     @override
     def view(self) -> TypedSessionStore:
@@ -67,6 +83,8 @@ class SessionStateStore(ExpiringStateStore):
     ) -> None:
         if not 0 <= window.start <= window.end <= LARGEST_TIMESTAMP:
             raise ValueError(f"store {self.name}: no session goes from {window.start} to {window.end}")
+        if self._index is not None:
+            self._index.forget(key)
         self.rows.put(key, self._schema.suffix(window), window.end, value, timestamp, headers, counted)
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
@@ -75,6 +93,10 @@ class SessionStateStore(ExpiringStateStore):
         if not rows.shows(window.end) or not 0 <= window.start <= window.end:
             return None
         return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
+
+    @override
+    def entry(self, windowed: Windowed[bytes]) -> Entry | None:
+        return self.fetch(*windowed)
 
     def find(self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False) -> Iterator[EntryRow]:
         """The sessions of ``key`` that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""
@@ -90,6 +112,48 @@ class SessionStateStore(ExpiringStateStore):
     def _starting(self, rows: Iterator[EntryRow], latest_start: int) -> Iterator[EntryRow]:
         window = self._schema.window
         return (row for row in rows if window(row[0]).start <= latest_start)
+
+    # ---- commit and restore ----
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        assert isinstance(self.buffer, SessionBuffer)
+        self.buffer.flushed_time = self.rows.flushed_time
+        return super().flush(batch)
+
+    @override
+    def wiped(self) -> None:
+        super().wiped()
+        self._forget_index()
+
+    @override
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        super().restore(batch, keys, values, timestamps)
+        self._forget_index()
+
+    # ---- memory ----
+
+    @override
+    def forget_objects(self) -> None:
+        super().forget_objects()
+        self._forget_index()
+
+    def _forget_index(self) -> None:
+        if self._index is not None:
+            self._index.clear()
+
+    @override
+    def resident_bytes(self) -> float:
+        return super().resident_bytes() + (0 if self._index is None else self._index.resident_bytes())
+
+    @override
+    def drop_unused(self) -> bool:
+        dropped = super().drop_unused()
+        return (self._index is not None and self._index.drop_unused()) or dropped
+
+    # ---- queries ----
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -20,6 +20,7 @@ from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
 
@@ -33,7 +34,7 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 
     A window is kept for ``retention_ms`` after its start. ``window_size_ms``: from a window's start to its end, which
     is not stored. ``retain_duplicates``: keep each value that is put for a key and window, not the last alone; such a
-    store has no caching.
+    store has no caching. One that is ``time_ordered`` shows a window a ms longer, as Kafka Streams' does.
     """
 
     kind: ClassVar[str] = "window"
@@ -41,6 +42,11 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 
     window_size_ms: int = 0
     retain_duplicates: bool = False
+
+    @property
+    @override
+    def segments(self) -> Segments:
+        return Segments(self.retention_ms, shows_last_ms=self.time_ordered)
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
@@ -85,9 +91,7 @@ class WindowStateStore(ExpiringStateStore):
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
         """Set the value of ``key`` in the window, or delete it with None. See :meth:`ExpiringRows.put`."""
         if not 0 <= window_start <= LARGEST_TIMESTAMP:
-            raise ValueError(
-                f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
-            )
+            raise self.not_a_start(window_start)
         rows = self.rows
         if self._retain_duplicates:
             if value is None:
@@ -95,6 +99,12 @@ class WindowStateStore(ExpiringStateStore):
             rows.sequence = (rows.sequence + 1) & LARGEST_SEQUENCE
         suffix = self._schema.suffix(window_start, rows.sequence)
         rows.put(key, suffix, window_start, value, timestamp, headers, counted=True)
+
+    def not_a_start(self, window_start: int) -> ValueError:
+        """The error for a window that cannot be."""
+        return ValueError(
+            f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
+        )
 
     def fetch(self, key: bytes, window_start: int) -> Entry | None:
         """The entry of this very window; None when there is none or it has expired. One get.
@@ -105,6 +115,10 @@ class WindowStateStore(ExpiringStateStore):
         if not rows.shows(window_start):
             return None
         return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
+
+    @override
+    def entry(self, windowed: Windowed[bytes]) -> Entry | None:
+        return self.fetch(windowed.key, windowed.window.start)
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

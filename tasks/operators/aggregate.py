@@ -54,7 +54,8 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
 
 
 @closure_of(StreamAggregate)
-def _aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
+def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
+    """The closure of ``aggregate``, also of each stream of a cogroup."""
     initializer, aggregator = spec.initializer, spec.aggregator
 
     def fold(key: Any, value: Any, old: Any) -> Any:

@@ -16,7 +16,7 @@ def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     if spec.table.versioned:
         return join_as_of(spec, wiring)
     forward, context, name = wiring.forward, wiring.context, wiring.name
-    failed = wiring.failed_at(wiring.store)
+    failed = wiring.failed_at(*wiring.stores.values())
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left
     look_up = make_closure(spec.table, wiring)
 
@@ -25,7 +25,7 @@ def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
             context.dropped_records += 1
             return
         try:
-            other = None if key is None else look_up(key)
+            other = None if key is None else look_up(key)[0]
             if other is None and not left:
                 return
             joined = joiner(key, value, other) if with_key else joiner(value, other)

@@ -12,6 +12,7 @@ from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
+from penstock.state.read_only_view import ReadOnlyView
 from penstock.tasks.closures import closure_of
 from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import PunctuationQueue, Schedule
@@ -23,7 +24,12 @@ from penstock.topology.processor import Processor, ProcessorContext, Punctuation
 
 @closure_of(Process)
 def _process(spec: Process, wiring: Wiring) -> StreamEdge:
-    hosted = TaskProcessor(spec, wiring)
+    return host_processor(spec, wiring, TaskProcessorContext)
+
+
+def host_processor(spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> StreamEdge:
+    """Make the user's processor for this task, which sees a ``context``, and the closure that feeds it."""
+    hosted = TaskProcessor(spec, wiring, context)
     wiring.processors.append(hosted)
     return hosted.edge(wiring.context)
 
@@ -31,14 +37,13 @@ def _process(spec: Process, wiring: Wiring) -> StreamEdge:
 class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
-    def __init__(self, spec: Process, wiring: Wiring) -> None:
+    def __init__(self, spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> None:
         self.name = wiring.name
         self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
         if not isinstance(self.processor, Processor):
             raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        stores = {name: _view(store.opened) for name, store in wiring.stores.items()}
-        self.context = TaskProcessorContext(
-            self.name, wiring.context, wiring.forward, wiring.children, stores, wiring.punctuations
+        self.context = context(
+            self.name, wiring.context, wiring.forward, wiring.children, views_of(wiring), wiring.punctuations
         )
 
     def edge(self, context: TaskContext) -> StreamEdge:
@@ -56,7 +61,9 @@ class TaskProcessor:
 
 
 class TaskProcessorContext(ProcessorContext[Any, Any]):
-    """What a user's processor is given in its task."""
+    """What a user's processor is given in its task. ``call``: the method that took its supplier."""
+
+    call = "process"
 
     def __init__(
         self,
@@ -67,7 +74,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         stores: Mapping[str, Any],
         queues: Mapping[PunctuationType, PunctuationQueue],
     ) -> None:
-        self._name = name
+        self.name = name
         self._context = context
         self._forward = forward
         self._children = children
@@ -100,7 +107,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     def _child(self, name: str) -> Edge:
         if name not in self._children:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"processor {self._name} has no child {name!r}; its children: {known}")
+            raise TopologyError(f"processor {self.name} has no child {name!r}; its children: {known}")
         return self._children[name]
 
     @override
@@ -109,15 +116,15 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         interval_ms = to_ms(interval, "a punctuation interval")
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
-        return self._queues[type].schedule(self._name, first, interval_ms, punctuator)
+        return self._queues[type].schedule(self.name, first, interval_ms, punctuator)
 
     @override
     def get_state_store(self, name: str) -> Any:
         if name not in self._stores:
             known = ", ".join(sorted(self._stores)) or "none"
             raise UnknownStateStoreError(
-                f"processor {self._name} is not connected to a store named {name!r}; connected: {known}. "
-                "Name the store in process(...)"
+                f"processor {self.name} is not connected to a store named {name!r}; connected: {known}. "
+                f"Name the store in {self.call}(...)"
             )
         return self._stores[name]
 
@@ -136,6 +143,12 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def current_system_time_ms(self) -> int:
         return self._context.wall_ms
+
+
+def views_of(wiring: Wiring) -> dict[str, Any]:
+    """What a user's object at this node gets: its own stores, and to read every global one."""
+    shared = {name: ReadOnlyView(name, _view(store.opened)) for name, store in wiring.global_stores.items()}
+    return shared | {name: _view(store.opened) for name, store in wiring.stores.items()}
 
 
 def _view(store: StateStore) -> Any:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.serdes import bound, why_refused
+from penstock.common.windowed_serdes import WindowedSerde
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor import RecordContext, StreamPartitioner
+
+_KEYS_WITH_PARTITION = 10_000
+"""A key comes once for each of its windows; its partition is worked out in Python."""
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
@@ -19,6 +25,8 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
         return _topic_choosing_sink(node, wiring)
     if node.partitioner is not None:
         return _partitioning_sink(node, topic, node.partitioner, wiring)
+    if isinstance(node.key_serde, WindowedSerde) and not node.internal:
+        return _windowed_sink(node, topic, node.key_serde.suffix_bytes, wiring)
     send, context, name = wiring.collector.send, wiring.context, wiring.name
     key_bytes, value_bytes = _serializers(node, wiring)
 
@@ -41,6 +49,29 @@ def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes]
         node.key_serde.serialize if wiring.undecoded_key is None else None,
         node.value_serde.serialize if wiring.undecoded_value is None else None,
     )
+
+
+def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring) -> StreamEdge:
+    """Records of one key go to one partition, whatever their windows. Mirrors ``WindowedStreamPartitioner``."""
+    send, context, name, partitions_of = wiring.collector.send, wiring.context, wiring.name, wiring.collector.partitions
+    key_bytes, value_bytes = _serializers(node, wiring)
+    assert key_bytes is not None  # a windowed serde is not lossless
+    partition_of = lru_cache(_KEYS_WITH_PARTITION)(partition_for)
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        raw_key, partition = None, -1
+        try:
+            if key is not None:
+                raw_key = key_bytes(key)
+            if value is not None and value_bytes is not None:
+                value = value_bytes(value)
+        except Exception as error:
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
+        if raw_key is not None:
+            partition = partition_of(raw_key[:-suffix_bytes], partitions_of(topic))
+        send(topic, raw_key, value, timestamp, context.headers, partition)
+
+    return run
 
 
 def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:

@@ -120,7 +120,7 @@ def _map(spec: Map, wiring: Wiring) -> StreamEdge:
         try:
             pair = mapper(key, value)
             if type(pair) is not tuple or len(pair) != 2:
-                _require_pair("map", "return (key, value)", pair)
+                require_pair("map", "mapper", "return (key, value)", pair)
             new_key, value = pair
         except Exception as error:
             failed(error, name, key)
@@ -130,12 +130,12 @@ def _map(spec: Map, wiring: Wiring) -> StreamEdge:
     return run
 
 
-def _require_pair(call: str, advice: str, given: Any) -> None:
+def require_pair(call: str, role: str, advice: str, given: Any) -> None:
     """Raises TypeError unless ``given`` is a tuple of two: a text of two letters is no pair, nor is a list."""
     if isinstance(given, tuple) and len(given) == 2:
         return
     what = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
-    raise TypeError(f"{call} got {what} from its mapper, {given!r}: {advice}")
+    raise TypeError(f"{call} got {what} from its {role}, {given!r}: {advice}")
 
 
 def _explained(error: Exception, call: str, wanted: str) -> Exception:
@@ -182,7 +182,7 @@ def _flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
             pairs = list(mapper(key, value))
             for pair in pairs:
                 if type(pair) is not tuple or len(pair) != 2:
-                    _require_pair("flat_map", "return an iterable of pairs (key, value)", pair)
+                    require_pair("flat_map", "mapper", "return an iterable of pairs (key, value)", pair)
         except Exception as error:
             failed(_explained(error, "flat_map", "an iterable of pairs (key, value)"), name, key)
             return

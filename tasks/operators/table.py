@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.windows import Windowed
+from penstock.state.row_formats import Entry
+from penstock.state.windowed.expiring_store import ExpiringStateStore
+from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.updates import forward_updates, materialize
-from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
+from penstock.tasks.wiring import Store, StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import (
     FilterGetter,
@@ -19,8 +23,11 @@ from penstock.topology.physical.operators import (
     TableToStream,
 )
 
-Getter = Callable[[Any], Any]
-"""From a key, in the form in which the node that looks receives it, to the table's value or None."""
+Getter = Callable[[Any], Entry]
+"""From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.
+
+Where the table has no value it is None, whatever the timestamp.
+"""
 
 
 @closure_of(TableSource)
@@ -98,7 +105,7 @@ def _transformed(
     send_old_values = spec.send_old_values
     skip_nothing = skip_nothing and send_old_values
     if spec.store is not None:
-        return materialize(transform, send_old_values, wiring, skip_nothing=skip_nothing)
+        return materialize(transform, send_old_values, wiring, wiring.stores[spec.store], skip_nothing=skip_nothing)
     failed, name, forward = wiring.failed, wiring.name, wiring.forward_change
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -130,12 +137,24 @@ def _table_to_stream(spec: TableToStream, wiring: Wiring) -> TableEdge:
 @closure_of(StoreGetter)
 def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
     store = wiring.stores[spec.store]
+    if isinstance(store.opened, ExpiringStateStore):
+        return _windowed_getter(store)
     key_bytes = wiring.key_to_bytes(store)
     dirty_get, clean_get, load = store.buffer.dirty.get, store.buffer.clean.get, store.buffer.load
 
-    def look_up(key: Any) -> Any:
+    def look_up(key: Any) -> Entry:
         row = key if key_bytes is None else key_bytes(key)
-        return (dirty_get(row) or clean_get(row) or load(row))[0]
+        return dirty_get(row) or clean_get(row) or load(row)
+
+    return look_up
+
+
+def _windowed_getter(store: Store) -> Getter:
+    """Keys are windowed here, and always decoded."""
+    entry, key_bytes = store.windowed.entry, store.key_serde.serialize
+
+    def look_up(key: Windowed[Any]) -> Entry:
+        return entry(Windowed(key_bytes(key.key), key.window)) or ABSENT
 
     return look_up
 
@@ -144,11 +163,12 @@ def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
 def _filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
     source, predicate, negate, with_key = make_closure(spec.source, wiring), spec.predicate, spec.negate, spec.with_key
 
-    def filtered(key: Any) -> Any:
-        value = source(key)
+    def filtered(key: Any) -> Entry:
+        entry = source(key)
+        value = entry[0]
         if value is None:
-            return None
-        return value if bool(predicate(key, value) if with_key else predicate(value)) is not negate else None
+            return ABSENT
+        return entry if bool(predicate(key, value) if with_key else predicate(value)) is not negate else ABSENT
 
     return filtered
 
@@ -157,10 +177,11 @@ def _filter_getter(spec: FilterGetter, wiring: Wiring) -> Getter:
 def _map_values_getter(spec: MapValuesGetter, wiring: Wiring) -> Getter:
     source, mapper, with_key = make_closure(spec.source, wiring), spec.mapper, spec.with_key
 
-    def mapped(key: Any) -> Any:
-        value = source(key)
+    def mapped(key: Any) -> Entry:
+        entry = source(key)
+        value = entry[0]
         if value is None:
-            return None
-        return mapper(key, value) if with_key else mapper(value)
+            return ABSENT
+        return (mapper(key, value) if with_key else mapper(value)), entry[1], None, 0
 
     return mapped

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import Headers
+from penstock.common.windows import Window, Windowed
 from penstock.state.versioned.store import VersionedStateStore
 from penstock.tasks.operators.versions import forward_versions
 from penstock.tasks.wiring import Store, TableEdge, Wiring
+
+WindowedUpdate = Callable[[Any, Window, Any, Any, int], None]
+"""(key as the node receives it, window, new value, old value or None, timestamp)"""
 
 
 def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> TableEdge:
@@ -32,20 +36,38 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
             context.headers = headers
             forward(to_key(row), new, old, timestamp)
 
-        store.listen(wiring.name, flushed, send_old_values)
+        store.listen(wiring.name, flushed, send_old_values, children=wiring.children)
+    return now
+
+
+def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool) -> WindowedUpdate:
+    """The same for a window or session store: children get windowed keys, always decoded."""
+    forward, context, to_key = wiring.forward_change, wiring.context, wiring.windowed_key_of(store)
+
+    def now(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
+        forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
+
+    if store.buffer.caching and wiring.children:
+        decode, timestamped = store.key_serde.deserialize, store.buffer.row_format.has_timestamp
+
+        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            context.headers = headers
+            # The time of a session is its end.
+            forward(Windowed(decode(key.key), key.window), new, old, timestamp if timestamped else key.window.end)
+
+        store.listen_windowed(wiring.name, flushed, send_old_values, children=wiring.children)
     return now
 
 
 def materialize(
-    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, *, skip_nothing: bool
+    transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, store: Store, *, skip_nothing: bool
 ) -> TableEdge:
-    """Keep ``transform(key, new value)`` of each update in the node's store, and hand on what that changes.
+    """Keep ``transform(key, new value)`` of each update in ``store``, the node's own, and hand on what that changes.
 
     Old values are the store's own, whether the updates tell theirs or not. ``skip_nothing``: with old values at hand, a
     change from nothing to nothing is no change.
     """
-    store, context = wiring.store, wiring.context
-    buffer = store.buffer
+    context, buffer = wiring.context, store.buffer
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, send_old_values)
     get, put, at_once, refused = buffer.get, buffer.put, not buffer.caching, wiring.failed_at(store)

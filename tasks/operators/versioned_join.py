@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.common.errors import SerializationError
-from penstock.common.serdes import why_refused
 from penstock.state.versioned.join_buffer import JoinBuffer
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.versions import as_of
+from penstock.tasks.operators.as_of import as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators import StreamTableJoin
 from penstock.topology.physical.versioned_operators import BufferedStreamTableJoin
@@ -18,7 +16,7 @@ from penstock.topology.physical.versioned_operators import BufferedStreamTableJo
 def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
     """Only stream records trigger; the table's value is the one of the record's time."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
-    failed = wiring.failed_at(wiring.stores[spec.table.stores[0]])
+    failed = wiring.failed_at(*(wiring.stores[store] for store in spec.table.stores))
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left
     look_up = as_of(spec.table, wiring)
 
@@ -27,7 +25,7 @@ def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
             context.dropped_records += 1
             return
         try:
-            other = None if key is None else look_up(key, timestamp)
+            other = None if key is None else look_up(key, timestamp)[0]
             if other is None and not left:
                 return
             joined = joiner(key, value, other) if with_key else joiner(value, other)
@@ -47,8 +45,6 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
     store = wiring.stores[spec.buffer]
     buffer = store.opened
     assert isinstance(buffer, JoinBuffer)
-    value_serde = store.builder.value_serde
-    assert value_serde is not None
     key_bytes, to_key, failed = wiring.key_to_bytes(store), wiring.bytes_to_key(store), wiring.failed_at(store)
     join = join_as_of(spec, wiring)
 
@@ -64,29 +60,19 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
             return
         try:
             row = key if key_bytes is None else key_bytes(key)
-            data = serialized(value)
+            buffer.put(row, value, timestamp, context.headers, *context.source())
         except Exception as error:
             failed(error, name, key)
             return
-        buffer.put(row, data, timestamp, context.metadata(), context.headers)
         if buffer.has_due:
             let_go()
 
-    def serialized(value: Any) -> bytes:
-        try:
-            return value_serde.serialize(value)
-        except Exception as error:
-            raise SerializationError(f"store {spec.buffer}: {why_refused(value_serde, value, error)}") from error
-
     def let_go() -> None:
-        place, headers = context.place(), context.headers
-        try:
-            for waited in buffer.due():
-                context.headers = waited.headers
-                context.stand_at(waited.metadata)
-                join(to_key(waited.key), value_serde.deserialize(waited.value), waited.timestamp)
-        finally:
-            context.go_back(place)
-            context.headers = headers
+        for key, value, timestamp, headers, source, offset in buffer.due():
+            before = context.enter_buffered(source, offset, headers, timestamp)
+            try:
+                join(to_key(key), value, timestamp)
+            finally:
+                context.leave_buffered(before)
 
     return run

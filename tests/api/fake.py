@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +127,9 @@ class FakeReadSide:
         fake = self._store(store)
         raw = fake.key_bytes(key)
         return fake.entry(raw) if raw in fake.visible(committed) else None
+
+    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
+        return [await self.get(store, key, committed) for key in keys]
 
     async def range(
         self,

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock.api.encoding import to_json
-from penstock.api.schemas import CountBody, EntriesBody, EntryBody, StoresBody
+from penstock.api.schemas import CountBody, EntriesBody, EntryBody, FoundBody, StoresBody
 from penstock.common.errors import SerializationError
 from tests.api.fake import FakeReadSide
 
@@ -51,6 +51,51 @@ def test_committed_isolation_hides_what_is_not_committed(client: httpx.Client, r
     assert client.get(f"{STORE}/keys/fresh?isolation=committed").status_code == 404
     assert client.get(f"{STORE}/range?isolation=committed").json()["entries"] == []
     assert client.get(f"{STORE}/approximate-count?isolation=committed").json() == {"approximate_count": 0}
+
+
+def test_many_keys_are_looked_up_in_their_order(client: httpx.Client, read_side: FakeReadSide) -> None:
+    for key in "abc":
+        read_side.fakes["counts"].put(key, ord(key), 5)
+    read_side.fakes["counts"].put("odd", object(), 5)
+    answer = client.post(f"{STORE}/keys:batch", json={"keys": ["c", "absent", "a", "c"]})
+    assert answer.status_code == 200
+    assert answer.json()["entries"] == [
+        {"key": "c", "value": 99, "timestamp": 5},
+        None,
+        {"key": "a", "value": 97, "timestamp": 5},
+        {"key": "c", "value": 99, "timestamp": 5},
+    ]
+    FoundBody.model_validate(answer.json())
+    odd = client.post(f"{STORE}/keys:batch", json={"keys": ["a", "odd", "x"]}).json()["entries"]
+    assert odd[0]["value"] == 97
+    assert "no JSON form" in odd[1]["problem"]
+    assert odd[2] is None
+
+
+def test_a_batch_of_keys_sees_what_its_isolation_says(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.fakes["counts"].put("fresh", 1, committed=False)
+    asked = {"keys": ["fresh"]}
+    assert client.post(f"{STORE}/keys:batch", json=asked).json()["entries"][0]["value"] == 1
+    assert client.post(f"{STORE}/keys:batch?isolation=committed", json=asked).json()["entries"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("store", "body", "status", "said"),
+    [
+        ("counts", {"keys": ["k"] * 10_001}, 422, "10000"),
+        ("counts", {"keys": "k"}, 422, "list"),
+        ("counts", {"key": ["k"]}, 422, "keys"),
+        ("counts", {"keys": ["k"], "limit": 3}, 422, "limit"),
+        ("by-number", {"keys": ["1", "seven"]}, 400, "'seven'"),
+        ("no-store", {"keys": ["k"]}, 404, "no-store"),
+    ],
+)
+def test_a_bad_batch_says_what_is_wrong(
+    client: httpx.Client, store: str, body: dict[str, object], status: int, said: str
+) -> None:
+    answer = client.post(f"/v1/applications/word-count/stores/{store}/keys:batch", json=body)
+    assert answer.status_code == status
+    assert said in answer.text
 
 
 def test_a_range_includes_both_ends(client: httpx.Client, read_side: FakeReadSide) -> None:

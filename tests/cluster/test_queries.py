@@ -37,7 +37,7 @@ from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, QueryRow, RangeQuery
 
 PARTITIONS = 3
 STORE = TimestampedKeyValueStoreBuilder("counts", Serdes.string(), Serdes.long())
@@ -116,9 +116,13 @@ class FakeActor:
             return StoreAnswer(rows=(QueryRow(b"", len(mine), None),))
         if isinstance(asked, KeyQuery):
             return StoreAnswer(rows=tuple(QueryRow(key, len(key), 7) for key in mine if key == asked.key))
-        assert isinstance(asked, RangeQuery)
-        low, high = asked.from_key or b"", asked.to_key or b"\xff"
-        behind = [key for key in mine if low <= key <= high and (query.after is None or key > query.after)]
+        if isinstance(asked, KeysQuery):
+            wanted = [key for key in mine if key in asked.keys]
+        else:
+            assert isinstance(asked, RangeQuery)
+            low, high = asked.from_key or b"", asked.to_key or b"\xff"
+            wanted = [key for key in mine if low <= key <= high]
+        behind = [key for key in wanted if query.after is None or key > query.after]
         found = tuple(QueryRow(key, len(key), 7) for key in behind)[: query.limit]
         rows = found[: self.cut_at]
         return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(row.key) for row in rows))
@@ -187,6 +191,40 @@ def test_every_key_is_found_where_murmur2_puts_it(coordinator: FakeCoordinator) 
     entries = ask(all_words)
     assert [(entry.key, entry.value, entry.timestamp) for entry in entries] == [(word, 7, 7) for word in WORDS]
     assert ask(lambda queries: queries.get("counts", "absent")) is None
+
+
+def test_many_keys_are_looked_up_by_one_call_to_each_actor(coordinator: FakeCoordinator) -> None:
+    asked = ["absent", *reversed(WORDS), WORDS[3], "nor this"]
+
+    async def all_at_once(queries: StateQueries) -> list[Any]:
+        return await queries.get_many("counts", asked)
+
+    entries = ask(all_at_once)
+    assert [entry and (entry.key, entry.value, entry.timestamp) for entry in entries] == [
+        (word, 7, 7) if word in WORDS else None for word in asked
+    ]
+    for actor in coordinator.actors.values():
+        assert len(actor.calls) == 1
+
+
+def test_many_large_rows_are_asked_for_until_all_are_there(coordinator: FakeCoordinator) -> None:
+    for actor in coordinator.actors.values():
+        actor.cut_at = 2
+    entries = ask(lambda queries: queries.get_many("counts", WORDS))
+    assert [entry.key for entry in entries] == WORDS
+
+
+def test_more_keys_than_a_task_reads_at_once_are_cut_into_several_questions(coordinator: FakeCoordinator) -> None:
+    keys = [f"{number:05}" for number in range(4000)]
+    for actor in coordinator.actors.values():
+        actor.keys = [key.encode() for key in keys]
+    assert [entry.key for entry in ask(lambda queries: queries.get_many("counts", keys))] == keys
+    asked = [query.query for actor in coordinator.actors.values() for call in actor.calls for query in call]
+    assert max(len(query.keys) for query in asked if isinstance(query, KeysQuery)) == 500
+
+
+def test_no_keys_are_no_question(coordinator: FakeCoordinator) -> None:
+    assert ask(lambda queries: queries.get_many("counts", [])) == []
 
 
 def test_lookups_that_wait_for_the_same_actor_travel_in_one_call(coordinator: FakeCoordinator) -> None:

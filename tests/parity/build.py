@@ -11,14 +11,23 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.state.stores import Stores
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
 from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, PunctuationType
-from tests.parity import functions
+from tests.parity import functions, ops_windows
+from tests.parity.ops_cogroup import CogroupSteps
+from tests.parity.ops_foreign_key import ForeignKeyOps
+from tests.parity.ops_globals import GlobalOps
+from tests.parity.ops_sessions import SessionSteps, merged
+from tests.parity.ops_stream_joins import StreamJoinSteps
+from tests.parity.ops_suppress import SuppressSteps
+from tests.parity.ops_tables import TableOps
 from tests.parity.ops_versioned import VersionedSteps
 from tests.parity.processors import Dedupe, Tick
 
@@ -64,7 +73,9 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(VersionedSteps):
+class _Steps(
+    SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps, VersionedSteps
+):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -172,15 +183,29 @@ class _Steps(VersionedSteps):
         return self._same_types(source, _kstream(source).group_by_key(grouped))
 
     def _group_by(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KTable):
+            return self._table_group_by(step, source)
         grouped = _grouped_by(step, "string", source.value)
         stream = _kstream(source).group_by(partial(functions.key_of, step["fn"]), grouped)
         return _Result(stream, "string", source.value)
 
+    def _time_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_time(step, _of(KGroupedStream, source)))
+
+    def _sliding_window(self, step: Step, source: _Result) -> _Result:
+        return self._same_types(source, ops_windows.windowed_by_difference(step, _of(KGroupedStream, source)))
+
+    def _windowed_to_stream(self, step: Step, source: _Result) -> _Result:
+        return _Result(source.stream.to_stream(ops_windows.shown_key), "string", source.value)
+
     def _count(self, step: Step, source: _Result) -> _Result:
         materialized = self._materialized(step, source.key, "long")
-        return _Result(_grouped(source).count(materialized, named=step.get("named")), source.key, "long")
+        grouped = source.stream if isinstance(source.stream, KGroupedTable) else _grouped(source)
+        return _Result(grouped.count(materialized, named=step.get("named")), source.key, "long")
 
     def _reduce(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_reduce(step, source)
         materialized = self._materialized(step, source.key, source.value)
         fn = step["fn"]
         table = _grouped(source).reduce(
@@ -189,11 +214,14 @@ class _Steps(VersionedSteps):
         return self._same_types(source, table)
 
     def _aggregate(self, step: Step, source: _Result) -> _Result:
+        if isinstance(source.stream, KGroupedTable):
+            return self._table_aggregate(step, source)
         fn, init = step["fn"], step.get("init", "zero")
         value_type = "long" if init == "zero" else "string"
         table = _grouped(source).aggregate(
             partial(functions.initial, init),
             lambda key, value, aggregate: functions.fold(fn, value, aggregate),
+            *([merged] if isinstance(source.stream, SessionWindowedKStream) else []),
             self._materialized(step, source.key, value_type),
             named=step.get("named"),
         )
@@ -231,9 +259,11 @@ class _Steps(VersionedSteps):
         return partial(Tick, int(argument), clock), []
 
     def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
+        source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            self.stores.append(step["store"])
+            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+                self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):
             how = how.with_store_type(StoreType.IN_MEMORY)
@@ -264,8 +294,11 @@ def _kstream(result: _Result) -> KStream[Any, Any]:
     return _of(KStream, result)
 
 
-def _grouped(result: _Result) -> KGroupedStream[Any, Any]:
-    return _of(KGroupedStream, result)
+def _grouped(result: _Result) -> Any:
+    """A grouped stream, or a windowed one: they have the same aggregates."""
+    if isinstance(result.stream, (KGroupedStream, *ops_windows.WINDOWED)):
+        return result.stream
+    raise ValueError(f"a {type(result.stream).__name__} cannot be aggregated")
 
 
 def _of(kind: type[T], result: _Result) -> T:

@@ -8,19 +8,25 @@ them: output, internal, stores, description, metrics. For a case that it cannot 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
+from penstock.common.records import SENT_NOW
 from penstock.testing.topology_test_driver import TestRecord, TopologyTestDriver
+from penstock.topology.physical.topology import Topology
 from tests.parity.build import SERDES, Built, build
 
 APPLICATION_ID = "parity"
 
 
-def play(case: dict[str, Any]) -> dict[str, Any]:
-    """The case with its results filled in."""
+def play(
+    case: dict[str, Any],
+    new_driver: Callable[[Topology, Mapping[str, Any]], TopologyTestDriver] = TopologyTestDriver,
+    before: Callable[[TopologyTestDriver, int], None] = lambda driver, number: None,
+) -> dict[str, Any]:
+    """The case with its results filled in. ``before`` is called before each record, with its number from 0."""
     given = {field: case[field] for field in ("name", "config", "topology", "input")}
     built = build(given)
     config = {
@@ -29,8 +35,9 @@ def play(case: dict[str, Any]) -> dict[str, Any]:
         "default.key.serde": SERDES["string"],
         "default.value.serde": SERDES["string"],
     }
-    with TopologyTestDriver(built.topology, config) as driver:
-        for record in case["input"]:
+    with new_driver(built.topology, config) as driver:
+        for number, record in enumerate(case["input"]):
+            before(driver, number)
             _pipe(driver, built, record)
         return {
             **given,
@@ -79,11 +86,12 @@ def _internal(driver: TopologyTestDriver) -> dict[str, Any]:
     for topic in sorted(driver.produced_topic_names()):
         if topic.startswith(f"{APPLICATION_ID}-"):
             records = driver.create_output_topic(topic, SERDES["bytes"], SERDES["bytes"]).read_records_to_list()
-            internal[topic] = [
-                [_hex(record.key), _hex(record.value), record.timestamp if record.timestamp >= 0 else None]
-                for record in records
-            ]
+            internal[topic] = [[_hex(record.key), _hex(record.value), _time(record.timestamp)] for record in records]
     return internal
+
+
+def _time(timestamp: int) -> int | None:
+    return None if timestamp == SENT_NOW else timestamp
 
 
 def _hex(data: bytes | None) -> str | None:

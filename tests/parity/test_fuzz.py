@@ -76,6 +76,7 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
             "count",
         ),
         *("reduce", "aggregate", "stream_table", "process", "to"),
+        "foreign_key",
     }
     assert min(ops.values()) >= 5
 

@@ -64,3 +64,33 @@ def _refuse_bad(line: str) -> str:
     if line == "bad":
         raise ValueError("this line is bad")
     return line
+
+
+class _Longest(ps.Processor[str, str, None, None]):
+    def init(self, context: ps.ProcessorContext[None, None]) -> None:
+        self.store = context.get_state_store("longest")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        if len(record.value) > len(self.store.get(record.key) or ""):
+            self.store.put(record.key, record.value)
+
+
+class _Look(ps.Processor[str, str, str, str]):
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.context = context
+        self.longest = context.get_state_store("longest")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        self.context.forward(record.with_value(f"{record.value}/{self.longest.get(record.key)}"))
+
+
+def described(lines: str, users: str, words: str, out: str) -> ps.Topology:
+    """Lines with what a global table has under them, and the longest of the words of their key."""
+    texts = ps.Consumed.with_(STRING, STRING)
+    builder = ps.StreamsBuilder()
+    longest = ps.Stores.key_value_store_builder(ps.Stores.persistent_key_value_store("longest"), STRING, STRING)
+    builder.add_global_store(longest, words, texts, _Longest)
+    table = builder.global_table(users, texts)
+    joined = builder.stream(lines, texts).left_join(table, lambda line: line, lambda line, user: f"{line}={user}")
+    joined.process(_Look).to(out, ps.Produced.with_(STRING, STRING))
+    return builder.build()

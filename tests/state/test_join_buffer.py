@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from penstock.common.errors import StateStoreError
-from penstock.common.records import RecordMetadata
+from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
@@ -23,8 +23,8 @@ from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 
 KEYS = (b"", b"a", b"a\0\0\0\0", b"b")
 GRACE_MS = 10
-NOWHERE = None
-SOMEWHERE = RecordMetadata("in", 3, 7)
+NOWHERE = None, -1
+SOMEWHERE = TopicPartition("in", 3), 7
 
 
 @dataclass
@@ -64,7 +64,7 @@ class JoinBufferMachine(StoreMachine):
             too_late = timestamp < self.latest.time - GRACE_MS
             assert self.store.is_too_late(timestamp) == too_late
             if not too_late:
-                self.store.put(key, b"value", timestamp, SOMEWHERE, None)
+                self.store.put(key, b"value", timestamp, None, *SOMEWHERE)
                 self.latest = self.model_of(self.changelog)
 
     @precondition(can_change)
@@ -75,12 +75,12 @@ class JoinBufferMachine(StoreMachine):
         found: list[bytes] = []
         for waited in self.store.due():
             found.append(waited.timestamp.to_bytes(9, "big") + waited.key)
-            assert (waited.value, waited.metadata, waited.headers) == (b"value", SOMEWHERE, None)
+            assert (waited.value, waited.headers, waited.source, waited.offset) == (b"value", None, *SOMEWHERE)
         assert found == [key[:-4] for key in due]
         self.latest = self.model_of(self.changelog)
 
     def assert_shows(self, model: Model, committed: bool) -> None:
-        rows = [(key, entry[0] + bytes(8)) for key, entry in self.store.buffer.scan(None, b"\1", committed=committed)]
+        rows = [(key, entry[0]) for key, entry in self.store.buffer.scan(None, b"\1", committed=committed)]
         assert rows == list(model.rows.items())
         if committed:
             for key in model.rows:
@@ -102,7 +102,7 @@ def a_buffer(grace_ms: int, logged: list[Any]) -> JoinBuffer:
 def test_its_changelog_has_kafka_streams_bytes() -> None:
     logged: list[Any] = []
     buffer = a_buffer(10, logged)
-    buffer.put(b"b", b"zz a", 0x5B, RecordMetadata("in1", 0, 6), [("h", b"y"), ("none", None)])
+    buffer.put(b"b", b"zz a", 0x5B, [("h", b"y"), ("none", None)], TopicPartition("in1", 0), 6)
     key, value, timestamp = logged[0]
     assert key.hex() == "00000000000000005b6200000001"
     context = ["000000000000005b", "0000000000000006", "00000003", b"in1".hex(), "00000000"]
@@ -110,9 +110,10 @@ def test_its_changelog_has_kafka_streams_bytes() -> None:
     values = ["ffffffff", "ffffffff", "00000004", b"zz a".hex()]
     assert value.hex() == "".join([*context, *headers, *values, "0000000000000000"])
     assert timestamp == -1
-    buffer.put(b"c", b"", 0x65, NOWHERE, None)
+    buffer.put(b"c", b"", 0x65, None, *NOWHERE)
     (waited,) = buffer.due()
-    assert waited == (b"b", b"zz a", 0x5B, RecordMetadata("in1", 0, 6), [("h", b"y"), ("none", None)])
+    assert list(waited.headers or ()) == [("h", b"y"), ("none", None)]
+    assert waited._replace(headers=None) == (b"b", b"zz a", 0x5B, None, TopicPartition("in1", 0), 6)
     assert logged[2] == (key, None, -1)
 
 
@@ -122,9 +123,9 @@ def test_records_leave_by_time_then_by_key_then_as_they_came(monkeypatch: pytest
     for number, (key, timestamp) in enumerate(
         [(b"b", 5), (b"a", 5), (b"a", 5), (b"c", 4), (b"b", 9), *[(b"z", 7)] * 9]
     ):
-        buffer.put(key, b"%d" % number, timestamp, NOWHERE, None)
+        buffer.put(key, b"%d" % number, timestamp, None, *NOWHERE)
     assert not buffer.has_due
-    buffer.put(b"last", b"", 109, NOWHERE, None)
+    buffer.put(b"last", b"", 109, None, *NOWHERE)
     order = [(waited.key, int(waited.value)) for waited in buffer.due()]
     assert order == [
         (b"c", 3),
@@ -134,7 +135,7 @@ def test_records_leave_by_time_then_by_key_then_as_they_came(monkeypatch: pytest
         *[(b"z", number) for number in range(5, 14)],
         (b"b", 4),
     ]
-    buffer.put(b"late", b"", 9, NOWHERE, None)
+    buffer.put(b"late", b"", 9, None, *NOWHERE)
     assert [waited.key for waited in buffer.due()] == [b"late"]
 
 

@@ -14,7 +14,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStateStore, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.queries import CountQuery, KeyQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import ValueAndTimestamp
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
@@ -72,6 +72,9 @@ class PlainMachine(StoreMachine):
         for page in (1, 2, 10):
             assert self.asked(RangeQuery(), committed, page) == rows
         assert self.asked(RangeQuery(b"a", b"b"), committed) == [row for row in rows if b"a" <= row.key <= b"b"]
+        asked = KeysQuery(tuple(sorted(key.encode() for key in [*KEYS, "nowhere"])))
+        for page in (1, 10):
+            assert self.asked(asked, committed, page) == rows
         for key in KEYS:
             expected = [self.found(model, key)] if key in model else []
             assert list(self.store.answer(KeyQuery(key.encode()), None, 1, committed)) == expected
@@ -134,5 +137,7 @@ def test_a_range_goes_on_inside_of_its_ends_also_behind_a_key_in_front_of_them()
 def test_a_query_of_another_kind_is_refused_with_those_that_are_answered() -> None:
     builder = KeyValueStoreBuilder("store", Serdes.string(), Serdes.string())
     store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
-    with pytest.raises(UnknownQueryError, match=r"'store' does not answer Query; it answers: KeyQuery, RangeQuery, Co"):
+    with pytest.raises(
+        UnknownQueryError, match=r"'store' does not answer Query; it answers: KeyQuery, KeysQuery, RangeQ"
+    ):
         store.answer(Query(), None, 1, False)

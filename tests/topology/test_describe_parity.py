@@ -12,7 +12,7 @@ import pytest
 from tests.parity.build import build
 
 CORPUS = Path(__file__).parent.parent / "parity" / "golden.jsonl.gz"
-SHAPES = ("stateless", "aggregate", "stream_table", "process")
+SHAPES = ("stateless", "aggregate", "stream_table", "process", "stream_global")
 
 
 def cases() -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.stream("a").group_by_key().aggregate(0, max), "aggregate: initializer must be callable"),
         (lambda b: b.stream("a").group_by_key().reduce(None), "reduce: reducer must be callable"),
         (lambda b: b.stream("a").split().branch(True), "branch: predicate must be callable"),
-        (lambda b: b.stream("a").join(b.stream("b"), max), "join needs a KTable"),
+        (lambda b: b.stream("a").join("b", max), "join needs a KTable, a KStream or a GlobalKTable, not 'b'"),
         (
             lambda b: b.stream("a").left_join(b.table("b"), len),
             r"left_join takes f\(value, other\) or f\(key, value, other\)",

@@ -102,5 +102,6 @@ def test_a_wrong_option_is_refused_where_it_is_written(make: Callable[[], object
     ],
 )
 def test_a_supplier_of_another_kind_of_store_is_refused_in_words(supplier: Any, kind: str) -> None:
+    words = ps.StreamsBuilder().stream("words").group_by_key()
     with pytest.raises(ps.TopologyError, match=f"a KTable needs a key-value store, not a {kind} store \\('s'\\)"):
-        ps.Materialized.as_(supplier)
+        words.count(ps.Materialized.as_(supplier))

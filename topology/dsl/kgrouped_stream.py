@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
+from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.shown import shown_with_type
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function
+from penstock.topology.dsl.aggregates import AGGREGATE, REDUCE, GroupedAggregates
+from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
-from penstock.topology.logical.graph import Operation, Repartition, new_repartition
-from penstock.topology.logical.tables import StoredTable
+from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Grouped
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.session_windows import SessionWindows
+from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
-
-_AGGREGATE = "KSTREAM-AGGREGATE-"
-_REDUCE = "KSTREAM-REDUCE-"
 
 
 class KGroupedStream(Generic[K, V]):
@@ -34,9 +37,7 @@ class KGroupedStream(Generic[K, V]):
     """
 
     def __init__(self, head: StreamHead, grouped: Grouped[K, V]) -> None:
-        self._head = head
-        self._grouped = grouped
-        self._repartition: Repartition | None = None
+        self._aggregates = GroupedAggregates(head, grouped)
 
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
@@ -49,10 +50,8 @@ class KGroupedStream(Generic[K, V]):
         'counts'
         """
         checked_option(materialized, Materialized, "count")
-        if materialized is not None and materialized.name is None:
-            # Kafka Streams uses up a number here, and the names of all that follow depend on it.
-            self._head.graph.names.store(_AGGREGATE)
-        return self._aggregated("count", StreamCount(), _AGGREGATE, Serdes.long(), materialized, named)
+        self._aggregates.use_up_store_name(materialized)
+        return self._aggregated("count", StreamCount(), AGGREGATE, Serdes.long(), materialized, named)
 
     def reduce(
         self,
@@ -70,8 +69,8 @@ class KGroupedStream(Generic[K, V]):
         return self._aggregated(
             "reduce",
             StreamReduce(reducer),
-            _REDUCE,
-            self._grouped.value_serde,
+            REDUCE,
+            self._aggregates.grouped.value_serde,
             materialized,
             named,
         )
@@ -100,11 +99,45 @@ class KGroupedStream(Generic[K, V]):
         return self._aggregated(
             "aggregate",
             StreamAggregate(initializer, aggregator),
-            _AGGREGATE,
+            AGGREGATE,
             None,
             materialized,
             named,
         )
+
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
+        """The first of several streams that are aggregated together. Mirrors ``cogroup``.
+
+        ``aggregator(key, value, aggregate)`` takes the records of this one. Others are added by
+        :meth:`CogroupedKStream.cogroup`. An aggregator written as a lambda does not tell a type checker what an
+        aggregate is; a variable does: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
+        """
+        together: CogroupedKStream[K, A] = CogroupedKStream()
+        return together.cogroup(self, aggregator)
+
+    @overload
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """The same records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> from penstock.topology.windows import TimeWindows
+        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
+        >>> per_minute = clicks.windowed_by(TimeWindows.of_size_with_no_grace(60_000)).count()
+        """
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._aggregates, windows)
+        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
+            raise TopologyError(
+                f"windowed_by needs windows, such as TimeWindows.of_size_and_grace(...), not {shown_with_type(windows)}"
+            )
+        return TimeWindowedKStream(self._aggregates, windows)
 
     def _aggregated(
         self,
@@ -116,27 +149,12 @@ class KGroupedStream(Generic[K, V]):
         named: NameLike | None,
     ) -> KTable[K, Any]:
         checked_option(materialized, Materialized, call)
-        how = materialized or Materialized()
-        names = self._head.graph.names
-        store = how.builder(
-            TimestampedKeyValueStoreBuilder, how.name or names.store(prefix), self._grouped.key_serde, value_serde
+        how, key_serde = materialized or Materialized(), self._aggregates.grouped.key_serde
+        return self._aggregates.table(
+            call,
+            operator,
+            prefix,
+            how,
+            named,
+            lambda name: how.builder(TimestampedKeyValueStoreBuilder, name, key_serde, value_serde),
         )
-        name = self._head.name(named, prefix)
-        head = self._partitioned_by_key(store.name)
-        head.wanted_by(f"{call} {name}", "Grouped")
-        table = StoredTable(operator, store)
-        node = Operation(name, table.operator, table.stores)
-        head.graph.add(node, head.node)
-        behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
-        return KTable(behind, table, how.name)
-
-    def _partitioned_by_key(self, store_name: str) -> StreamHead:
-        """This stream partitioned by its key: by a topic of the grouping's name once, else by one per aggregate."""
-        if not self._head.repartition_required:
-            return self._head
-        head, how = self._head, self._grouped
-        fresh = new_repartition(head.graph, how.name or store_name, how.key_serde, how.value_serde)
-        if self._repartition is None or how.name is None:
-            self._repartition = fresh
-        head.graph.add(self._repartition, head.node)
-        return head.behind(self._repartition)

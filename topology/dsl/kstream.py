@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
-from penstock.topology.dsl.joins import join_table, partitioned_by_key
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.dsl.kstream_joins import KStreamJoins
 from penstock.topology.dsl.ktable import KTable, table_of
-from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option, given_name
-from penstock.topology.logical.graph import Operation, Repartition, Sink, new_repartition, require_same_graph
+from penstock.topology.dsl.stream_base import NameLike, checked_option, given_name
+from penstock.topology.logical.graph import Operation, Sink, new_repartition, require_same_graph
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
-from penstock.topology.options import Grouped, Joined, Produced, Repartitioned
+from penstock.topology.options import Grouped, Produced, Repartitioned
 from penstock.topology.physical.operators import (
     Filter,
     FlatMap,
@@ -34,20 +34,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 KR = TypeVar("KR")
 VR = TypeVar("VR")
-VT = TypeVar("VT")
 
 
-class KStream(Generic[K, V]):
+class KStream(KStreamJoins[K, V]):
     """A stream of records. Mirrors ``KStream``; made by :meth:`StreamsBuilder.stream` and by operators.
 
     Each operator adds a node to the builder's graph and returns a new object; nothing runs. Keys and values may be
     None. Operators without state keep timestamp and headers. ``named`` names the operator. After an operator that may
     change the key, what depends on the key (grouping, joining, ``to_table``) goes through a repartition topic.
     """
-
-    def __init__(self, head: StreamHead) -> None:
-        self._head = head
-        self._repartitioned: Repartition | None = None
 
     # ---- one record to at most one record ----
 
@@ -285,57 +280,6 @@ class KStream(Generic[K, V]):
         """
         checked_option(materialized, Materialized, "to_table")
         return table_of(self._head, materialized or Materialized(), named)
-
-    # ---- joins with tables ----
-
-    @overload
-    def join(
-        self, table: KTable[K, VT], joiner: Callable[[V, VT], VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]: ...
-    @overload
-    def join(
-        self, table: KTable[K, VT], joiner: Callable[[K, V, VT], VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]: ...
-    def join(
-        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]:
-        """``joiner(value, table value)``, or with the key in front, for each record whose key the table has.
-
-        Only the stream triggers; what the table holds is what it held when the record was processed, so records of both
-        are taken in the order of their timestamps. The joiner must not change the table's value: it is the store's own.
-        A null key or value is dropped and counted. The topics of both must have equally many partitions.
-
-        Mirrors ``join(KTable, …)``.
-        """
-        return self._joined(table, joiner, joined, left=False)
-
-    @overload
-    def left_join(
-        self, table: KTable[K, VT], joiner: Callable[[V, VT | None], VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]: ...
-    @overload
-    def left_join(
-        self, table: KTable[K, VT], joiner: Callable[[K, V, VT | None], VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]: ...
-    def left_join(
-        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None = None
-    ) -> KStream[K, VR]:
-        """As :meth:`join`, but a record without a match is joined with None. Mirrors ``leftJoin(KTable, …)``.
-
-        A record with a null key has no match; one with a null value is dropped and counted.
-        """
-        return self._joined(table, joiner, joined, left=True)
-
-    def _joined(
-        self, table: KTable[K, VT], joiner: Callable[..., VR], joined: Joined[K, V, VT] | None, *, left: bool
-    ) -> KStream[K, VR]:
-        call = "left_join" if left else "join"
-        _check_kind(table, KTable, call, "a KTable")
-        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
-        checked_option(joined, Joined, call)
-        how = joined or Joined()
-        head, self._repartitioned = partitioned_by_key(self._head, how, self._repartitioned)
-        return KStream(join_table(head, table._head, table._table, joiner, with_key, how, left=left))
 
     # ---- Processor API ----
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.topology.arity import takes_key
+from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
+from penstock.topology.dsl.suppress import suppressed_table
 from penstock.topology.logical.graph import Operation, new_repartition
-from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped
+from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped, transformed
 from penstock.topology.materialized import Materialized
+from penstock.topology.naming import checked_name
+from penstock.topology.options import Grouped
 from penstock.topology.physical.operators import TableSource, TableToStream
+from penstock.topology.physical.table_aggregate_operators import TableGroupBy
+from penstock.topology.suppressed import Suppressed
+from penstock.topology.value_transformer import ValueTransformerWithKeySupplier, checked_transformer_supplier
 
 if TYPE_CHECKING:
+    from penstock.topology.dsl.kgrouped_table import KGroupedTable
     from penstock.topology.dsl.kstream import KStream
 
 K = TypeVar("K")
@@ -24,7 +32,7 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 
 
-class KTable(Generic[K, V]):
+class KTable(TableJoins[K, V]):
     """The latest value of each key. Mirrors ``KTable``; made by ``StreamsBuilder.table``, ``to_table`` and aggregates.
 
     Updates are applied in the order of processing, whatever their timestamps. A null value deletes. Functions see the
@@ -167,6 +175,77 @@ class KTable(Generic[K, V]):
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
         name = self._head.name(named, "KTABLE-MAPVALUES-")
         return self._derived(name, mapped(self._table, store, mapper, with_key), materialized, None)
+
+    def transform_values(
+        self,
+        supplier: ValueTransformerWithKeySupplier[K, V, VR],
+        *store_names: str,
+        materialized: Materialized[K, VR] | None = None,
+        named: NameLike | None = None,
+    ) -> KTable[K, VR]:
+        """Each value replaced by what a user's :class:`ValueTransformerWithKey` makes of it.
+
+        ``supplier()`` makes a new transformer at each call: one per task, and two at once here to check that. It may
+        use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named table. Unlike
+        a mapper it is also called for deletions, with None. Kept in a store of its own only when ``materialized`` names
+        one; otherwise another transformer is called for each look-up, which is an error for one with stores. Mirrors
+        ``transformValues``.
+        """
+        checked_transformer_supplier(supplier)
+        checked_option(materialized, Materialized, "transform_values")
+        for store_name in store_names:
+            checked_name(store_name, "transform_values: store name")
+        store = self._store("KTABLE-TRANSFORMVALUES-", materialized, None)
+        name = self._head.name(named, "KTABLE-TRANSFORMVALUES-")
+        table = transformed(self._table, store, supplier, tuple(dict.fromkeys(store_names)))
+        return self._derived(name, table, materialized, None)
+
+    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+        """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
+
+        The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
+        new ones nothing goes on. What goes on has the timestamp and the headers of the last update of its key; several
+        are in the order of their times, those of the same time in that of the bytes of their keys. Who looks into the
+        result (a join) finds what was there before the first update that waits. A deletion goes on like any update by
+        a time limit, and never when windows close.
+
+        What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
+        table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
+
+        >>> from penstock import BufferConfig, Consumed, Serdes, StreamsBuilder, Suppressed
+        >>> prices = StreamsBuilder().table("prices", Consumed.with_(Serdes.string(), Serdes.double()))
+        >>> calm = prices.suppress(Suppressed.until_time_limit(60_000, BufferConfig.max_records(10_000)))
+        """
+        head, table = suppressed_table(self._head, self._table, suppressed)
+        return KTable(head, table, None)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
+        grouped: Grouped[KR, VR] | None = None,
+    ) -> KGroupedTable[KR, VR]:
+        """The entries grouped: ``selector(key, value)`` gives (group key, value) of each, by a repartition topic.
+
+        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
+        for the new and the old value of each update, so it must give equal results for equal values; and this table is
+        kept in a store from now on. ``grouped`` names the operator and the topic,
+        ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
+        those that are missing are the configuration's.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> cities = StreamsBuilder().table("users").group_by(lambda user, city: (city, 1))
+        """
+        from penstock.topology.dsl.kgrouped_table import KGroupedTable
+
+        checked_function(selector, "group_by: selector", "key", "value")
+        checked_option(grouped, Grouped, "group_by")
+        how = grouped or Grouped()
+        name = self._head.name(how.name, "KTABLE-SELECT-")
+        operator = TableGroupBy(selector, of_versions=self._table.history_retention_ms is not None)
+        node = Operation(name, lambda: operator)
+        self._head.graph.add(node, self._head.node)
+        self._table.enable_sending_old_values(force=True)
+        return KGroupedTable(self._head.moved(node), how)
 
     def _store(
         self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Serde[Any] | None

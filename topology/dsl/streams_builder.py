@@ -7,9 +7,15 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from penstock.common.config import StreamsConfig, optimizations
-from penstock.common.errors import ConfigError, TopologyError
+from penstock.common.errors import ConfigError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.topology.dsl.global_ktable import (
+    GlobalKTable,
+    add_global_store_of,
+    checked_store_builder,
+    global_table_of,
+)
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
@@ -17,11 +23,12 @@ from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, Stream
 from penstock.topology.logical.optimizer import optimize
 from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
-from penstock.topology.naming import checked_topics
+from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.topology import Topology
 from penstock.topology.physical.writer import TopologyWriter
+from penstock.topology.processor import ProcessorSupplier, checked_supplier
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -106,19 +113,81 @@ class StreamsBuilder:
 
         A store that no processor uses is not built. Returns this builder.
         """
-        if not isinstance(builder, StoreBuilder):
-            raise TopologyError(
-                f"add_state_store needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {builder!r}"
-            )
+        checked_store_builder(builder, "add_state_store")
         self._graph.add(StateStoreNode(builder), self._graph.root)
+        return self
+
+    @overload
+    def global_table(
+        self, topic: str, consumed: Consumed[K, V], materialized: Materialized[K, V] | None = None
+    ) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(
+        self, topic: str, consumed: None = None, *, materialized: Materialized[KT, VT]
+    ) -> GlobalKTable[KT, VT]: ...
+    @overload
+    def global_table(self, topic: str, consumed: None = None, materialized: None = None) -> GlobalKTable[Any, Any]: ...
+    def global_table(
+        self,
+        topic: str,
+        consumed: Consumed[Any, Any] | None = None,
+        materialized: Materialized[Any, Any] | None = None,
+    ) -> GlobalKTable[Any, Any]:
+        """The latest value per key of ``topic``, all of it on every host. Mirrors ``globalTable``.
+
+        Each stream actor reads all partitions from the first record to the end before its tasks begin, and goes on
+        reading beside them: what a join finds is what has come by then, whatever the timestamps. Updates are applied in
+        the order in which they are read. A null key is dropped, and counted in ``dropped-records-total`` if it comes
+        after the beginning; a null value deletes. There is always a store, which no changelog backs up but the topic;
+        ``materialized`` may name it and say where it lies, its caching and logging mean nothing here. Of ``consumed``
+        its serdes and its name count: neither extractor nor ``offset_reset`` is asked. A serde given in either of the
+        two counts for both; ``consumed`` goes first. No other source may read the topic.
+
+        >>> from penstock.common.serdes import Serdes
+        >>> builder = StreamsBuilder()
+        >>> texts = Consumed.with_(Serdes.string(), Serdes.string())
+        >>> countries = builder.global_table("countries", texts)
+        >>> users = builder.stream("users", texts)
+        >>> users.join(countries, lambda user: user[-2:], lambda user, country: f"{user}: {country}").to("described")
+        >>> [sub.id for sub in builder.build().global_subtopologies]
+        [0]
+        """
+        checked_option(consumed, Consumed, "global_table")
+        checked_option(materialized, Materialized, "global_table")
+        checked_name(topic, "topic")
+        return global_table_of(self._graph, topic, consumed or Consumed(), materialized or Materialized())
+
+    def add_global_store(
+        self,
+        builder: StoreBuilder[Any, Any],
+        topic: str,
+        consumed: Consumed[K, V],
+        supplier: ProcessorSupplier[K, V, Any, Any],
+    ) -> StreamsBuilder:
+        """Add a store that a processor of yours keeps from ``topic``, all of it on every host. Mirrors
+        ``addGlobalStore``.
+
+        ``supplier()`` makes the one :class:`Processor` of each stream actor: it is given every record of the topic,
+        null keys and values too, and puts what it likes into the store, which it gets by its name. It may not forward,
+        nor schedule punctuations: a global store has no stream time. Every other processor may read the store by
+        ``context.get_state_store``, without naming it to :meth:`KStream.process`; to write it is an error. Each actor
+        processes the topic from its first record, or from where its copy on disk has come, to the end before its tasks
+        begin. There is no changelog, whatever the builder says. Of ``consumed`` its serdes and its name count, as for
+        :meth:`global_table`. Returns this builder.
+        """
+        checked_store_builder(builder, "add_global_store")
+        checked_option(consumed, Consumed, "add_global_store")
+        checked_supplier(supplier, "add_global_store")
+        checked_name(topic, "topic")
+        add_global_store_of(self._graph, builder, topic, consumed, supplier)
         return self
 
     def build(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> Topology:
         """The topology of all calls so far. Mirrors ``build``.
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
-        ``reuse.ktable.source.topics`` and ``merge.repartition.topics``). May be called again, with other calls between.
-        Raises TopologyError for a program that cannot run.
+        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``). May be called
+        again, with other calls between. Raises TopologyError for a program that cannot run.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))

@@ -18,9 +18,11 @@ from penstock.topology.logical.graph import (
     first_ancestor,
     new_repartition,
 )
+from penstock.topology.logical.stream_joins import keep_one_store_for_self_joins
 
 REUSE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
+SINGLE_STORE_SELF_JOIN = "single.store.self.join"
 
 
 def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
@@ -30,6 +32,8 @@ def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
         _reuse_source_topics(graph)
     if MERGE_REPARTITION_TOPICS in optimizations:
         _merge_repartition_topics(graph)
+    if SINGLE_STORE_SELF_JOIN in optimizations:
+        keep_one_store_for_self_joins(graph)
     _drop_null_keys(graph)
 
 

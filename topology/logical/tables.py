@@ -13,6 +13,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.topology.physical.operator import TableOperator, ValueGetter
@@ -23,6 +24,8 @@ from penstock.topology.physical.operators import (
     TableFilter,
     TableMapValues,
 )
+from penstock.topology.physical.transform_values_operators import TableTransformValues, TransformValuesGetter
+from penstock.topology.value_transformer import ValueTransformerWithKeySupplier
 
 
 class TableDefinition(ABC):
@@ -159,6 +162,26 @@ def filtered(
     # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
     table.sends_old_values = parent.enable_sending_old_values(force=False)
     return table
+
+
+def transformed(
+    parent: TableDefinition,
+    store: AnyStoreBuilder | None,
+    supplier: ValueTransformerWithKeySupplier[Any, Any, Any],
+    store_names: tuple[str, ...],
+) -> TableDefinition:
+    """``transform_values``."""
+
+    def view(getter: ValueGetter) -> ValueGetter:
+        if store_names:
+            raise TopologyError(
+                f"a table made by transform_values with stores ({', '.join(store_names)}) is joined, or looked into: "
+                "keep it in a store of its own (materialized=Materialized.as_(...)), for it cannot be transformed "
+                "again at each look-up"
+            )
+        return TransformValuesGetter(getter, supplier)
+
+    return DerivedTable(TableTransformValues(supplier, store_names), store, view, parent)
 
 
 def mapped(

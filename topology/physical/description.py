@@ -14,7 +14,12 @@ def describe(topology: Topology) -> str:
 
     Nodes with more below them come first, nodes with equally many by name.
     """
-    return "Topologies:\n " + "".join(f"  {_subtopology(sub)}\n" for sub in topology.subtopologies)
+    global_ones = {sub.id for sub in topology.global_subtopologies}
+    described = (
+        f"  {_global_store(sub)}" if sub.id in global_ones else f"  {_subtopology(sub)}\n"
+        for sub in topology.every_subtopology
+    )
+    return "Topologies:\n " + "".join(described)
 
 
 @dataclass(eq=False)
@@ -36,6 +41,14 @@ def _before(one: _Described, other: _Described) -> bool:
 
 
 def _subtopology(sub: Subtopology) -> str:
+    return f"Sub-topology: {sub.id}\n{_nodes(sub)}"
+
+
+def _global_store(sub: Subtopology) -> str:
+    return f"Sub-topology: {sub.id} for global store (will not generate tasks)\n{_nodes(sub)}"
+
+
+def _nodes(sub: Subtopology) -> str:
     nodes = {node.name: node for node in sub.nodes}
     # Sizes grow while edges are drawn, and edges are sorted by the sizes of that moment: the order of drawing shows.
     described = {name: _Described(nodes[name]) for name in hash_order(hash_order(nodes))}
@@ -46,7 +59,7 @@ def _subtopology(sub: Subtopology) -> str:
             predecessor.successors.add(each)
             predecessor.grow(each.size)
     ordered = sorted(described.values(), key=lambda each: (-each.size, each.node.name))
-    return f"Sub-topology: {sub.id}\n" + "".join(f"    {_node(each)}\n" for each in ordered)
+    return "".join(f"    {_node(each)}\n" for each in ordered)
 
 
 def _node(described: _Described) -> str:

@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Protocol, Self
+
+from penstock.common.serdes import Serde, SerdePart
 
 
 class Parameter(StrEnum):
@@ -21,9 +23,11 @@ class Parameter(StrEnum):
     VALUE = "the value"
     AGGREGATE = "the aggregate"
     TABLE_VALUE = "the table's value"
+    LEFT_VALUE = "the left stream's value"
+    RIGHT_VALUE = "the right stream's value"
 
 
-KEY, VALUE, AGGREGATE, TABLE_VALUE = Parameter
+KEY, VALUE, AGGREGATE, TABLE_VALUE, LEFT_VALUE, RIGHT_VALUE = Parameter
 
 _CALLED_WITH = "called with"
 _MANY = "many"
@@ -103,6 +107,16 @@ class WithFunctions:
         return tuple(each for each in declared if with_key or each is not KEY)
 
 
+class FilledSerde(Protocol):
+    """Gives a serde as it stands in an application: see :meth:`Operator.with_serdes`."""
+
+    def __call__(self, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str) -> Serde[Any]:
+        """``serde``, or the configuration's default, bound to the internal topic ``topic``.
+
+        Where there is neither, the error says that ``whose`` keys or values have none, and to pass ``option``.
+        """
+
+
 @dataclass(frozen=True)
 class Operator(WithFunctions, ABC):
     """What a processor node does.
@@ -137,6 +151,17 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def keeps_source(self) -> bool:
+        """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
+        return False
+
+    @property
+    def window_grace_ms(self) -> int | None:
+        """Of one that makes windows: how much later than a window's end, in stream time, it may still change the
+        window. Of session windows that is grace and inactivity gap. None: it makes none."""
+        return None
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The stores it uses, its own first."""
         return ()
@@ -148,6 +173,18 @@ class Operator(WithFunctions, ABC):
         By default all, if it keeps the key. One whose rows stand under more than the key, a window say, names none.
         """
         return self.stores if self.keeps_key else ()
+
+    @property
+    def stores_under_key(self) -> tuple[str, ...]:
+        """Those of them whose serde its keys must have if it receives them as bytes: by default all.
+
+        One that makes the keys of a store by serdes of its own leaves that one out.
+        """
+        return self.stores
+
+    def with_serdes(self, fill: FilledSerde, node: str) -> Self:
+        """The same with the serdes that it uses itself, beyond those of its stores, filled in for ``node``."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ def _count(topic: str, counts: Mapping[str, int], existing: Mapping[str, int]) -
 def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
     """A topic without partitions is one whose metadata Kafka cannot give now, as just after its creation."""
     application_id, subs = config.application_id, topology.subtopologies
-    needed = {topic for sub in subs for topic in _topics(sub)} | _written(topology)
+    needed = {topic for sub in subs for topic in _topics(sub)} | _written(topology) | set(topology.global_topics)
     needed |= {internal_topic(application_id, name) for name in topology.repartition_topics}
     needed |= {changelog_topic(application_id, store) or "" for sub in subs for store in sub.stores}
     if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
@@ -84,7 +84,7 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
 
 
 def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
-    read = {topic for sub in topology.subtopologies for topic in _topics(sub)}
+    read = {topic for sub in topology.every_subtopology for topic in _topics(sub)}
     written = _written(topology)
     missing = sorted((read | written) - set(topology.repartition_topics) - set(existing))
     if not missing:

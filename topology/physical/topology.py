@@ -30,7 +30,8 @@ class SourceNode:
     """Reads ``topics``. A serde or extractor that is None is taken from the configuration.
 
     ``internal`` marks a repartition topic (its name here lacks the application's prefix); its timestamps are always
-    the record's own, and it is read from the beginning.
+    the record's own, and it is read from the beginning. ``changes``: its values are updates of a table, of values whose
+    serde is ``value_serde``; they arrive as (new value or None, old value or None).
     """
 
     name: str
@@ -42,6 +43,7 @@ class SourceNode:
     """``earliest``, ``latest`` or None for the configuration's."""
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
+    changes: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class ProcessorNode:
 
 @dataclass(frozen=True)
 class SinkNode:
-    """Writes what ``parents`` forward to ``topic``. ``internal`` as for a source."""
+    """Writes what ``parents`` forward to ``topic``. ``internal`` and ``changes`` as for a source."""
 
     name: str
     parents: tuple[str, ...]
@@ -70,6 +72,7 @@ class SinkNode:
     partitioner: StreamPartitioner | None = None
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
+    changes: bool = False
 
 
 Node = SourceNode | ProcessorNode | SinkNode
@@ -104,13 +107,16 @@ class Subtopology:
 class Topology:
     """A built program. ``copartition_groups`` are sets of source topics that must have equally many partitions.
 
-    ``order`` names the nodes of all sub-topologies in the order in which they were added.
+    ``order`` names the nodes of all sub-topologies in the order in which they were added. ``global_subtopologies`` keep
+    the global stores, each a source and a processor: every host has all of them, and there are no tasks of them. They
+    are numbered together with the others.
     """
 
     subtopologies: tuple[Subtopology, ...]
     repartition_topics: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     copartition_groups: tuple[frozenset[str], ...] = ()
     order: tuple[str, ...] = ()
+    global_subtopologies: tuple[Subtopology, ...] = ()
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
@@ -120,17 +126,28 @@ class Topology:
 
     @property
     def as_one(self) -> Subtopology:
-        """All sub-topologies as one, whose processors start in Kafka Streams' order: what a test driver runs."""
+        """All sub-topologies that have tasks as one, whose processors start in Kafka Streams' order: what a test driver
+        runs."""
         nodes = {node.name: node for sub in self.subtopologies for node in sub.nodes}
-        ordered = tuple(nodes[name] for name in self.order)
+        ordered = tuple(nodes[name] for name in self.order if name in nodes)
         stores = self.store_builders
         used = (store for node in ordered if isinstance(node, ProcessorNode) for store in node.stores)
         return Subtopology(0, ordered, tuple(stores[store] for store in dict.fromkeys(used)))
 
     @property
+    def every_subtopology(self) -> tuple[Subtopology, ...]:
+        """Those with tasks and the global ones, by their numbers."""
+        return tuple(sorted((*self.subtopologies, *self.global_subtopologies), key=lambda sub: sub.id))
+
+    @property
     def store_builders(self) -> dict[str, AnyStoreBuilder]:
-        """Every store by name."""
-        return {store.name: store for sub in self.subtopologies for store in sub.stores}
+        """Every store by name, global ones too."""
+        return {store.name: store for sub in self.every_subtopology for store in sub.stores}
+
+    @property
+    def global_topics(self) -> tuple[str, ...]:
+        """The topics that global stores are kept from."""
+        return tuple(topic for sub in self.global_subtopologies for source in sub.sources for topic in source.topics)
 
 
 def checked_topology(given: object) -> None:

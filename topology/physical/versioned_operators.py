@@ -16,6 +16,8 @@ class BufferedStreamTableJoin(StreamTableJoin):
 
     buffer: str
 
+    keeps_source = True
+
     @property
     @override
     def stores(self) -> tuple[str, ...]:

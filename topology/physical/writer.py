@@ -29,6 +29,7 @@ class TopologyWriter:
         self._store_users: dict[str, str] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._topic_readers: dict[str, str] = {}
+        self._global_stores: dict[str, str] = {}
         self._groups = NodeGroups()
 
     def add_source(self, node: SourceNode) -> None:
@@ -45,6 +46,11 @@ class TopologyWriter:
         """A processor, whose stores are there already; all users of a store are in one sub-topology."""
         self._add(node, node.parents)
         for store in node.stores:
+            if store in self._global_stores:
+                raise TopologyError(
+                    f"{node.name} names global store {store!r}: every processor may read every global store, so leave "
+                    "it out"
+                )
             if store not in self._stores:
                 known = ", ".join(sorted(self._stores)) or "none"
                 raise TopologyError(
@@ -67,6 +73,14 @@ class TopologyWriter:
         else:
             self._stores.setdefault(name, builder)
 
+    def add_global_store(self, source: SourceNode, node: ProcessorNode, builder: AnyStoreBuilder) -> None:
+        """A store of which every host has all, kept by ``node`` from the one topic of ``source``, which restores it."""
+        (topic,) = source.topics
+        self.add_source(source)
+        self.add_store(builder, source_topic=topic)
+        self.add_processor(node)
+        self._global_stores[builder.name] = source.name
+
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """A topic between two sub-topologies."""
         if topic.name in self._repartition_topics:
@@ -82,7 +96,10 @@ class TopologyWriter:
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
         groups = self._copartition_groups(copartitioned)
-        return Topology(self._subtopologies(), self._repartition_topics, groups, tuple(self._nodes))
+        every, of_stores = self._subtopologies(), set(self._global_stores.values())
+        global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))
+        with_tasks = tuple(sub for sub in every if sub not in global_ones)
+        return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones)
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
         if node.name in self._nodes:

@@ -8,12 +8,14 @@ from random import Random
 from typing import Any
 
 from tests.parity.fuzz import versioned, words
+from tests.parity.fuzz.foreign_key import foreign_key
+from tests.parity.fuzz.stream_joins import stream_join
 
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table")
-"""Steps that have a ``name`` instead of ``named``: of what they may add before them."""
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key")
+"""Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
 
@@ -315,7 +317,8 @@ def _to(program: _Program, source: _Made, topic: str) -> None:
 _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
-    *(_process, _process, _through),
+    *(_process, _process, _through, stream_join, stream_join),
+    *(foreign_key, foreign_key),
 )
 
 

@@ -11,7 +11,10 @@ Case = dict[str, Any]
 Step = dict[str, Any]
 Variants = Callable[[Case], Iterator[Case]]
 
-_REQUIRED = {"op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"}
+_REQUIRED = {
+    *("op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"),
+    *("before_ms", "after_ms", "grace_ms"),
+}
 """Fields without which a step is another one; the rest is left out where it does not matter."""
 
 

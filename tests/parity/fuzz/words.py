@@ -68,6 +68,11 @@ def aggregator(rng: Random, value_type: str) -> tuple[str, str]:
     return init, rng.choice(_AGGREGATORS[value_type, init])
 
 
+def aggregators(value_type: str, init: str) -> tuple[str, ...]:
+    """The aggregators of values of a type that go with an initializer."""
+    return _AGGREGATORS[value_type, init]
+
+
 def content(rng: Random, type: str, is_key: bool) -> Any:
     """A key or a value of a type."""
     if type == "long":

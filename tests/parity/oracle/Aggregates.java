@@ -156,15 +156,30 @@ final class Aggregates {
     static Steps.Made windowed(String op, JsonNode step, Steps.Made input) {
         KTable<Windowed<Object>, Object> table = input.table();
         if (op.equals("suppress")) {
-            Suppressed<? super Windowed<Object>> until = step.has("wait_ms")
-                    ? Suppressed.untilTimeLimit(Steps.millis(step, "wait_ms"), BufferConfig.unbounded())
-                    : Suppressed.untilWindowCloses(BufferConfig.unbounded());
-            return new Steps.Made(table.suppress(until), input.types());
+            return new Steps.Made(table.suppress(suppressed(step)), input.types());
         }
         return new Steps.Made(
                 table.toStream((key, value) ->
                         key.key() + "@" + key.window().start() + "/" + key.window().end()),
                 input.types().withKey("string"));
+    }
+
+    private static Suppressed<? super Windowed<Object>> suppressed(JsonNode step) {
+        Suppressed<? super Windowed<Object>> until = step.has("wait_ms")
+                ? Suppressed.untilTimeLimit(Steps.millis(step, "wait_ms"), buffer(step))
+                : Suppressed.untilWindowCloses(BufferConfig.unbounded());
+        return step.has("named") ? until.withName(Steps.text(step, "named")) : until;
+    }
+
+    /** A buffer with limits emits early. */
+    private static BufferConfig<?> buffer(JsonNode step) {
+        BufferConfig<?> unbounded = BufferConfig.unbounded();
+        if (!step.has("max_records") && !step.has("max_bytes")) {
+            return unbounded;
+        }
+        var eager = unbounded.emitEarlyWhenFull();
+        eager = step.has("max_records") ? eager.withMaxRecords(step.get("max_records").asLong()) : eager;
+        return step.has("max_bytes") ? eager.withMaxBytes(step.get("max_bytes").asLong()) : eager;
     }
 
     static Steps.Made cogroup(JsonNode step, Steps steps) {

@@ -102,6 +102,28 @@ assert_type(
     ps.KStream[str, str],
 )
 
+amounts = builder.stream("amounts", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()))
+near = ps.JoinWindows.of_time_difference_and_grace(200, 1000).before(100).after(300)
+assert_type(lines.join(amounts, lambda line, amount: line * amount, near), ps.KStream[str, str])
+assert_type(lines.join(amounts, lambda key, line, amount: amount / len(key), near), ps.KStream[str, float])
+assert_type(
+    lines.join(amounts, lambda line, amount: (line, amount), near, ps.StreamJoined.as_("named")),
+    ps.KStream[str, tuple[str, int]],
+)
+assert_type(
+    lines.left_join(amounts, lambda line, amount: amount and amount + len(line), windows=near),
+    ps.KStream[str, int | None],
+)
+assert_type(
+    lines.outer_join(
+        amounts,
+        lambda key, line, amount: len(line or key) + (amount or 0),
+        near,
+        ps.StreamJoined.with_(ps.Serdes.string(), ps.Serdes.string(), ps.Serdes.long()).with_name("named"),
+    ),
+    ps.KStream[str, int],
+)
+
 # ---- all of it in one chain ----
 
 (
@@ -117,4 +139,47 @@ assert_type(
     .filter(lambda word, weight: weight > 0.5 and word.isalpha())
     .map(lambda word, weight: (word.encode(), round(weight)))
     .to("out", ps.Produced.with_(ps.Serdes.bytes(), ps.Serdes.long()))
+)
+
+# ---- global tables ----
+
+regions = builder.global_table("regions", ps.Consumed.with_(ps.Serdes.long(), ps.Serdes.double()))
+assert_type(regions, ps.GlobalKTable[int, float])
+assert_type(builder.global_table("anything-global"), ps.GlobalKTable[Any, Any])
+assert_type(
+    builder.global_table("named", materialized=ps.Materialized.with_(ps.Serdes.string(), ps.Serdes.long())),
+    ps.GlobalKTable[str, int],
+)
+assert_type(regions.queryable_store_name, str | None)
+assert_type(lines.join(regions, lambda line: len(line), lambda line, region: region / 2), ps.KStream[str, float])
+assert_type(
+    lines.join(regions, lambda key, line: len(key + line), lambda line, region: line, named="by-length"),
+    ps.KStream[str, str],
+)
+assert_type(
+    lines.join(regions, lambda line: len(line) or None, lambda key, line, region: (key, region)),
+    ps.KStream[str, tuple[str, float]],
+)
+assert_type(
+    lines.join(regions, lambda key, line: len(key), lambda key, line, region: key.encode()), ps.KStream[str, bytes]
+)
+assert_type(
+    lines.left_join(regions, lambda line: len(line), lambda line, region: region), ps.KStream[str, float | None]
+)
+
+
+class KeepLengths(ps.Processor[str, str, None, None]):
+    """Keeps a global store."""
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        assert_type(record.value, str)
+
+
+builder.add_global_store(
+    ps.Stores.key_value_store_builder(
+        ps.Stores.persistent_key_value_store("lengths"), ps.Serdes.string(), ps.Serdes.long()
+    ),
+    "lengths-topic",
+    ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()),
+    KeepLengths,
 )

@@ -44,3 +44,23 @@ lines.join(users, lambda line, user: line, other_keys)  # error
 lines.select_key(lambda key, line: len(line)).join(users, lambda line, user: line)  # error
 lines.join(amounts, lambda line, amount: line)  # error
 lines.join(users, lambda line, user: user / 2).map_values(lambda half: half.upper())  # error
+
+regions = builder.global_table("regions", ps.Consumed.with_(ps.Serdes.long(), ps.Serdes.double()))
+lines.join(regions, lambda line: len(line), lambda line, region: region.upper())  # error
+lines.join(regions, lambda line: line, lambda line, region: region)  # error
+lines.join(regions, lambda line: len(line))  # error
+lines.join(regions, lambda line, amount: line + 1, lambda line, region: region)  # error
+lines.left_join(regions, lambda line: len(line), lambda line, region: region + 1)  # error
+lines.join(regions, lambda line: len(line), lambda line, region: region).map_values(lambda it: it.upper())  # error
+regions.to_stream()  # error
+other_values = ps.StreamJoined.with_(ps.Serdes.string(), ps.Serdes.long(), ps.Serdes.long())
+near = ps.JoinWindows.of_time_difference_with_no_grace(200)
+lines.join(amounts, lambda line, amount: line + amount, near)  # error
+lines.left_join(amounts, lambda line, amount: amount + 1, near)  # error
+lines.outer_join(amounts, lambda line, amount: line.upper(), near)  # error
+lines.outer_join(users, lambda line, user: line, near)  # error
+lines.join(amounts, lambda line, amount: line, ps.Joined.as_("joined"))  # error
+lines.join(users, lambda line, user: line, near)  # error
+lines.join(amounts, lambda line, amount: line, near, other_values)  # error
+lines.select_key(lambda key, line: len(line)).join(amounts, lambda line, amount: line, near)  # error
+lines.join(amounts, lambda line, amount: amount, near).map_values(lambda amount: amount.upper())  # error

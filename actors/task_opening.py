@@ -1,0 +1,54 @@
+"""Opening the tasks that an assignment adds to an actor."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from penstock.actors.clock import Clock
+from penstock.actors.global_stores import GlobalStores
+from penstock.actors.hosted_task import HostedTask, open_hosted_task
+from penstock.actors.messages import ApplicationSpec
+from penstock.actors.positions import start_positions
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.common.ids import Sources, TaskId
+from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskPrograms
+
+
+class TaskOpening:
+    """Makes tasks over their stores, and finds out where their sources begin."""
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        consumer: RecordConsumer,
+        producer: RecordProducer,
+        budget: MemoryBudget,
+        global_stores: GlobalStores,
+        clock: Clock,
+    ) -> None:
+        self._programs = TaskPrograms(spec.topology, spec.config)
+        self._consumer = consumer
+        self._producer = producer
+        self._budget = budget
+        self._globals = global_stores
+        self._clock = clock
+
+    def open(self, sources: Sources, tasks: dict[TaskId, HostedTask]) -> Steps[list[HostedTask]]:
+        """The tasks of these ids, about to restore; each stands in ``tasks`` as soon as it is open."""
+        opened = []
+        for task_id, reads in sources.items():
+            program = self._programs.of(task_id.subtopology)
+            opening = partial(
+                open_hosted_task, program, task_id, self._producer, self._budget, reads, self._globals.stores
+            )
+            hosted = yield from retry_while_unavailable(opening, self._clock)
+            tasks[task_id] = hosted
+            opened.append(hosted)
+            yield 0.0
+        resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
+        starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
+        for hosted in opened:
+            hosted.begin({tp: starts[tp] for tp in hosted.sources})
+        return opened

@@ -1,0 +1,1 @@
+"""Buffers: updates that wait, in the order of their times."""

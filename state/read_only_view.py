@@ -1,0 +1,31 @@
+"""A store that may only be read: what processors get of global stores."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from penstock.common.errors import TopologyError
+
+_WRITES = frozenset({"put", "put_if_absent", "put_all", "delete", "remove"})
+
+
+class ReadOnlyView:
+    """``view``, the typed store of any kind, without the methods by which penstock's kinds are written.
+
+    What else the view of a store of one's own can do, this one can.
+    """
+
+    def __init__(self, name: str, view: Any) -> None:
+        self.name = name
+        self.view = view
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._refuse if name in _WRITES else getattr(self.view, name)
+        self.__dict__[name] = found  # it is found without a detour from now on
+        return found
+
+    def _refuse(self, *given: Any, **named: Any) -> NoReturn:
+        raise TopologyError(
+            f"global store {self.name!r} is read-only here: every host has a copy of its own, which the records of the "
+            "store's topic alone may change. Write to that topic instead"
+        )

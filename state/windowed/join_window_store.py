@@ -1,0 +1,185 @@
+"""The window stores of joins of two streams: each record of one side, kept for the other side to find.
+
+They are window stores that retain duplicates, with the same rows and the same changelog. But a row is never changed,
+and only looked for while it is young: so those that can still be found stand in memory, by key (``recent_rows.py``), as
+far as the memory budget goes, and those that expire before a commit are never written to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.sizes import SAMPLE_EVERY, entry_bytes, strides
+from penstock.state.windowed.keys import LARGEST_SEQUENCE
+from penstock.state.windowed.recent_rows import NOTHING, RecentRows, Row
+from penstock.state.windowed.segments import pack_segment
+from penstock.state.windowed.window_store import WindowStateStore, WindowStoreBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class JoinWindowStoreBuilder(WindowStoreBuilder[K, V]):
+    """The window store of one side of a join; it retains duplicates."""
+
+    @override
+    def open(self, context: StateStoreContext) -> StateStore:
+        assert self.value_serde is not None
+        return JoinWindowStateStore(self, self.value_serde, context)
+
+
+class JoinWindowStateStore(WindowStateStore):
+    """The time of its rows is that of the records."""
+
+    def __init__(
+        self, builder: JoinWindowStoreBuilder[Any, Any], value_serde: Serde[Any], context: StateStoreContext
+    ) -> None:
+        super().__init__(builder, context)
+        rows = self.rows
+        self._log = context.log
+        self._serialize = value_serde.serialize
+        self._suffix = self._schema.suffix
+        self._retention_ms = builder.retention_ms
+        self._recent = RecentRows(builder.retention_ms)
+        self._recent.forget(rows.stream_time + 1)
+        self._expires_at = -1
+        self._frozen = False
+        self._row_bytes = 0.0
+        self._stride = strides()
+        self._sample_at = 0
+        self._puts = 0
+
+    # ---- what joins do ----
+
+    @override
+    def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
+        """Keep a record; one with a null value is written to the changelog alone, as in Kafka Streams."""
+        if not 0 <= window_start <= LARGEST_TIMESTAMP:
+            raise self.not_a_start(window_start)
+        rows, data = self.rows, None
+        rows.sequence = sequence = (rows.sequence + 1) & LARGEST_SEQUENCE
+        logged_key = key + self._suffix(window_start, sequence)
+        if value is not None:
+            try:
+                data = self._serialize(value)
+            except Exception as error:
+                row_key = rows.row_key(logged_key, b"", window_start)
+                raise rows.buffer.refused(row_key, value, error) from error
+        if self._log is not None:
+            self._log(logged_key, data, timestamp)
+        if data is None:
+            return
+        if window_start > rows.stream_time:
+            rows.stream_time = window_start
+            if window_start >= self._expires_at:
+                self._expire(window_start)
+        elif window_start <= rows.stream_time - self._retention_ms:
+            if not rows.is_live(window_start):
+                rows.drop(key, window_start)
+            return  # nobody would find it
+        row_key = pack_segment(rows.segments.of(window_start)) + logged_key
+        rows.buffer.put_logged(row_key, value, timestamp, data)
+        pane = self._recent.add(key, window_start, value)
+        if pane is not None:
+            pane.updates.append(row_key)
+            self._puts = puts = self._puts + 1
+            if puts >= self._sample_at:
+                self._measure(key, value, len(data))
+
+    @property
+    def stream_time(self) -> int:
+        """The largest time of a record that was put, in this run or before; −1 where there was none."""
+        return self.rows.stream_time
+
+    def find(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
+        """The rows of ``key`` between the times, both included and not negative, as (time, value): by time, those of
+        one time as they came. Use them before the next put."""
+        stream_time = self.rows.stream_time
+        first_visible = stream_time - self._retention_ms + 1
+        if time_from < first_visible:
+            time_from = first_visible
+        if time_to > stream_time:
+            time_to = stream_time
+        if time_from > time_to:
+            return NOTHING
+        if time_from >= self._recent.complete_from:
+            return self._recent.of_key(key, time_from, time_to)
+        time = self._schema.time
+        return [(time(row_key), entry[0]) for row_key, entry in self.rows.of_key(key, time_from, time_to)]
+
+    def _expire(self, stream_time: int) -> None:
+        """Forget the rows that have expired at ``stream_time``, also those that wait for a commit: no reader is shown
+        them, whatever happens."""
+        recent, first_visible = self._recent, self.rows.segments.first_visible(stream_time)
+        self.rows.buffer.forget_updates(recent.expire(first_visible))
+        self._expires_at = (first_visible // recent.pane_ms + 1) * recent.pane_ms + self._retention_ms - 1
+
+    def _measure(self, key: bytes, value: Any, data_bytes: int) -> None:
+        self._sample_at = self._puts + self._stride()
+        size = entry_bytes(key, value, data_bytes)
+        self._row_bytes += (size - self._row_bytes) * min(1.0, SAMPLE_EVERY / self._recent.count)
+
+    # ---- what the engine does ----
+
+    @property
+    @override
+    def has_changes(self) -> bool:
+        return super().has_changes or self.rows.has_moved
+
+    @override
+    def freeze(self) -> None:
+        super().freeze()
+        self._recent.taken_by_commit()
+        self._frozen = True
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        if not self._frozen:
+            self.freeze()
+        self._frozen = False
+        return super().flush(batch)
+
+    @override
+    def batch_written(self) -> None:
+        super().batch_written()
+        self.buffer.forget_objects()  # what can be found stands in memory already
+
+    @override
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        # Records with a null value stand in the changelog alone, and did not move the store on in time.
+        kept = [number for number, value in enumerate(values) if value is not None]
+        columns = [keys[number] for number in kept], [values[number] for number in kept]
+        super().restore(batch, *columns, [timestamps[number] for number in kept])
+        if keys:
+            self.rows.sequence = self._schema.sequence(keys[-1])
+        self._recent.forget(self.rows.stream_time + 1)
+
+    @override
+    def forget_objects(self) -> None:
+        super().forget_objects()
+        self._recent.forget(self.rows.stream_time + 1)
+
+    @override
+    def wiped(self) -> None:
+        super().wiped()
+        self._recent.forget(self.rows.stream_time + 1)
+
+    @override
+    def resident_bytes(self) -> float:
+        return super().resident_bytes() + self._recent.count * self._row_bytes
+
+    @override
+    def drop_unused(self) -> bool:
+        dropped = super().drop_unused()
+        return self._recent.drop_oldest() or dropped

@@ -1,0 +1,73 @@
+"""The write buffer of a session store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.state.row_formats import Entry, EntryRow
+from penstock.state.windowed.segments import NOTHING_OBSERVED
+from penstock.state.write_buffer import OnFlush, WriteBuffer
+
+
+class SessionBuffer(WriteBuffer):
+    """Where it ``hides_expired``, a row that has expired when it is flushed has no old value for those who listen, and
+    its deletion is told neither to them nor to the changelog. So it is in Kafka Streams where an aggregate has a cache
+    (``CachingSessionStore``): for its flush the store no longer finds what has expired.
+
+    What has expired is decided by the latest end among the rows that were flushed before.
+    """
+
+    hides_expired = False
+
+    time_of: Callable[[bytes], int]
+    """The end of the session in a row's key."""
+    first_visible: Callable[[int], int]
+    """The first end that has not expired at a stream time."""
+    flushed_time = NOTHING_OBSERVED
+    """The observed stream time of what is flushed."""
+
+    _in_order: Iterator[EntryRow] = iter(())
+    _hidden: list[bytes]
+
+    @override
+    def _flush_step(
+        self,
+        updates: list[EntryRow],
+        before: dict[bytes, Entry],
+        rows: dict[bytes, bytes | None],
+        on_flush: OnFlush | None,
+    ) -> None:
+        if not self.hides_expired:
+            return super()._flush_step(updates, before, rows, on_flush)
+        self._in_order, self._hidden = iter(updates), []
+        super()._flush_step(updates, before, rows, on_flush)
+        self._flushed_up_to(None)
+        for key in self._hidden:
+            rows.setdefault(key, None)
+        return None
+
+    @override
+    def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
+        if self.hides_expired and not self._shows(key):
+            self._hidden.append(key)
+            return None
+        return super()._old_value(key, before)
+
+    def _shows(self, key: bytes) -> bool:
+        self._flushed_up_to(key)
+        end = self.time_of(key)
+        shows = end >= self.first_visible(self.flushed_time)
+        self.flushed_time = max(self.flushed_time, end)
+        return shows
+
+    def _flushed_up_to(self, key: bytes | None) -> None:
+        """Take note of the times of the rows before ``key``; of all that are left without one."""
+        time_of, latest = self.time_of, self.flushed_time
+        for flushed, _ in self._in_order:
+            if flushed == key:
+                break
+            latest = max(latest, time_of(flushed))
+        self.flushed_time = latest

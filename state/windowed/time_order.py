@@ -1,0 +1,57 @@
+"""Which windowed keys a store has, by time: for windows that are emitted once they close.
+
+The rows of a store stand by key within their segment, so that those of one key are found at once. Those of one time are
+all over the segment. A store that must find them has one more row for each windowed key, empty, behind all others::
+
+    0xfe, the windowed key's suffix (which begins with its time), the key
+
+They are written with the rows, so they are of the same commit. One may be left without its row, of a window that was
+deleted: whoever reads looks up the row anyhow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from struct import Struct
+
+from penstock.common.serdes import Serdes
+from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.row_formats import VALUE
+from penstock.state.write_buffer import WriteBuffer
+
+_FRONT = b"\xfe"
+"""No segment's number begins with it."""
+_pack_time = Struct(">q").pack
+
+
+class TimeOrder:
+    """The windowed keys of the store ``name`` in the order of time, then of the rest of their suffix, then of keys."""
+
+    def __init__(self, name: str, suffix_bytes: int, context: StateStoreContext) -> None:
+        self._name = name
+        self._key_from = len(_FRONT) + suffix_bytes
+        self.buffer = WriteBuffer(name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
+
+    def add(self, key: bytes, suffix: bytes) -> None:
+        """There is a row for this windowed key."""
+        self.buffer.put(_FRONT + suffix + key, b"", 0, None)
+
+    def discard(self, key: bytes, suffix: bytes) -> None:
+        """There is none any more."""
+        self.buffer.put(_FRONT + suffix + key, None, 0, None)
+
+    def between(self, time_from: int, time_to: int) -> Iterator[tuple[bytes, bytes]]:
+        """Key and suffix of the windowed keys of these times, both included, as they are now."""
+        begin, key_from = len(_FRONT), self._key_from
+        for row_key, _ in self.buffer.scan(_FRONT + _pack_time(time_from), _FRONT + _pack_time(time_to + 1)):
+            yield row_key[key_from:], row_key[begin:key_from]
+
+    def row_key(self, changelog_key: bytes) -> bytes:
+        """Where the row for a key of the changelog stands."""
+        key_bytes = len(changelog_key) - (self._key_from - len(_FRONT))
+        return _FRONT + changelog_key[key_bytes:] + changelog_key[:key_bytes]
+
+    def delete_before(self, time: int, batch: CommitBatch) -> None:
+        """Forget all that is older than ``time``, as of ``batch``."""
+        batch.delete_range(self._name, _FRONT + _pack_time(0), _FRONT + _pack_time(time))

@@ -1,0 +1,35 @@
+"""The functions of an aggregate, of whatever form, as two that are called in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.topology.physical.folds import Aggregate, Count, Fold, Reduce
+
+Initial = Callable[[], Any]
+Next = Callable[[Any, Any, Any], Any]
+"""(key, value, aggregate)"""
+
+
+def functions_of(fold: Fold) -> tuple[Initial, Next]:
+    """What a new aggregate begins with, and what follows from (key, value, aggregate)."""
+    match fold:
+        case Count():
+            return _zero, _one_more
+        case Reduce(reducer):
+            return _nothing, lambda key, value, aggregate: value if aggregate is None else reducer(aggregate, value)
+        case Aggregate(initializer, aggregator):
+            return initializer, aggregator
+
+
+def _zero() -> int:
+    return 0
+
+
+def _one_more(key: Any, value: Any, aggregate: int) -> int:
+    return aggregate + 1
+
+
+def _nothing() -> None:
+    return None

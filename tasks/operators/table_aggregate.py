@@ -1,0 +1,124 @@
+"""A table grouped by something else than its key, and its groups aggregated: values are added and taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.changes import Change
+from penstock.tasks.closures import closure_of
+from penstock.tasks.operators.stateless import require_pair
+from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.operators.versions import latest_only
+from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
+from penstock.topology.physical.table_aggregate_operators import (
+    TableAggregate,
+    TableCount,
+    TableGroupBy,
+    TableReduce,
+)
+
+_NOTHING = None, None
+
+
+@closure_of(TableGroupBy)
+def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
+    """Takes updates, hands on changes: (added or None, taken away or None), as a stream's values."""
+    forward, failed, name, selector = wiring.forward, wiring.failed, wiring.name, spec.selector
+
+    def group_of(key: Any, value: Any) -> tuple[Any, Any]:
+        pair = selector(key, value)
+        if pair is None:
+            return _NOTHING
+        if type(pair) is not tuple or len(pair) != 2:
+            require_pair("group_by", "selector", "return (key, value)", pair)
+        return _NOTHING if pair[0] is None or pair[1] is None else pair
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            if key is None:
+                raise ValueError("an update of a table that is grouped has a null key")
+            new_key, added = _NOTHING if new is None else group_of(key, new)
+            old_key, removed = _NOTHING if old is None else group_of(key, old)
+            same = removed is not None and added is not None and bool(old_key == new_key)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        if same:
+            forward(new_key, (added, removed), timestamp)
+            return
+        if removed is not None:
+            forward(old_key, (None, removed), timestamp)
+        if added is not None:
+            forward(new_key, (added, None), timestamp)
+
+    return latest_only(run, wiring.context, counted=False) if spec.of_versions else run
+
+
+@closure_of(TableCount)
+def _table_count(spec: TableCount, wiring: Wiring) -> StreamEdge:
+    def fold(key: Any, added: Any, removed: Any, count: Any) -> Any:
+        if removed is not None and count is not None:
+            count -= 1
+        if added is not None:
+            count = 1 if count is None else count + 1
+        return count
+
+    return _folded(fold, spec.send_old_values, wiring)
+
+
+@closure_of(TableAggregate)
+def _table_aggregate(spec: TableAggregate, wiring: Wiring) -> StreamEdge:
+    initializer, adder, subtractor = spec.initializer, spec.adder, spec.subtractor
+
+    def fold(key: Any, added: Any, removed: Any, aggregate: Any) -> Any:
+        if removed is not None and aggregate is not None:
+            aggregate = subtractor(key, removed, aggregate)
+        if added is not None:
+            aggregate = adder(key, added, initializer() if aggregate is None else aggregate)
+        return aggregate
+
+    return _folded(fold, spec.send_old_values, wiring)
+
+
+@closure_of(TableReduce)
+def _table_reduce(spec: TableReduce, wiring: Wiring) -> StreamEdge:
+    adder, subtractor = spec.adder, spec.subtractor
+
+    def fold(key: Any, added: Any, removed: Any, aggregate: Any) -> Any:
+        if removed is not None and aggregate is not None:
+            aggregate = subtractor(aggregate, removed)
+        if added is not None:
+            aggregate = added if aggregate is None else adder(aggregate, added)
+        return aggregate
+
+    return _folded(fold, spec.send_old_values, wiring)
+
+
+def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wiring: Wiring) -> StreamEdge:
+    """``fold(key, added or None, taken away or None, old aggregate or None)`` gives the new aggregate."""
+    store, context, name = wiring.store, wiring.context, wiring.name
+    buffer = store.buffer
+    key_bytes = wiring.key_to_bytes(store)
+    update = forward_updates(store, wiring, send_old_values)
+    dirty_get, load, put = buffer.dirty.get, buffer.load_to_update, buffer.put
+    failed, at_once = wiring.failed_at(store), not buffer.caching
+
+    def run(key: Any, change: Change, timestamp: int) -> None:
+        try:
+            if key is None:
+                raise ValueError("a record of a grouped table has a null key")
+            added, removed = change
+            row = key if key_bytes is None else key_bytes(key)
+            old, old_timestamp, _, _ = dirty_get(row) or load(row)
+            newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
+            new = fold(key, added, removed, old)
+            # A deletion has no time of its own: it is logged at the record's.
+            put(row, new, timestamp if new is None else newest, context.headers)
+        except Exception as error:
+            failed(error, name, key)
+            return
+        if at_once:
+            update(key, new, old, newest)
+
+    return run

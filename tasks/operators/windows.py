@@ -1,0 +1,154 @@
+"""Aggregates in windows of fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.records import Headers
+from penstock.common.windows import Window, time_window
+from penstock.state.row_formats import Entry
+from penstock.state.windowed.expiring_rows import ExpiringRows
+from penstock.state.write_buffer import ABSENT
+from penstock.tasks.closures import closure_of
+from penstock.tasks.operators.final_results import Closed, emit_closed
+from penstock.tasks.operators.folds import functions_of
+from penstock.tasks.operators.updates import forward_windowed_updates
+from penstock.tasks.wiring import StreamEdge, Wiring
+from penstock.topology.physical.window_operators import TimeWindowAggregate
+from penstock.topology.windows import TimeWindows, UnlimitedWindows
+
+_MOST_PLACES = 1000
+_NEVER = 1 << 63
+"""As a time: later than all."""
+_Place = tuple[bytes, bytes, Window]
+"""What stands before and behind the key in the key of a row, and the window."""
+
+
+@closure_of(TimeWindowAggregate)
+def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
+    """The windows of a record are updated and handed on one by one, oldest first."""
+    store, context, name, windows = wiring.store, wiring.context, wiring.name, spec.windows
+    rows = store.windowed.rows
+    initial, fold = functions_of(spec.fold)
+    key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
+    update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
+    at_once = None if store.buffer.caching else update
+    emit = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None
+    emitted, observed = wiring.close_time(store) if spec.on_close else None, wiring.observed_time()
+    dirty_get, load, put = _row_functions(rows, windows)
+    places, place_of = _places(rows, windows)
+    place_get, order = places.get, rows.time_order
+    size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
+    newest_start = -1
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        nonlocal newest_start
+        if key is None:
+            context.dropped_records += 1
+            return
+        if timestamp > observed.ms:
+            observed.ms = timestamp
+        close_time = observed.ms - grace
+        start = timestamp - shift
+        start = origin + (start - start % advance if start > 0 else 0)
+        while start <= timestamp:
+            if start + size <= close_time:
+                context.dropped_records += 1
+                start += advance
+                continue
+            front, back, window = place_get(start) or place_of(start)
+            try:
+                raw = key if key_bytes is None else key_bytes(key)
+                row = front + raw + back
+                old, old_timestamp, _, _ = dirty_get(row) or load(row)
+                if old is None:
+                    before, newest = initial(), timestamp
+                else:
+                    before, newest = old, timestamp if timestamp > old_timestamp else old_timestamp
+                new = fold(key, value, before)
+                # A deletion has no time of its own: it is logged at the record's.
+                put(row, new, timestamp if new is None else newest, context.headers)
+            except Exception as error:
+                failed(error, name, key)
+                return
+            if start > newest_start:
+                newest_start = start
+                rows.observe(start)
+            if old is None and order is not None and new is not None:
+                order.add(raw, back)
+            if at_once is not None:
+                at_once(key, window, new, before, newest)
+            start += advance
+        if emitted is not None and close_time > emitted.ms:
+            assert emit is not None
+            emit(close_time)
+
+    return run
+
+
+def _starts(windows: TimeWindows | UnlimitedWindows) -> tuple[int, int, int]:
+    """Where the first window starts that there is; how long before a record its oldest window ends at the latest; how
+    far apart windows start."""
+    if isinstance(windows, UnlimitedWindows):
+        return windows.start_ms, 0, _NEVER
+    return 0, windows.size_ms - windows.advance_ms, windows.advance_ms
+
+
+def _places(
+    rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows
+) -> tuple[dict[int, _Place], Callable[[int], _Place]]:
+    """The places of the windows that records were in lately, by start, and how to add one."""
+    places: dict[int, _Place] = {}
+
+    def place_of(start: int) -> _Place:
+        if len(places) >= _MOST_PLACES:
+            places.clear()
+        suffix = rows.schema.first(start)
+        place = places[start] = rows.front(start), suffix, time_window(start, windows.size_ms)
+        return place
+
+    return places, place_of
+
+
+_Get = Callable[[bytes], Entry | None]
+_Load = Callable[[bytes], Entry]
+_Put = Callable[[bytes, Any, int, Headers | None], None]
+
+
+def _row_functions(rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows) -> tuple[_Get, _Load, _Put]:
+    """How to look up a row, in two steps, and to set it."""
+    buffer = rows.buffer
+    if rows.segments.retention_ms >= windows.size_ms + windows.grace_period_ms:
+        # What still takes records has not expired: there is no need to ask each time.
+        return buffer.dirty.get, buffer.load_to_update, buffer.put
+    time, key_of, suffix_bytes = rows.schema.time, rows.key, rows.schema.suffix_bytes
+
+    def get(row: bytes) -> Entry | None:
+        return None
+
+    def load(row: bytes) -> Entry:
+        entry = buffer.get(row) if rows.shows(time(row)) else None
+        return entry or ABSENT
+
+    def put(row: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
+        rows.put(key_of(row), row[-suffix_bytes:], time(row), value, timestamp, headers, counted=True)
+
+    return get, load, put
+
+
+def _closed(windows: TimeWindows | UnlimitedWindows) -> Closed:
+    """The end of a window does not belong to it: it closes when the close time gets there."""
+    size, windows_for = windows.size_ms, windows.windows_for
+
+    def closed(last: int, close_time: int) -> tuple[int, int] | None:
+        latest = close_time - size
+        if latest < 0:
+            return None
+        if last < 0:
+            return 0, latest
+        before = max(0, last - size)
+        # While the close time moves within one window, no other one closes.
+        return None if windows_for(latest) == windows_for(before) else (before + 1, latest)
+
+    return closed

@@ -1,0 +1,28 @@
+"""The step ``session_window`` of parity cases, and the merger of sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.topology.dsl.kgrouped_stream import KGroupedStream
+from penstock.topology.session_windows import SessionWindows
+from tests.parity.ops_windows import emit_strategy
+
+if TYPE_CHECKING:
+    from tests.parity.build import Step, _Result
+
+
+def merged(key: Any, one: Any, other: Any) -> Any:
+    """Longs are added, strings get a bar between them."""
+    return one + other if isinstance(one, int) else f"{one}|{other}"
+
+
+class SessionSteps:
+    """What ``_Steps`` has of sessions."""
+
+    def _session_window(self, step: Step, source: _Result) -> _Result:
+        if not isinstance(source.stream, KGroupedStream):
+            raise ValueError(f"session_window cannot be called on a {type(source.stream).__name__}")
+        windows = SessionWindows.of_inactivity_gap_and_grace(step["gap_ms"], step["grace_ms"])
+        return replace(source, stream=source.stream.windowed_by(windows).emit_strategy(emit_strategy(step)))

@@ -1,0 +1,25 @@
+"""The steps of parity cases that join two streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.topology.join_windows import JoinWindows
+from penstock.topology.stream_joined import StreamJoined
+from tests.parity import functions
+
+
+class StreamJoinSteps:
+    """``stream_stream``."""
+
+    _results: dict[str, Any]
+
+    def _stream_stream(self, step: dict[str, Any], source: Any) -> Any:
+        from tests.parity.build import SERDES
+
+        other = self._results[step["with"]]
+        windows = JoinWindows.of_time_difference_and_grace(step["before_ms"], step["grace_ms"]).after(step["after_ms"])
+        how = StreamJoined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
+        call = {"inner": "join", "left": "left_join", "outer": "outer_join"}[step["kind"]]
+        stream = getattr(source.stream, call)(other.stream, functions.pair, windows, how)
+        return type(source)(stream, source.key, "string")

@@ -1,0 +1,73 @@
+"""Aggregates of one grouped stream: the repartition that they share, and the table that each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.stream_base import NameLike, StreamHead
+from penstock.topology.logical.graph import Operation, Repartition, new_repartition
+from penstock.topology.logical.tables import StoredTable
+from penstock.topology.materialized import Materialized
+from penstock.topology.options import Grouped
+from penstock.topology.physical.operator import TableOperator
+
+AGGREGATE = "KSTREAM-AGGREGATE-"
+REDUCE = "KSTREAM-REDUCE-"
+
+
+class GroupedAggregates:
+    """What ``KGroupedStream`` and its windowed forms add to the graph. Mirrors ``GroupedStreamAggregateBuilder``."""
+
+    def __init__(self, head: StreamHead, grouped: Grouped[Any, Any]) -> None:
+        self.head = head
+        self.grouped = grouped
+        self._repartition: Repartition | None = None
+
+    def use_up_store_name(self, materialized: Materialized[Any, Any] | None) -> None:
+        """Where ``count`` is given a ``Materialized`` without a name, Kafka Streams uses up a number, and the names of
+        all that follow depend on it."""
+        if materialized is not None and materialized.name is None:
+            self.head.graph.names.store(AGGREGATE)
+
+    def table(
+        self,
+        call: str,
+        operator: TableOperator,
+        prefix: str,
+        how: Materialized[Any, Any],
+        named: NameLike | None,
+        store_of: Callable[[str], AnyStoreBuilder],
+        key_serde_of: Callable[[Serde[Any]], Serde[Any]] | None = None,
+    ) -> KTable[Any, Any]:
+        """The table that ``operator`` keeps in ``store_of(name)``; names are those that are given, or of ``prefix``.
+
+        ``key_serde_of`` makes the serde of the table's keys from that of the store's, where they are windowed.
+        """
+        names = self.head.graph.names
+        store = store_of(how.name or names.store(prefix))
+        name = self.head.name(named, prefix)
+        head = self._partitioned_by_key(store.name)
+        head.wanted_by(f"{call} {name}", "Grouped")
+        table = StoredTable(operator, store)
+        node = Operation(name, table.operator, table.stores)
+        head.graph.add(node, head.node)
+        key_serde = store.key_serde
+        if key_serde_of is not None and key_serde is not None:
+            key_serde = key_serde_of(key_serde)
+        behind = head.moved(node, key_serde=key_serde, value_serde=store.value_serde, repartition_required=False)
+        return KTable(behind, table, how.name)
+
+    def _partitioned_by_key(self, store_name: str) -> StreamHead:
+        """This stream partitioned by its key: by a topic of the grouping's name once, else by one per aggregate."""
+        if not self.head.repartition_required:
+            return self.head
+        head, how = self.head, self.grouped
+        fresh = new_repartition(head.graph, how.name or store_name, how.key_serde, how.value_serde)
+        if self._repartition is None or how.name is None:
+            self._repartition = fresh
+        head.graph.add(self._repartition, head.node)
+        return head.behind(self._repartition)

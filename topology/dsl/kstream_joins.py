@@ -1,0 +1,307 @@
+"""The joins of ``KStream``: with a table, with another stream, with a global table."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from penstock.common.errors import TopologyError
+from penstock.common.shown import shown_with_type
+from penstock.topology.arity import takes_key
+from penstock.topology.dsl.global_ktable import GlobalKTable, join_global_table
+from penstock.topology.dsl.joins import join_table, partitioned_by_key
+from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
+from penstock.topology.dsl.stream_stream_joins import join_streams
+from penstock.topology.join_windows import JoinWindows
+from penstock.topology.logical.graph import Repartition, require_same_graph
+from penstock.topology.options import Joined
+from penstock.topology.physical.global_operators import KeySelector
+from penstock.topology.stream_joined import StreamJoined
+
+if TYPE_CHECKING:
+    from penstock.topology.dsl.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+VO = TypeVar("VO")
+VR = TypeVar("VR")
+VT = TypeVar("VT")
+KG = TypeVar("KG")
+VG = TypeVar("VG")
+
+
+class KStreamJoins(Generic[K, V]):
+    """What joins add to ``KStream``."""
+
+    def __init__(self, head: StreamHead) -> None:
+        self._head = head
+        self._repartitioned: Repartition | None = None
+
+    @overload
+    def join(
+        self, other: KTable[K, VT], joiner: Callable[[V, VT], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self, other: KTable[K, VT], joiner: Callable[[K, V, VT], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[K, V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[K, V, VG], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    def join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
+        """Each pair of records that have the same key, as ``joiner(value, other value)``, or with the key in front.
+
+        **With a table**, each record whose key the table has. Only the stream triggers; what the table holds is what
+        it held when the record was processed, so records of both are taken in the order of their timestamps. The joiner
+        must not change the table's value: it is the store's own. A null key or value is dropped and counted.
+
+        **With a stream**, each pair whose timestamps are as near as ``windows`` says. Both streams trigger: a record is
+        joined with those of the other that came before it, in the order of their timestamps, at the larger timestamp of
+        the two, with the headers of the one that came last. A record is kept to be joined for the windows' size and
+        grace period, in stream time; one that is late is joined with what is still kept. A null key or value is dropped
+        and counted in ``dropped-records-total``. Values of both streams stand in stores until their windows have
+        passed, each in a changelog: neither may be changed.
+
+        The topics of both sides must have equally many partitions; a stream whose key may have changed is
+        repartitioned.
+
+        **With a global table** the record's key need not be the table's: ``key_selector(value)``, or
+        ``key_selector(key, value)``, says which key is looked up, and may return None for none. Nothing is
+        repartitioned, the topics may have any number of partitions, and the result keeps the stream's key and
+        timestamp. The joiner's key is the stream's. A null value, or a selected key that is null, is dropped and
+        counted; a null key of the stream is not. Nothing aligns the two in time: a record finds what its host has read
+        of the table's topic by then.
+
+        Mirrors ``join(KTable, …)``, ``join(KStream, …)`` and ``join(GlobalKTable, …)``.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> orders, payments = builder.stream("orders"), builder.stream("payments")
+        >>> hour = JoinWindows.of_time_difference_with_no_grace(3_600_000)
+        >>> paid = orders.join(payments, lambda order, payment: (order, payment), hour)
+        """
+        return self._joined("join", other, given, options)
+
+    @overload
+    def left_join(
+        self, other: KTable[K, VT], joiner: Callable[[V, VT | None], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self, other: KTable[K, VT], joiner: Callable[[K, V, VT | None], VR], joined: Joined[K, V, VT] | None = None
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO | None], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[V], KG | None],
+        joiner: Callable[[K, V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KG, VG],
+        key_selector: Callable[[K, V], KG | None],
+        joiner: Callable[[K, V, VG | None], VR],
+        *,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    def left_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
+        """As :meth:`join`, but a record of this stream without a match is joined with None.
+
+        **With a table**, global or not, at once. A record with a null key, or whose selected key is null, has no match;
+        one with a null value is dropped and counted.
+
+        **With a stream** once its window and the grace period have passed in stream time: with the next record of
+        either stream at or behind that time, at its own timestamp, and before that record is joined. One that is so
+        late that its window has passed is joined at once. Until then it waits in a store that both sides share. A
+        record of this stream with a null key is joined with None at once; null values, and null keys of the other
+        stream, are dropped and counted.
+
+        Mirrors ``leftJoin(KTable, …)``, ``leftJoin(KStream, …)`` and ``leftJoin(GlobalKTable, …)``.
+        """
+        return self._joined("left_join", other, given, options)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V | None, VO | None], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+    def outer_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
+        """As :meth:`left_join` with a stream, but records of both are joined with None where they have no match.
+
+        Null keys of either are joined with None at once, null values dropped and counted. Mirrors
+        ``outerJoin(KStream, …)``.
+        """
+        if isinstance(other, KTable):
+            raise TopologyError("outer_join needs a KStream, not a KTable: only streams, or tables, join so")
+        return self._joined("outer_join", other, given, options)
+
+    def _joined(self, call: str, other: Any, given: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
+        method: Callable[..., StreamHead]
+        if isinstance(other, KTable):
+            method, takes = self._with_table, "joiner[, joined]"
+        elif isinstance(other, GlobalKTable):
+            method, takes = self._with_global_table, "key_selector, joiner[, named=...]"
+        elif isinstance(other, KStreamJoins):
+            method, takes = self._with_stream, "joiner, windows[, stream_joined]"
+        else:
+            kinds = "a KStream" if call == "outer_join" else "a KTable, a KStream or a GlobalKTable"
+            raise TopologyError(f"{call} needs {kinds}, not {other!r} ({type(other).__name__})")
+        try:
+            inspect.signature(method).bind(call, other, *given, **options)
+        except TypeError as error:
+            raise TypeError(f"{call} with a {type(other).__name__} takes (other, {takes}): {error}") from None
+        return cast("KStream[K, Any]", type(self)(method(call, other, *given, **options)))
+
+    def _with_table(
+        self,
+        call: str,
+        table: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        joined: Joined[Any, Any, Any] | None = None,
+    ) -> StreamHead:
+        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
+        checked_option(joined, Joined, call)
+        how = joined or Joined()
+        head, self._repartitioned = partitioned_by_key(self._head, how, self._repartitioned)
+        return join_table(head, table._head, table._table, joiner, with_key, how, left=call == "left_join")
+
+    def _with_stream(
+        self,
+        call: str,
+        other: KStreamJoins[Any, Any],
+        joiner: Callable[..., Any],
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined[Any, Any, Any] | None = None,
+    ) -> StreamHead:
+        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
+        if not isinstance(windows, JoinWindows):
+            raise TopologyError(
+                f"{call} with a KStream needs JoinWindows, not {shown_with_type(windows)}: pass "
+                "JoinWindows.of_time_difference_with_no_grace(...)"
+            )
+        checked_option(stream_joined, StreamJoined, call)
+        require_same_graph(self._head.graph, other._head.graph, call)
+        how = stream_joined or StreamJoined()
+        here = self._partitioned("left", how, how.value_serde)
+        there = other._partitioned("right", how, how.other_value_serde)
+        return join_streams(here, there, joiner, with_key, windows, how, call)
+
+    def _partitioned(self, side: str, how: StreamJoined[Any, Any, Any], value_serde: Any) -> StreamHead:
+        name = None if how.name is None else f"{how.name}-{side}"
+        by = Joined[Any, Any, Any](how.key_serde, value_serde, name=name)
+        head, self._repartitioned = partitioned_by_key(self._head, by, self._repartitioned)
+        return head
+
+    def _with_global_table(
+        self,
+        call: str,
+        table: GlobalKTable[Any, Any],
+        key_selector: Callable[..., Any],
+        joiner: Callable[..., Any],
+        *,
+        named: NameLike | None = None,
+    ) -> StreamHead:
+        by_key = takes_key(key_selector, f"{call}: key_selector", "value", key_if_any_number=True)
+        with_key = takes_key(joiner, f"{call}: joiner", "value", "other")
+        selector = KeySelector(key_selector, by_key)
+        return join_global_table(self._head, table, selector, joiner, with_key, named, left=call == "left_join")

@@ -1,0 +1,73 @@
+"""``JoinWindows``: which records of two streams are near enough in time to be joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from penstock.common.time import Duration, to_ms
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """Two records of one key join if the second stream's is at most ``before_ms`` before and ``after_ms`` after the
+    first stream's, by their timestamps, both ends included. Mirrors ``JoinWindows``.
+
+    ``grace_ms``: how long after the end of its window a record without a match is waited for before a left or outer
+    join gives it alone, in stream time. Records are kept for ``before_ms + after_ms + grace_ms``; one that comes later
+    still joins what is kept.
+
+    Either of ``before_ms`` and ``after_ms`` may be negative, which moves the window away from the record, as long as
+    its end does not come before its beginning. Raises ValueError for one that does.
+
+    >>> JoinWindows.of_time_difference_with_no_grace(200).after(500)
+    JoinWindows(before_ms=200, after_ms=500, grace_ms=0)
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        if self.size_ms < 0:
+            raise ValueError(
+                f"JoinWindows: the window ends before it begins: before_ms + after_ms is {self.before_ms} + "
+                f"{self.after_ms}, and may not be negative"
+            )
+        to_ms(self.grace_ms, "JoinWindows: grace_ms")
+
+    @staticmethod
+    def of_time_difference_with_no_grace(time_difference: Duration) -> JoinWindows:
+        """As far as ``time_difference`` before and after, without a grace period. Mirrors
+        ``ofTimeDifferenceWithNoGrace``."""
+        return JoinWindows.of_time_difference_and_grace(time_difference, 0)
+
+    @staticmethod
+    def of_time_difference_and_grace(time_difference: Duration, after_window_end: Duration) -> JoinWindows:
+        """As far as ``time_difference`` before and after, with the grace period ``after_window_end``. Mirrors
+        ``ofTimeDifferenceAndGrace``."""
+        difference_ms = to_ms(time_difference, "JoinWindows: time_difference")
+        return JoinWindows(difference_ms, difference_ms, to_ms(after_window_end, "JoinWindows: after_window_end"))
+
+    def before(self, time_difference: Duration) -> JoinWindows:
+        """The same, reaching back by ``time_difference``. Mirrors ``before``."""
+        return replace(self, before_ms=_signed_ms(time_difference, "JoinWindows: before"))
+
+    def after(self, time_difference: Duration) -> JoinWindows:
+        """The same, reaching ahead by ``time_difference``. Mirrors ``after``."""
+        return replace(self, after_ms=_signed_ms(time_difference, "JoinWindows: after"))
+
+    @property
+    def size_ms(self) -> int:
+        """From the beginning of the window to its end."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long records are kept to be joined."""
+        return self.size_ms + self.grace_ms
+
+
+def _signed_ms(duration: Duration, what: str) -> int:
+    negative = duration < timedelta() if isinstance(duration, timedelta) else type(duration) is int and duration < 0
+    return -to_ms(-duration, what) if negative else to_ms(duration, what)

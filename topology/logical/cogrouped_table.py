@@ -1,0 +1,37 @@
+"""The table of a cogroup: aggregated by several nodes into one store, told downstream by a node behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from typing_extensions import override
+
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.logical.tables import TableDefinition
+from penstock.topology.physical.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators import StoreGetter
+
+
+class CogroupedTable(TableDefinition):
+    """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`)."""
+
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder) -> None:
+        super().__init__(operator, store)
+        self._shared = store
+
+    def part(self, aggregate: TableOperator) -> Callable[[], TableOperator]:
+        """What one of the aggregates does: asked for when its node is written, as it may be asked for old values."""
+        return lambda: replace(aggregate, store=self._shared.name, send_old_values=self.sends_old_values)
+
+    @override
+    def stores(self) -> tuple[AnyStoreBuilder, ...]:
+        return ()
+
+    @override
+    def _getter_without_store(self) -> ValueGetter:
+        return StoreGetter(self._shared.name)
+
+    @override
+    def _old_values_without_store(self, force: bool) -> bool:
+        return True

@@ -1,0 +1,112 @@
+"""Joins of two tables by their primary keys: the joined table, and the node that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.logical.graph import LogicalNode
+from penstock.topology.logical.tables import TableDefinition
+from penstock.topology.physical.operator import Operator, ValueGetter
+from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
+from penstock.topology.physical.topology import ProcessorNode
+from penstock.topology.physical.writer import TopologyWriter
+
+
+@dataclass(frozen=True)
+class JoinKind:
+    """Inner, left or outer: whose values have a result without a match. ``call`` is the user's."""
+
+    call: str
+    keeps_left: bool
+    keeps_right: bool
+
+
+class JoinedTable(TableDefinition):
+    """The join of ``left`` and ``right``, which both are kept somewhere from now on; itself only if given a store."""
+
+    def __init__(
+        self,
+        left: TableDefinition,
+        right: TableDefinition,
+        joiner: Callable[[Any, Any], Any],
+        kind: JoinKind,
+        store: AnyStoreBuilder | None,
+    ) -> None:
+        super().__init__(TableJoinMerge(), store)
+        self._parents = left, right
+        # Without its old value nobody could tell the deletion of a row without a match from one that never was.
+        if kind.keeps_left:
+            left.enable_sending_old_values(force=True)
+        if kind.keeps_right:
+            right.enable_sending_old_values(force=True)
+        self._left, self._right = left.getter(), right.getter()
+        self._joiner = joiner
+        self._kind = kind
+
+    @override
+    def enable_sending_old_values(self, force: bool) -> bool:
+        # A store of its own spares the sides nothing: what they know of old values is what an uncached one hands on.
+        self.sends_old_values = self._old_values_without_store(force)
+        return self.sends_old_values
+
+    @override
+    def _getter_without_store(self) -> ValueGetter:
+        kind = self._kind
+        return TableJoinGetter(self._left, self._right, self._joiner, kind.call, kind.keeps_left, kind.keeps_right)
+
+    @override
+    def _old_values_without_store(self, force: bool) -> bool:
+        # Both are kept for the join's sake: asking is enough.
+        for parent in self._parents:
+            parent.enable_sending_old_values(force=True)
+        return True
+
+    def this_side(self) -> Operator:
+        """What joins the updates of the left table."""
+        left, _ = self._parents
+        return self._side(left, self._right, self._kind.keeps_left, self._kind.keeps_right, is_reversed=False)
+
+    def other_side(self) -> Operator:
+        """What joins the updates of the right table."""
+        _, right = self._parents
+        return self._side(right, self._left, self._kind.keeps_right, self._kind.keeps_left, is_reversed=True)
+
+    def _side(
+        self, own: TableDefinition, other: ValueGetter, keeps_own: bool, keeps_other: bool, *, is_reversed: bool
+    ) -> Operator:
+        return TableTableJoin(
+            other,
+            self._joiner,
+            self._kind.call,
+            keeps_own,
+            keeps_other,
+            is_reversed,
+            self.sends_old_values,
+            of_versions=own.history_retention_ms is not None,
+        )
+
+
+class TableJoinNode(LogicalNode):
+    """``join`` of two tables: a processor for the updates of each, and one that brings their results together.
+
+    ``sides``: the name of each side's processor, and of the node of the table that feeds it.
+    """
+
+    def __init__(self, name: str, sides: tuple[tuple[str, str], tuple[str, str]], table: JoinedTable) -> None:
+        super().__init__(name)
+        self.sides = sides
+        self.table = table
+
+    @override
+    def write(self, writer: TopologyWriter) -> None:
+        (this, left), (other, right) = self.sides
+        writer.add_processor(ProcessorNode(this, (left,), self.table.this_side()))
+        writer.add_processor(ProcessorNode(other, (right,), self.table.other_side()))
+        for store in self.table.stores():
+            writer.add_store(store)
+        writer.add_processor(ProcessorNode(self.name, (this, other), self.table.operator()))

@@ -1,0 +1,22 @@
+"""Operators of cogrouped streams: several streams, each with an aggregator, and one aggregate per key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators import StreamAggregate
+
+
+@dataclass(frozen=True)
+class CogroupAggregate(StreamAggregate):
+    """What one of the streams does to the aggregates in ``store``, which all of them share."""
+
+    call = "cogroup"
+
+
+@dataclass(frozen=True)
+class CogroupMerge(TableOperator):
+    """The updates of all the streams, handed on as they come. It has no store: those above it have one."""
+
+    keeps_key = keeps_value = True

@@ -1,0 +1,46 @@
+"""Aggregates in time windows and sliding windows, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from penstock.topology.physical.folds import Fold
+from penstock.topology.physical.operator import TableOperator
+from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
+
+
+@dataclass(frozen=True)
+class TimeWindowAggregate(TableOperator):
+    """``fold`` per key and window in ``store``. A null key is dropped and counted, a null value is not.
+
+    What it forwards has windowed keys. ``on_close``: once a window takes no more records, instead of each update.
+    """
+
+    windows: TimeWindows | UnlimitedWindows
+    fold: Fold
+    on_close: bool = False
+
+    keeps_key = keeps_value = False
+
+    @property
+    @override
+    def window_grace_ms(self) -> int | None:
+        return None if isinstance(self.windows, UnlimitedWindows) else self.windows.grace_period_ms
+
+
+@dataclass(frozen=True)
+class SlidingWindowAggregate(TableOperator):
+    """The same in sliding windows; a null value is dropped and counted, too."""
+
+    windows: SlidingWindows
+    fold: Fold
+    on_close: bool = False
+
+    keeps_key = keeps_value = False
+
+    @property
+    @override
+    def window_grace_ms(self) -> int | None:
+        return self.windows.grace_period_ms

@@ -1,0 +1,150 @@
+"""``Suppressed`` and ``BufferConfig``: which updates of a table are held back, until when, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
+
+from penstock.common.errors import TopologyError
+from penstock.common.shown import shown_with_type
+from penstock.common.time import Duration, to_ms
+from penstock.common.windows import Windowed
+from penstock.topology.naming import checked_name
+
+K = TypeVar("K", contravariant=True)
+
+
+@dataclass(frozen=True)
+class BufferConfig:
+    """How much ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
+
+    Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. What is held back lies in memory, and in a
+    changelog topic from which it is restored, created with ``topic_config`` on top of the usual settings, unless
+    ``logging`` is off. A limit is that of one task; None is none.
+    """
+
+    record_limit: int | None = None
+    byte_limit: int | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, limit in (("max_records", self.record_limit), ("max_bytes", self.byte_limit)):
+            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+                raise TopologyError(f"BufferConfig: {what} must be a whole number from 0 on, not {limit!r}")
+
+    @staticmethod
+    def max_records(record_limit: int) -> EagerBufferConfig:
+        """At most so many keys; with one more the first goes on early.
+
+        >>> BufferConfig.max_records(1000).shut_down_when_full().record_limit
+        1000
+        """
+        return EagerBufferConfig(record_limit)
+
+    @staticmethod
+    def max_bytes(byte_limit: int) -> EagerBufferConfig:
+        """At most so many bytes, as Kafka Streams counts them: those of keys, values, topic names and headers, and 28
+        for each key. When there are more, the first go on early. Each update is serialised when it comes in."""
+        return EagerBufferConfig(byte_limit=byte_limit)
+
+    @staticmethod
+    def unbounded() -> StrictBufferConfig:
+        """As much as there is."""
+        return StrictBufferConfig()
+
+    def with_max_records(self, record_limit: int) -> Self:
+        """The same with at most so many keys."""
+        return replace(self, record_limit=record_limit)
+
+    def with_max_bytes(self, byte_limit: int) -> Self:
+        """The same with at most so many bytes, counted as by :meth:`max_bytes`."""
+        return replace(self, byte_limit=byte_limit)
+
+    def with_no_bound(self) -> StrictBufferConfig:
+        """The same without limits."""
+        return StrictBufferConfig(None, None, self.logging, self.topic_config)
+
+    def shut_down_when_full(self) -> StrictBufferConfig:
+        """The same, but an update beyond the limits is an error, BufferFullError, that ends the application."""
+        return StrictBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
+
+    def emit_early_when_full(self) -> EagerBufferConfig:
+        """The same, but beyond the limits the first that are held back go on early."""
+        return EagerBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
+
+    def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Self:
+        """Keep a changelog (the default), created with ``topic_config`` on top of the usual settings."""
+        return replace(self, logging=True, topic_config=dict(topic_config))
+
+    def with_logging_disabled(self) -> Self:
+        """Keep no changelog: what is held back is lost with its task, when that stops or moves."""
+        return replace(self, logging=False, topic_config={})
+
+
+@dataclass(frozen=True)
+class StrictBufferConfig(BufferConfig):
+    """A buffer from which nothing goes on before its time. Mirrors ``Suppressed.StrictBufferConfig``."""
+
+
+@dataclass(frozen=True)
+class EagerBufferConfig(BufferConfig):
+    """A buffer from which the first go on early when it is full. Mirrors ``Suppressed.EagerBufferConfig``."""
+
+
+@dataclass(frozen=True)
+class Suppressed(Generic[K]):
+    """Until when ``suppress`` holds updates back. Mirrors ``Suppressed``; made by the two methods ``until_…``.
+
+    ``wait_ms`` is None until windows close. With a ``name`` the operator has it, and its buffer ``<name>-store``; its
+    changelog is ``<application.id>-<name>-store-changelog``.
+    """
+
+    buffer_config: BufferConfig
+    wait_ms: int | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.buffer_config, BufferConfig):
+            raise TopologyError(
+                f"Suppressed needs a BufferConfig, not {shown_with_type(self.buffer_config)}: pass "
+                "BufferConfig.unbounded(), or one with a limit"
+            )
+        if self.wait_ms is None and not isinstance(self.buffer_config, StrictBufferConfig):
+            raise TopologyError(
+                "Suppressed.until_window_closes needs a buffer that emits nothing early: add .shut_down_when_full(), "
+                "or take BufferConfig.unbounded()"
+            )
+        if self.name is not None:
+            checked_name(self.name)
+
+    @staticmethod
+    def until_time_limit(limit: Duration, buffer_config: BufferConfig) -> Suppressed[Any]:
+        """Hold each key's updates back until ``limit`` (``timedelta`` or whole ms) after the first of them, and then
+        let the last go on.
+
+        Time is that of the updates: the largest timestamp that has come in. Later updates of the key change what goes
+        on, not when. With a limit of 0 all go on at once. Raises TopologyError for a negative one.
+        """
+        try:
+            return Suppressed(buffer_config, to_ms(limit, "Suppressed.until_time_limit: limit"))
+        except (TypeError, ValueError) as error:
+            raise TopologyError(str(error)) from None
+
+    @staticmethod
+    def until_window_closes(buffer_config: StrictBufferConfig) -> Suppressed[Windowed[Any]]:
+        """Hold the results of a window back until it closes, and then let the last go on: one for each key and window.
+
+        A window closes when the largest timestamp of the results that came in is its end, plus the grace period, or
+        more; a session also waits for the inactivity gap. Without new records nothing closes. A result that is deleted
+        by then never was one. Raises TopologyError for a buffer that might let results go on early.
+        """
+        return Suppressed(buffer_config)
+
+    def with_name(self, name: str) -> Suppressed[K]:
+        """The same with a name for the operator, its buffer and its changelog.
+
+        An operator that is named uses up none of the numbers of the others: it can come and go without renaming them.
+        """
+        return replace(self, name=name)
