@@ -50,6 +50,8 @@ from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
+from penstock.state.versioned.queries import VersionedKeyQuery
+from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
@@ -201,6 +203,9 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionedKeyQuery",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
     "Window",
     "WindowStore",
     "Windowed",

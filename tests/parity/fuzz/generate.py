@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.parity.fuzz import windows, words
+from tests.parity.fuzz import versioned, windows, words
 from tests.parity.fuzz.foreign_key import foreign_key
 from tests.parity.fuzz.global_tables import global_table, stream_global
 from tests.parity.fuzz.stores import kept as _kept
@@ -99,6 +99,12 @@ def _source(program: _Program) -> None:
         program.add("stream", "stream", key, value, topic=topic, **types)
         if program.chance(0.1):
             program.add("stream", "stream", key, value, topic=topic, **types)
+    elif program.chance(0.3):
+        history: dict[str, Any] = {
+            "store": f"store{program.number()}",
+            "history_ms": program.rng.choice(versioned.HISTORIES_MS),
+        }
+        program.add("versioned_table", "table", key, value, topic=topic, **types, **history)
     else:
         kept = _kept(program) if program.chance(0.6) else {}
         program.add("table", "table", key, value, topic=topic, **types, **kept)
@@ -259,7 +265,8 @@ def _join(program: _Program) -> bool:
         return False
     kind = program.rng.choice(("inner", "left"))
     named = {"name": f"join{program.number()}"} if program.chance(0.2) else {}
-    fields = {"with": table.id, "kind": kind, **named}
+    grace = versioned.grace(program.rng, versioned.history_of(program.steps, table.id))
+    fields = {"with": table.id, "kind": kind, **named, **grace}
     program.add("stream_table", "stream", source.key, "string", source, **fields)
     return True
 
