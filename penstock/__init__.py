@@ -50,6 +50,8 @@ from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
+from penstock.state.versioned.queries import VersionedKeyQuery
+from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
@@ -59,8 +61,13 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
+from penstock.topology.dsl.windowed_cogrouped_kstream import (
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
@@ -74,6 +81,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.session_windows import SessionWindows
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
@@ -156,6 +164,9 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
+    "SessionWindowedKStream",
+    "SessionWindows",
     "SlidingWindows",
     "StateStore",
     "StateStoreContext",
@@ -177,6 +188,7 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",
@@ -191,6 +203,9 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionedKeyQuery",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
     "Window",
     "WindowStore",
     "Windowed",

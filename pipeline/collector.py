@@ -15,6 +15,9 @@ from penstock.common.records import Headers
 from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
 from penstock.tasks.contracts import RecordCollector
 
+_Row = tuple[bytes | None, bytes | None, int, Headers | None]
+"""Key, value, timestamp and headers."""
+
 
 class TopicCounts(NamedTuple):
     """What the collector must know of topics: partitions by name, and which of them are shuffles or changelogs."""
@@ -43,6 +46,7 @@ class SparkCollector(RecordCollector):
         self._timestamps: list[int] = []
         self._headers: list[Headers | None] = []
         self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
+        self._histories: dict[str, list[_Row]] = {}
         self._kept: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -123,13 +127,28 @@ class SparkCollector(RecordCollector):
             }
             self._changelogs[topic], self._kept[topic] = kept, len(kept)
 
+    def keep_histories(
+        self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None]
+    ) -> None:
+        """Have more than the last row of each key of changelog ``topic``, where its store, asked by ``history_of``,
+        says so: then rows leave in the order of their timestamps."""
+        histories: list[_Row] = []
+        for key, last in self._changelogs.get(topic, {}).items():
+            history = None if key is None else history_of(key)
+            if history is None:
+                return
+            histories += [(key, value, timestamp, None) for value, timestamp in history or (last[:2],)]
+        self._histories[topic] = sorted(histories, key=lambda row: row[2])
+
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
         for topic, rows in self._changelogs.items():
-            for key, (value, timestamp, headers) in rows.items():
+            last = ((key, *row) for key, row in rows.items())
+            for key, value, timestamp, headers in self._histories.get(topic) or last:
                 self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
                 yield len(self._kinds)
         self._changelogs.clear()
+        self._histories.clear()
 
     def _append(
         self,

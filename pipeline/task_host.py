@@ -124,6 +124,8 @@ class _TaskRun:
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._begin()
         yield from self._commit()
+        for store, changelog in self._changelogs.items():
+            self._collector.keep_histories(changelog.topic, self._state_manager.store(store).changelog_history)
         for waiting in self._collector.release_changelogs():
             if waiting >= _ROWS_PER_BATCH:
                 yield self._collector.drain()

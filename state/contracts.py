@@ -172,6 +172,11 @@ class StateStore(ABC):
         timestamp (0 where rows have none, ``SENT_NOW`` where its records have none)."""
         return self.context.committed.get(key), 0
 
+    def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
+        """Of a store whose changelog must hold more than one record of a key: all those of ``key``, by time, for what
+        is committed, as (value, timestamp). None: :meth:`changelog_record` is all."""
+        return None
+
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.
 

@@ -10,6 +10,8 @@ from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.state.versioned.supplier import VersionedBytesStoreSupplier, versioned_supplier
 from penstock.state.windowed.session_store import SessionStoreBuilder
 from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStoreBuilder
 
@@ -75,6 +77,46 @@ class Stores:
             supplier, KeyValueBytesStoreSupplier, "timestamped_key_value_store_builder", "persistent_key_value_store"
         )
         return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedBytesStoreSupplier:
+        """A versioned store in RocksDB.
+
+        ``history_retention``: how far behind the largest timestamp that the store was ever given it can be asked, and
+        how far behind it takes versions. ``segment_interval``: versions of a key that are replaced within such a span
+        lie in one row, which is a matter of speed alone; by default a fraction of the history, as in Kafka Streams.
+        Raises ValueError for a negative history or an interval of nothing.
+        """
+        return versioned_supplier(name, True, history_retention, segment_interval)
+
+    @staticmethod
+    def in_memory_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedBytesStoreSupplier:
+        """The same in memory; restored from its changelog whenever its task starts. Kafka Streams has none."""
+        return versioned_supplier(name, False, history_retention, segment_interval)
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: VersionedBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A versioned store: logging on, without caching."""
+        _check(
+            supplier,
+            VersionedBytesStoreSupplier,
+            "versioned_key_value_store_builder",
+            "persistent_versioned_key_value_store",
+        )
+        return VersionedKeyValueStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            history_retention_ms=supplier.history_retention_ms,
+            segment_interval_ms=supplier.segment_interval_ms,
+        )
 
     @staticmethod
     def persistent_window_store(

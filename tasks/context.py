@@ -78,6 +78,7 @@ class TaskContext:
     """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
 
     ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
+    ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class TaskContext:
         "emit_interval_ms",
         "handler",
         "headers",
+        "is_latest",
         "partition",
         "remembered",
         "stream_time",
@@ -103,6 +105,7 @@ class TaskContext:
         self.task_id = task_id
         self.handler = handler
         self.headers: Headers | None = None
+        self.is_latest = True
         self.timestamp = -1
         self.stream_time = -1
         self.wall_ms = 0

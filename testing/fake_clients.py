@@ -209,7 +209,7 @@ class FakeProducer(RecordProducer):
         timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
-        self._queue.append((topic, FakeRecord(key, value, timestamp or 1, headers), partition, self._open))
+        self._queue.append((topic, FakeRecord(key, value, timestamp, headers), partition, self._open))
         self._open.waiting += 1
 
     @override

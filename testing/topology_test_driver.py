@@ -37,7 +37,8 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class TestRecord(Generic[K, V]):
-    """A record that goes into, or came out of, the driver. ``timestamp`` is in ms."""
+    """A record that goes into, or came out of, the driver. ``timestamp`` is in ms; −1 in a changelog whose records are
+    written without one."""
 
     __test__ = False  # not a test class, whatever its name
 

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.common.windows import Windowed
 from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.read_only_view import ReadOnlyView
+from penstock.state.versioned.store import TypedVersionedKeyValueStore
 from penstock.state.windowed.session_store import TypedSessionStore
 from penstock.state.windowed.window_store import TypedWindowStore
 
@@ -26,6 +27,8 @@ def watched_view(store: Any, note: Note) -> Any:
             return _WatchedSessionStore(store, note)
         case ReadOnlyView():
             return ReadOnlyView(store.name, watched_view(store.view, note))
+        case TypedVersionedKeyValueStore():
+            return _WatchedVersionedStore(store, note)
         case _:
             return store
 
@@ -127,3 +130,14 @@ class _WatchedSessionStore(_WatchedStore):
 
     def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
         return self._each(self._store.backward_fetch(key, *rest))
+
+
+class _WatchedVersionedStore(_WatchedStore):
+    def put(self, key: Any, value: Any, timestamp: int) -> Any:
+        return self._store.put(key, self._taken(value), timestamp)
+
+    def get(self, key: Any, *rest: Any) -> Any:
+        return self._given(self._store.get(key, *rest))
+
+    def delete(self, key: Any, timestamp: int) -> Any:
+        return self._given(self._store.delete(key, timestamp))

@@ -12,6 +12,8 @@ from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -19,6 +21,13 @@ V = TypeVar("V")
 # Factories have type variables of their own: pyright does not infer those of a class in its static methods.
 K1 = TypeVar("K1")
 V1 = TypeVar("V1")
+
+_SUPPLIERS = (
+    KeyValueBytesStoreSupplier,
+    WindowBytesStoreSupplier,
+    SessionBytesStoreSupplier,
+    VersionedBytesStoreSupplier,
+)
 
 _replace: Callable[..., Any] = replace
 """Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
@@ -41,7 +50,8 @@ class Materialized(Generic[K, V]):
     downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
     the disk it lies on. ``retention_ms``: how long windows are kept, by stream time; None is as long as they take
-    records. ``supplier``: of a window or session store, what says all that by itself.
+    records. ``supplier``: of a window, session or versioned store, what says all that by itself. A versioned store has
+    no caching, whatever ``caching`` says.
     """
 
     name: str | None = None
@@ -52,7 +62,7 @@ class Materialized(Generic[K, V]):
     topic_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType = StoreType.ROCKS_DB
     retention_ms: int | None = None
-    supplier: WindowBytesStoreSupplier | SessionBytesStoreSupplier | None = None
+    supplier: WindowBytesStoreSupplier | SessionBytesStoreSupplier | VersionedBytesStoreSupplier | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -63,10 +73,17 @@ class Materialized(Generic[K, V]):
 
     @staticmethod
     def as_(
-        store: str | KeyValueBytesStoreSupplier | WindowBytesStoreSupplier | SessionBytesStoreSupplier,
+        store: str
+        | KeyValueBytesStoreSupplier
+        | WindowBytesStoreSupplier
+        | SessionBytesStoreSupplier
+        | VersionedBytesStoreSupplier,
     ) -> Materialized[K1, V1]:
         """A store's name, or a supplier of ``Stores`` that says its name and where it lies; one of window stores or
         session stores, for a windowed table, also says how long it keeps windows.
+
+        That of a versioned store makes a versioned table: an update that is older than the latest of its key becomes
+        part of its history, and streams are joined with what was valid at the time of each of their records.
 
         The types of keys and values are those of the operator it is given to. A variable says them itself:
         ``counts: Materialized[str, int] = Materialized.as_("counts")``.
@@ -74,7 +91,7 @@ class Materialized(Generic[K, V]):
         >>> Materialized.as_("counts").with_caching_disabled().caching
         False
         """
-        if isinstance(store, KeyValueBytesStoreSupplier | WindowBytesStoreSupplier | SessionBytesStoreSupplier):
+        if isinstance(store, _SUPPLIERS):
             kept = StoreType.ROCKS_DB if store.persistent else StoreType.IN_MEMORY
             supplier = None if isinstance(store, KeyValueBytesStoreSupplier) else store
             return Materialized(store.name, store_type=kept, supplier=supplier)
@@ -125,17 +142,28 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind``; a serde that is not set here is the one given.
+        """The table's store under ``name``, built by ``kind`` unless the supplier is one of versioned stores; a serde
+        that is not set here is the one given.
 
         Raises TopologyError for a supplier of window or session stores.
         """
+        serdes = self.key_serde or key_serde, self.value_serde or value_serde
+        if isinstance(self.supplier, VersionedBytesStoreSupplier):
+            return VersionedKeyValueStoreBuilder(
+                name,
+                *serdes,
+                self.supplier.persistent,
+                logging=self.logging,
+                topic_config=self.topic_config,
+                history_retention_ms=self.supplier.history_retention_ms,
+                segment_interval_ms=self.supplier.segment_interval_ms,
+            )
         if self.supplier is not None:
             kept = "window" if isinstance(self.supplier, WindowBytesStoreSupplier) else "session"
             raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kept} store ({name!r})")
         return kind(
             name,
-            self.key_serde or key_serde,
-            self.value_serde or value_serde,
+            *serdes,
             persistent=self.store_type is StoreType.ROCKS_DB,
             caching=self.caching,
             logging=self.logging,

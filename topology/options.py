@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.naming import checked_name
 from penstock.topology.processor import StreamPartitioner
@@ -228,13 +229,15 @@ class Joined(Generic[K, V, V2]):
 
     ``key_serde`` and ``value_serde`` are those of the stream (used where it must be repartitioned),
     ``other_value_serde`` that of the table, which its own store already knows. ``name`` names the join and its
-    repartition topic.
+    repartition topic. ``grace_period_ms``: records of the stream wait so long, by the stream's time, for the table's
+    updates of their time; None: they do not wait.
     """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
     other_value_serde: Serde[V2] | None = None
     name: str | None = None
+    grace_period_ms: int | None = None
 
     def __post_init__(self) -> None:
         _check_serde(self.key_serde, "Joined: key_serde")
@@ -271,6 +274,16 @@ class Joined(Generic[K, V, V2]):
     def with_name(self, name: str) -> Joined[K, V, V2]:
         """The same with a name."""
         return replace(self, name=name)
+
+    def with_grace_period(self, grace_period: Duration) -> Joined[K, V, V2]:
+        """The same with a grace period, for a join with a versioned table whose history is at least as long.
+
+        A record of the stream is joined once another one is later than it by the grace period, with what the table held
+        at its time: so the table's updates of that time may come after it. Records that wait stand in a store
+        ``<join>-Buffer`` with a changelog; they leave in the order of their timestamps. One that comes later than the
+        grace period is joined at once.
+        """
+        return replace(self, grace_period_ms=to_ms(grace_period, "grace_period"))
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,11 @@ class ProcessorContext(Protocol[KOut, VOut]):
     def get_state_store(self, name: str) -> Any:
         """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor.
 
-        A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore` or
-        :class:`~penstock.state.windowed.views.SessionStore`. Timestamped ones, as that of a named table, have values of
-        type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not be changed.
+        A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore`,
+        :class:`~penstock.state.windowed.views.SessionStore` or
+        :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table,
+        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not
+        be changed.
         """
 
     def commit(self) -> None:

@@ -19,6 +19,7 @@ from penstock.common.serdes import Serde
 from penstock.state.key_value.typed_store import behind_prefix
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
+from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.foreign_key_operators import (
     ForeignTableJoin,
@@ -54,7 +55,8 @@ _WITHOUT_HASH = tuple(_beginning(instruction, with_hash=False) for instruction i
 
 @closure_of(SubscriptionSend)
 def _send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
-    return _left_send(spec, wiring) if spec.left else _inner_send(spec, wiring)
+    run = _left_send(spec, wiring) if spec.left else _inner_send(spec, wiring)
+    return latest_only(run, wiring.context, counted=True) if spec.of_versions else run
 
 
 def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
@@ -204,7 +206,7 @@ def _foreign_table_join(spec: ForeignTableJoin, wiring: Wiring) -> TableEdge:
         except Exception as error:
             failed(error, name, key)
 
-    return run
+    return latest_only(run, wiring.context, counted=True) if spec.of_versions else run
 
 
 @closure_of(ResponseJoin)

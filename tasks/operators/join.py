@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.tasks.closures import closure_of, make_closure
+from penstock.tasks.operators.versioned_join import join_as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators import StreamTableJoin
 
 
 @closure_of(StreamTableJoin)
 def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
-    """Only stream records trigger; the table's value is the one at this moment."""
+    """Only stream records trigger; the table's value is the one at this moment, or of their time if it is versioned."""
+    if spec.table.versioned:
+        return join_as_of(spec, wiring)
     forward, context, name = wiring.forward, wiring.context, wiring.name
     failed = wiring.failed_at(*wiring.stores.values())
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left

@@ -79,7 +79,8 @@ def _table_filter(spec: TableFilter, wiring: Wiring) -> TableEdge:
     def by_key_and_value(key: Any, value: Any) -> Any:
         return value if value is not None and bool(predicate(key, value)) is not negate else None
 
-    return _transformed(spec, by_key_and_value if spec.with_key else by_value, wiring, skip_nothing=True)
+    transform = by_key_and_value if spec.with_key else by_value
+    return _transformed(spec, transform, wiring, skip_nothing=not spec.of_versions)
 
 
 @closure_of(TableMapValues)

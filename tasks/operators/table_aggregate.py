@@ -9,6 +9,7 @@ from penstock.common.changes import Change
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.stateless import require_pair
 from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
 from penstock.topology.physical.table_aggregate_operators import (
     TableAggregate,
@@ -51,7 +52,7 @@ def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
         if added is not None:
             forward(new_key, (added, None), timestamp)
 
-    return run
+    return latest_only(run, wiring.context, counted=False) if spec.of_versions else run
 
 
 @closure_of(TableCount)

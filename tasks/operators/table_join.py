@@ -9,6 +9,7 @@ from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.operators.updates import forward_updates
+from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import TableEdge, Wiring
 from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
 
@@ -48,7 +49,7 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
             return
         forward(key, new, old, timestamp)
 
-    return run
+    return latest_only(run, context, counted=True) if spec.of_versions else run
 
 
 @closure_of(TableJoinMerge)

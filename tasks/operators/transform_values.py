@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import override
@@ -77,12 +78,20 @@ def _table_transform_values(spec: TableTransformValues, wiring: Wiring) -> Table
 
 @closure_of(TransformValuesGetter)
 def _transform_values_getter(spec: TransformValuesGetter, wiring: Wiring) -> Getter:
-    """The transformer sees the timestamp of the value that is looked up, and nothing of the record that looks."""
     source: Getter = make_closure(spec.source, wiring)
-    transform, context = TaskTransformer(spec.supplier, wiring).processor.transform, wiring.context
+    transform = transformed_entries(spec, wiring)
 
     def transformed(key: Any) -> Entry:
-        entry = source(key)
+        return transform(key, source(key))
+
+    return transformed
+
+
+def transformed_entries(spec: TransformValuesGetter, wiring: Wiring) -> Callable[[Any, Entry], Entry]:
+    """The transformer sees the timestamp of the value that is looked up, and nothing of the record that looks."""
+    transform, context = TaskTransformer(spec.supplier, wiring).processor.transform, wiring.context
+
+    def transformed(key: Any, entry: Entry) -> Entry:
         value = entry[0]
         then = NO_TIMESTAMP if value is None else entry[1]
         timestamp, headers, partition = context.timestamp, context.headers, context.partition

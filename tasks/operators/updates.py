@@ -7,6 +7,8 @@ from typing import Any
 
 from penstock.common.records import Headers
 from penstock.common.windows import Window, Windowed
+from penstock.state.versioned.store import VersionedStateStore
+from penstock.tasks.operators.versions import forward_versions
 from penstock.tasks.wiring import Store, TableEdge, Wiring
 
 WindowedUpdate = Callable[[Any, Window, Any, Any, int], None]
@@ -17,9 +19,12 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
     """Connect ``store`` with the children of the node that writes it; the result hands one update on now.
 
     A cached store does that itself while it is flushed, with the timestamp and headers of the last update of each key.
-    Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
+    Of a versioned store, which is never cached, an update that was too late to be put is not handed on. It must be the
+    one that was put last. Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
     """
     forward, context = wiring.forward_change, wiring.context
+    if isinstance(store.opened, VersionedStateStore):
+        return forward_versions(store.opened, forward, context, send_old_values)
 
     def now(key: Any, new: Any, old: Any, timestamp: int) -> None:
         forward(key, new, old if send_old_values else None, timestamp)
@@ -43,12 +48,12 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
         forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
 
     if store.buffer.caching and wiring.children:
-        decode, timestamped = store.key_serde.deserialize, store.buffer.row_format.has_timestamp
+        timestamped = store.buffer.row_format.has_timestamp
 
-        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def flushed(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
             # The time of a session is its end.
-            forward(Windowed(decode(key.key), key.window), new, old, timestamp if timestamped else key.window.end)
+            forward(key, new, old, timestamp if timestamped else key.window.end)
 
         store.listen_windowed(wiring.name, flushed, send_old_values, children=wiring.children)
     return now

@@ -28,6 +28,7 @@ from tests.parity.ops_sessions import SessionSteps, merged
 from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
+from tests.parity.ops_versioned import VersionedSteps
 from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
@@ -72,7 +73,9 @@ def build(case: dict[str, Any]) -> Built:
     return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
 
 
-class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps):
+class _Steps(
+    SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps, VersionedSteps
+):
     """The calls of one case, one method per kind of ``op``."""
 
     def __init__(self) -> None:
@@ -230,6 +233,7 @@ class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps,
             raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no table")
         joined = Joined.with_(SERDES[source.key], SERDES[source.value], SERDES[other.value])
         joined = joined.with_name(step["name"]) if "name" in step else joined
+        joined = joined.with_grace_period(step["grace_ms"]) if "grace_ms" in step else joined
         stream = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
         return _Result(join(other.stream, functions.pair, joined), source.key, "string")
@@ -258,7 +262,7 @@ class _Steps(SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps,
         source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+            if "window" not in step and (source is None or not isinstance(source.stream, ops_windows.WINDOWED)):
                 self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):

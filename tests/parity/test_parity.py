@@ -28,6 +28,7 @@ SHAPES = (
     "stream_stream",
     "stream_global",
     "cogroup",
+    "versioned",
 )
 
 NOT_YET: set[str] = set()

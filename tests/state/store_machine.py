@@ -42,6 +42,9 @@ def can_change(machine: StoreMachine) -> bool:
 class StoreMachine(RuleBasedStateMachine):
     """``latest`` is what the store must show, ``committed`` what it must show to those who ask for that alone."""
 
+    has_caching = True
+    """Whether the kind has it."""
+
     def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
         """The store, with the name NAME."""
         raise NotImplementedError
@@ -60,7 +63,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, persistent: bool, caching: bool) -> None:
         self.directory = tempfile.TemporaryDirectory()
         self.built = self.builder(persistent, caching)
-        self.caching = caching
+        self.caching = caching and self.has_caching
         self.now = 0
         self.dropped = 0
         self.changelog: list[Logged] = []

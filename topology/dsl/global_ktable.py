@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from penstock.common.errors import TopologyError
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
 from penstock.topology.dsl.stream_base import NameLike, StreamHead
 from penstock.topology.logical.global_stores import GlobalStoreNode
 from penstock.topology.logical.graph import LogicalGraph, Operation, require_same_graph
@@ -45,6 +46,8 @@ def global_table_of(
     graph: LogicalGraph, topic: str, read: Consumed[Any, Any], kept: Materialized[Any, Any]
 ) -> GlobalKTable[Any, Any]:
     """``global_table``: the table in ``graph``."""
+    if isinstance(kept.supplier, VersionedBytesStoreSupplier):
+        raise TopologyError(f"global_table {topic!r}: a global table cannot be versioned (store {kept.name!r})")
     how = replace(
         read, key_serde=read.key_serde or kept.key_serde, value_serde=read.value_serde or kept.value_serde
     )  # fmt: skip

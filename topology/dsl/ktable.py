@@ -241,7 +241,7 @@ class KTable(TableJoins[K, V]):
         checked_option(grouped, Grouped, "group_by")
         how = grouped or Grouped()
         name = self._head.name(how.name, "KTABLE-SELECT-")
-        operator = TableGroupBy(selector)
+        operator = TableGroupBy(selector, of_versions=self._table.history_retention_ms is not None)
         node = Operation(name, lambda: operator)
         self._head.graph.add(node, self._head.node)
         self._table.enable_sending_old_values(force=True)

@@ -145,7 +145,13 @@ class _Join:
         materialized: Materialized[Any, Any],
     ) -> tuple[StreamHead, TableDefinition, str | None]:
         """Add it; returns the head, the definition and the queryable store of its result."""
-        send = SubscriptionSend(serdes=self.serdes, left=self.left, extractor=extractor, with_key=with_key)
+        send = SubscriptionSend(
+            serdes=self.serdes,
+            left=self.left,
+            extractor=extractor,
+            with_key=with_key,
+            of_versions=self.table.history_retention_ms is not None,
+        )
         registration = self._registration(self._operation(self.names.send, send, self.head.node))
         response = self._response(*self._answers(registration))
         sources = self.graph.copartition(self.head.sources, frozenset((response.name,)))
@@ -174,7 +180,10 @@ class _Join:
         table = self.other_table.getter()
         join = SubscriptionJoin(serdes=serdes, left=left, table=table, decodes_key=by_user)
         joined = self._operation(names.join, join, receive)
-        foreign_join = ForeignTableJoin(serdes=serdes, left=left, store=store.name, decodes_key=by_user)
+        of_versions = self.other_table.history_retention_ms is not None
+        foreign_join = ForeignTableJoin(
+            serdes=serdes, left=left, store=store.name, decodes_key=by_user, of_versions=of_versions
+        )
         return joined, self._operation(names.foreign_join, foreign_join, self.other_head.node, store)
 
     def _response(self, *answers: LogicalNode) -> LogicalNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from penstock.common.config import StreamsConfig, optimizations
@@ -96,9 +97,9 @@ class StreamsBuilder:
         how = Consumed(key_serde, value_serde, read.timestamp_extractor, read.offset_reset, read.name)
         names = self._graph.names
         store_name = kept.name or names.store(f"{checked}-")
-        store: AnyStoreBuilder = Materialized(
-            kept.name, key_serde, value_serde, kept.caching, kept.logging, kept.topic_config, kept.store_type
-        ).builder(TimestampedKeyValueStoreBuilder, store_name, None, None)
+        store: AnyStoreBuilder = replace(kept, key_serde=key_serde, value_serde=value_serde).builder(
+            TimestampedKeyValueStoreBuilder, store_name, None, None
+        )
         source_name = names.processor_or(read.name, "KSTREAM-SOURCE-", suffix="-source")
         name = names.processor_or(read.name, "KTABLE-SOURCE-")
         definition = StoredTable(TableSource(), store, materialized=kept.name is not None)

@@ -68,15 +68,27 @@ class JoinedTable(TableDefinition):
 
     def this_side(self) -> Operator:
         """What joins the updates of the left table."""
-        return self._side(self._right, self._kind.keeps_left, self._kind.keeps_right, is_reversed=False)
+        left, _ = self._parents
+        return self._side(left, self._right, self._kind.keeps_left, self._kind.keeps_right, is_reversed=False)
 
     def other_side(self) -> Operator:
         """What joins the updates of the right table."""
-        return self._side(self._left, self._kind.keeps_right, self._kind.keeps_left, is_reversed=True)
+        _, right = self._parents
+        return self._side(right, self._left, self._kind.keeps_right, self._kind.keeps_left, is_reversed=True)
 
-    def _side(self, other: ValueGetter, keeps_own: bool, keeps_other: bool, *, is_reversed: bool) -> Operator:
-        call = self._kind.call
-        return TableTableJoin(other, self._joiner, call, keeps_own, keeps_other, is_reversed, self.sends_old_values)
+    def _side(
+        self, own: TableDefinition, other: ValueGetter, keeps_own: bool, keeps_other: bool, *, is_reversed: bool
+    ) -> Operator:
+        return TableTableJoin(
+            other,
+            self._joiner,
+            self._kind.call,
+            keeps_own,
+            keeps_other,
+            is_reversed,
+            self.sends_old_values,
+            of_versions=own.history_retention_ms is not None,
+        )
 
 
 class TableJoinNode(LogicalNode):

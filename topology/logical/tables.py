@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.topology.physical.operator import TableOperator, ValueGetter
 from penstock.topology.physical.operators import (
     FilterGetter,
@@ -44,8 +45,15 @@ class TableDefinition(ABC):
     def getter(self) -> ValueGetter:
         """How to look up a value. Afterwards there is a store to look into, be it the table's or its parents'."""
         if self._store is not None and self.materialized:
-            return StoreGetter(self._store.name)
+            return StoreGetter(self._store.name, isinstance(self._store, VersionedKeyValueStoreBuilder))
         return self._getter_without_store()
+
+    @property
+    def history_retention_ms(self) -> int | None:
+        """How far back it can be asked what it held: None, if only what it holds now."""
+        if not self.materialized:
+            return self._history_without_store()
+        return self._store.history_retention_ms if isinstance(self._store, VersionedKeyValueStoreBuilder) else None
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Ask for old values with each update; ``force`` materialises a table for it. Whether they will be sent."""
@@ -60,6 +68,10 @@ class TableDefinition(ABC):
     @abstractmethod
     def _old_values_without_store(self, force: bool) -> bool:
         """Whether it can send old values though it is not materialised; ``force``: see to it."""
+
+    def _history_without_store(self) -> int | None:
+        """The same while it is not materialised."""
+        return None
 
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
         """The table's own store, if it has one."""
@@ -126,6 +138,12 @@ class DerivedTable(TableDefinition):
     def _old_values_without_store(self, force: bool) -> bool:
         return all(parent.enable_sending_old_values(force) for parent in self._parents)
 
+    @override
+    def _history_without_store(self) -> int | None:
+        histories = [parent.history_retention_ms for parent in self._parents]
+        known = [each for each in histories if each is not None]
+        return min(known) if known and len(known) == len(histories) else None
+
 
 def filtered(
     parent: TableDefinition,
@@ -136,7 +154,7 @@ def filtered(
 ) -> TableDefinition:
     """``filter`` and ``filter_not``."""
     table = DerivedTable(
-        TableFilter(predicate, negate, with_key),
+        TableFilter(predicate, negate, with_key, of_versions=parent.history_retention_ms is not None),
         store,
         lambda getter: FilterGetter(getter, predicate, negate, with_key),
         parent,

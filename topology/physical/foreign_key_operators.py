@@ -85,6 +85,8 @@ class SubscriptionSend(_ForeignKeyOperator):
 
     extractor: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
     with_key: bool = False
+    of_versions: bool = False
+    """Whether the table is versioned: then updates that are not the latest of their key are dropped."""
 
     keeps_key = keeps_value = False
 
@@ -133,6 +135,8 @@ class ForeignTableJoin(_ForeignKeyOperator):
 
     store: str
     decodes_key: bool
+    of_versions: bool = False
+    """As of :class:`SubscriptionSend`."""
 
     keeps_key = keeps_value = False
     sees_value = True

@@ -212,6 +212,11 @@ class ValueGetter(WithFunctions, ABC):
     def stores(self) -> tuple[str, ...]:
         """The stores into which it looks in the end."""
 
+    @property
+    def versioned(self) -> bool:
+        """Whether the table can be asked what it held at a time: ``tasks/operators/versions.py`` must know its type."""
+        return False
+
     def whose(self, node: str) -> str:
         """The functions are those of a table, whoever looks."""
         return f"{self.call} of the table that {node} joins"

@@ -212,6 +212,8 @@ class TableFilter(TableOperator):
     predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
     negate: bool = False
     with_key: bool = True
+    of_versions: bool = False
+    """Whether its source is versioned: then a change from nothing to nothing is handed on, too."""
 
     keeps_key = keeps_value = True
 
@@ -247,6 +249,7 @@ class StoreGetter(ValueGetter):
     """The table's own store holds the value."""
 
     store: str
+    versioned: bool = False
 
     @property
     @override
@@ -267,6 +270,11 @@ class FilterGetter(ValueGetter):
 
     @property
     @override
+    def versioned(self) -> bool:
+        return self.source.versioned
+
+    @property
+    @override
     def stores(self) -> tuple[str, ...]:
         return self.source.stores
 
@@ -280,6 +288,11 @@ class MapValuesGetter(ValueGetter):
     with_key: bool
 
     call = "map_values"
+
+    @property
+    @override
+    def versioned(self) -> bool:
+        return self.source.versioned
 
     @property
     @override

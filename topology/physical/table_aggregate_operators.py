@@ -21,6 +21,8 @@ class TableGroupBy(Operator):
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any] | None] = field(metadata=called_with(KEY, VALUE))
+    of_versions: bool = False
+    """Whether the table is versioned: then updates that are not the latest of their key are left out."""
 
     call = "group_by"
     keeps_key = keeps_value = False

@@ -34,6 +34,8 @@ class TableTableJoin(Operator):
     keeps_other: bool
     reversed: bool
     send_old_values: bool
+    of_versions: bool = False
+    """Whether its own table is versioned: then updates that are not the latest of their key are dropped."""
 
     keeps_key, keeps_value = True, False
 

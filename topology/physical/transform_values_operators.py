@@ -45,5 +45,10 @@ class TransformValuesGetter(ValueGetter):
 
     @property
     @override
+    def versioned(self) -> bool:
+        return self.source.versioned
+
+    @property
+    @override
     def stores(self) -> tuple[str, ...]:
         return self.source.stores

@@ -1,0 +1,224 @@
+"""The store in which records of a stream wait for the table that they are joined with, in the order of time.
+
+Its rows are what its changelog has: keys and values of Kafka Streams (``RocksDBTimeOrderedKeyValueBuffer``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import islice
+from struct import Struct
+from typing import Any, ClassVar, NamedTuple, Self
+
+from typing_extensions import override
+
+from penstock.common.errors import StateStoreError
+from penstock.common.ids import TopicPartition
+from penstock.common.records import SENT_NOW, Headers
+from penstock.common.serdes import Serdes
+from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.buffers.buffered_change import BufferedChangeCodec
+from penstock.state.builders import StoreBuilder
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.row_formats import NO_TIMESTAMP, VALUE
+from penstock.state.write_buffer import WriteBuffer
+
+_TIME_FIRST = Struct(">xq")
+_SEQUENCE = Struct(">i")
+_SHORTEST_KEY = _TIME_FIRST.size + _SEQUENCE.size
+_LARGEST_SEQUENCE = (1 << 31) - 1
+_PROGRESS_KEY = b"\xffprogress"
+"""Behind all rows, which begin with a zero byte."""
+_BEHIND_ROWS = b"\x01"
+_PROGRESS = Struct(">qi")
+_NOTHING_OBSERVED = -1
+
+# So many keys of rows that leave next are read at once.
+_READ_AHEAD = 1000
+
+
+@dataclass(frozen=True)
+class JoinBufferBuilder(StoreBuilder[Any, Any]):
+    """The buffer of a join with a grace period of ``grace_ms``."""
+
+    kind: ClassVar[str] = "buffer of a stream-table join"
+
+    grace_ms: int = 0
+
+    @override
+    def open(self, context: StateStoreContext) -> StateStore:
+        return JoinBuffer(self, context)
+
+    @override
+    def with_caching_enabled(self) -> Self:
+        return self
+
+
+class Waited(NamedTuple):
+    """A record that has waited. Its key is serialised; ``source`` and ``offset`` say where it came from, None and −1 if
+    that is not known."""
+
+    key: bytes
+    value: Any
+    timestamp: int
+    headers: Headers | None
+    source: TopicPartition | None
+    offset: int
+
+
+class JoinBuffer(BufferedStateStore):
+    """The records that wait. Time is the largest timestamp that was ever put."""
+
+    def __init__(self, builder: JoinBufferBuilder, context: StateStoreContext) -> None:
+        buffer = WriteBuffer(builder.name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
+        super().__init__(builder, buffer, context)
+        assert builder.value_serde is not None
+        self._codec = BufferedChangeCodec(builder.name, builder.value_serde)
+        self._log = context.log
+        self._grace_ms = builder.grace_ms
+        self._frozen: bytes | None = None
+        self._read_progress()
+
+    def _read_progress(self) -> None:
+        self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(_NOTHING_OBSERVED, 0)
+        self._stream_time: int
+        self._sequence: int
+        self._stream_time, self._sequence = _PROGRESS.unpack(self._noted)
+        self._forget_order()
+
+    def _forget_order(self) -> None:
+        # ``_next`` is a heap of the keys of all rows up to ``_horizon``; None: of all rows.
+        self._next: list[bytes] = []
+        self._horizon: bytes | None = b""
+
+    @override
+    def view(self) -> None:
+        """Nothing: no processor of a user's can be connected to it."""
+
+    # ---- records ----
+
+    def is_too_late(self, timestamp: int) -> bool:
+        """Whether a record of ``timestamp`` is later than the grace period, and cannot be put."""
+        return timestamp < self._stream_time - self._grace_ms
+
+    def put(
+        self,
+        key: bytes,
+        value: Any,
+        timestamp: int,
+        headers: Headers | None,
+        source: TopicPartition | None,
+        offset: int,
+    ) -> None:
+        """A record waits from now on. Raises whatever the value's serde raises."""
+        row = self._codec.encode((0, None, None, value, timestamp, headers, source, offset, None))
+        if timestamp > self._stream_time:
+            self._stream_time = timestamp
+        self._sequence = (self._sequence + 1) & _LARGEST_SEQUENCE
+        row_key = _TIME_FIRST.pack(timestamp) + key + _SEQUENCE.pack(self._sequence)
+        if self._log is not None:
+            self._log(row_key, row, SENT_NOW)
+        self.buffer.put(row_key, row, NO_TIMESTAMP, None)
+        if self._horizon is None or row_key <= self._horizon:
+            heappush(self._next, row_key)
+            if len(self._next) > 2 * _READ_AHEAD:
+                self._keep_the_next()
+
+    def _keep_the_next(self) -> None:
+        self._next.sort()  # which makes a heap, too
+        del self._next[_READ_AHEAD:]
+        self._horizon = self._next[-1]
+
+    @property
+    def has_due(self) -> bool:
+        """Whether there may be records that have waited long enough."""
+        if not self._next:
+            self._read_ahead()
+        # The rows that go on waiting stand behind these bytes.
+        return bool(self._next) and self._next[0] < self._first_to_stay
+
+    @property
+    def _first_to_stay(self) -> bytes:
+        return _TIME_FIRST.pack(max(self._stream_time - self._grace_ms + 1, 0))
+
+    def _read_ahead(self) -> None:
+        if self._horizon is None:
+            return
+        rows = self.buffer.scan(self._horizon + b"\0", _BEHIND_ROWS, limit=_READ_AHEAD)
+        self._next = [key for key, _ in islice(rows, _READ_AHEAD)]
+        self._horizon = self._next[-1] if len(self._next) == _READ_AHEAD else None
+
+    def due(self) -> Iterator[Waited]:
+        """The records that have waited long enough, by time, then by key, then as they came. Each is gone when the next
+        one is asked for."""
+        while self.has_due:
+            row_key = heappop(self._next)
+            entry = self.buffer.get(row_key)
+            if entry is None:
+                raise StateStoreError(f"store {self.name}: the row of {row_key!r} has gone")
+            _, _, _, value, timestamp, headers, source, offset, _ = self._codec.decode(entry[0])
+            key = row_key[_TIME_FIRST.size : -_SEQUENCE.size]
+            yield Waited(key, value, timestamp, headers, source, offset)
+            self.buffer.put(row_key, None, NO_TIMESTAMP, None)
+            if self._log is not None:
+                self._log(row_key, None, SENT_NOW)
+
+    # ---- commit and restore ----
+
+    @override
+    def freeze(self) -> None:
+        self.buffer.freeze()
+        self._frozen = _PROGRESS.pack(self._stream_time, self._sequence)
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        if self._frozen is None:
+            self.freeze()
+        progress, self._frozen = self._frozen, None
+        assert progress is not None
+        yield from self.buffer.flush(batch)
+        self._note(progress, batch)
+
+    def _note(self, progress: bytes, batch: CommitBatch) -> None:
+        if progress != self._noted:
+            batch.put(self.name, _PROGRESS_KEY, progress)
+        self._noted = progress
+
+    @override
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        self.forget_objects()
+        rows: dict[bytes, bytes | None] = {}
+        for key, value in zip(keys, values, strict=True):
+            if len(key) < _SHORTEST_KEY or key[0]:
+                raise self._foreign(key)
+            self._stream_time = max(self._stream_time, _TIME_FIRST.unpack_from(key)[0])
+            if value is not None:
+                (self._sequence,) = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)
+            rows[key] = value
+        for _ in batch.put_all(self.name, rows):
+            pass
+        self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
+
+    def _foreign(self, key: bytes) -> StateStoreError:
+        return StateStoreError(
+            f"store {self.name}: its changelog has a record with the key {key!r}, which no buffer of a join wrote: "
+            "perhaps the store was of another kind before. Give the join another name, or delete topic and state"
+        )
+
+    @override
+    def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
+        return self.buffer.committed.get(key), SENT_NOW
+
+    @override
+    def forget_objects(self) -> None:
+        self.buffer.forget_objects()
+        self._forget_order()
+
+    @override
+    def wiped(self) -> None:
+        self.buffer.forget_objects()
+        self._read_progress()

@@ -1,0 +1,76 @@
+"""Sections: two kinds of rows in one store, told apart by the first byte of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from typing_extensions import override
+
+from penstock.state.contracts import CommitBatch, CommittedStore
+
+LATEST_ROWS = b"\xfe"
+"""In front of the keys of latest rows. The number of a segment, in front of those of history, begins with a smaller
+one: times are not negative."""
+
+_AT_ONCE = 4096
+
+
+class SectionRows(CommittedStore):
+    """Those rows of ``rows`` whose keys begin with ``front``, by what follows it."""
+
+    def __init__(self, rows: CommittedStore, front: bytes) -> None:
+        self._rows = rows
+        self._front = front
+        self._behind = front[:-1] + bytes([front[-1] + 1])
+
+    @override
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(self._front + key)
+
+    @override
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        front = self._front
+        return self._rows.get_many([front + key for key in keys])
+
+    @override
+    def scan(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        first = self._front + (from_key or b"")
+        last = self._behind if to_key is None else self._front + to_key  # where no row stands
+        length = len(self._front)
+        return ((key[length:], row) for key, row in self._rows.scan(first, last, reverse))
+
+    @override
+    def approximate_num_entries(self) -> int:
+        return self._rows.approximate_num_entries()
+
+
+class SectionBatch(CommitBatch):
+    """``batch``, with ``front`` before each key."""
+
+    def __init__(self, batch: CommitBatch, front: bytes) -> None:
+        self._batch = batch
+        self._front = front
+
+    @override
+    def put(self, store: str, key: bytes, row: bytes) -> None:
+        self._batch.put(store, self._front + key, row)
+
+    @override
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        front, moved = self._front, dict[bytes, bytes | None]()
+        waiting = iter(rows.items())
+        while step := list(islice(waiting, _AT_ONCE)):
+            moved.update([(front + key, row) for key, row in step])
+            yield
+        yield from self._batch.put_all(store, moved)
+
+    @override
+    def delete(self, store: str, key: bytes) -> None:
+        self._batch.delete(store, self._front + key)
+
+    @override
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        self._batch.delete_range(store, self._front + from_key, self._front + to_key)

@@ -1,0 +1,374 @@
+"""The versions of each key: what a put does, and what was valid when.
+
+The latest version of a key stands in a row of its own, so that what most look-ups want is one get. A version that was
+replaced, or deleted, goes to the row of its key's history in the segment of *that* time (``history.py``): all versions
+whose end has expired lie in segments that have, and are deleted with them. A key whose latest version is a deletion has
+no latest row, but a history that ends there. The rules are Kafka Streams' (``RocksDBVersionedStore``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from struct import Struct
+from typing import Any, NamedTuple
+
+from typing_extensions import override
+
+from penstock.common.log import logger
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry
+from penstock.state.versioned.history import HISTORY, History
+from penstock.state.versioned.section import LATEST_ROWS, SectionBatch, SectionRows
+from penstock.state.windowed.segments import NOTHING_OBSERVED, pack_segment
+from penstock.state.write_buffer import WriteBuffer
+
+VALID_TO_UNDEFINED = -1
+"""What a put returns for a version that is the latest of its key: it has no end yet."""
+NOT_PUT = -(1 << 63)
+"""What a put returns for a version that is older than the history that is kept: it was not put."""
+
+_PROGRESS_KEY = b"\xffprogress"
+"""Behind all rows: neither the number of a segment nor a latest row begins with this byte."""
+_PROGRESS = Struct(">q")
+
+
+_Add = Callable[[bytes, Any, bytes | None, int, Headers | None], int]
+"""From (key, value, its bytes, timestamp, headers) to the end of the version that was put."""
+
+
+class Version(NamedTuple):
+    """A value, since when it is valid, and until when; None: it is the latest of its key."""
+
+    value: Any
+    valid_from: int
+    valid_to: int | None
+
+
+class LatestBuffer(WriteBuffer):
+    """The latest version of each key, which is what the operators of the DSL see of the store.
+
+    ``valid_to`` is what the last :meth:`put` came to: the end of the version that was put, or VALID_TO_UNDEFINED, or
+    NOT_PUT.
+    """
+
+    def __init__(
+        self, name: str, value_serde: Serde[Any] | None, context: StateStoreContext, add: _Add, log: Log | None
+    ) -> None:
+        super().__init__(name, value_serde, TIMESTAMPED_VALUE, context)
+        self.valid_to = VALID_TO_UNDEFINED
+        self._add = add
+        self._write_log = log
+
+    @override
+    def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """A version of ``key`` from ``timestamp`` on, None is a deletion. It is the latest one, or part of history, or
+        too late: then it is not put. The changelog hears of all of them, as in Kafka Streams."""
+        data = self.serialized(key, value)
+        self.valid_to = self._add(key, value, data, timestamp, headers)
+        if self._write_log is not None:
+            self._write_log(key, data, timestamp)
+
+    def set_latest(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """Replace the latest version."""
+        self.clean.pop(key, None)
+        super().put(key, value, timestamp, headers)
+
+    def serialized(self, key: bytes, value: Any) -> bytes | None:
+        """The bytes of ``value``. Raises SerializationError for one that the store's serde refuses."""
+        try:
+            return None if value is None else self._serialize(value)
+        except Exception as error:
+            raise self.refused(key, value, error) from error
+
+
+class Versions:
+    """The versions of one store. ``stream_time`` is the largest timestamp that was ever put."""
+
+    def __init__(
+        self,
+        name: str,
+        value_serde: Serde[Any] | None,
+        history_retention_ms: int,
+        segment_interval_ms: int,
+        context: StateStoreContext,
+    ) -> None:
+        self.name = name
+        self.retention_ms = history_retention_ms
+        self.interval_ms = segment_interval_ms
+        # Both log nothing by themselves: the changelog has one record for each put, whatever rows it changes.
+        rows = replace(context, log=None, caching=False)
+        latest_rows = replace(rows, committed=SectionRows(rows.committed, LATEST_ROWS))
+        self.latest = LatestBuffer(name, value_serde, latest_rows, self._put, context.log)
+        self.history = WriteBuffer(name, HISTORY, VALUE, rows)
+        self._deserialize = value_serde.deserialize if value_serde is not None else None
+        self._committed = context.committed
+        self._drop_record = context.drop_record
+        self._frozen: list[WriteBuffer] = []
+        self._frozen_time: int | None = None
+        self.read_progress()
+
+    def read_progress(self) -> None:
+        """How far the store has come, by its committed rows."""
+        self.stream_time = self._noted_time = self._committed_time()
+        self._know_flushed(self.stream_time)
+
+    def _know_flushed(self, stream_time: int) -> None:
+        # No row stands in a later segment but those that are dirty: nothing that was put has ended there.
+        self._last_flushed = self._segment(stream_time)
+
+    def _committed_time(self) -> int:
+        noted = self._committed.get(_PROGRESS_KEY)
+        if noted is None:
+            return NOTHING_OBSERVED
+        (stream_time,) = _PROGRESS.unpack(noted)
+        return int(stream_time)
+
+    # ---- put ----
+
+    def _put(self, key: bytes, value: Any, data: bytes | None, timestamp: int, headers: Headers | None) -> int:
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        elif self.is_too_late(timestamp):
+            self._drop(key, timestamp)
+            return NOT_PUT
+        latest = self.latest
+        before, since, _, _ = latest.dirty.get(key) or latest.load(key)
+        if before is not None and timestamp >= since:
+            if timestamp > since:
+                self._append(key, since, timestamp, latest.serialized(key, before))
+            latest.set_latest(key, value, timestamp, headers)
+            return VALID_TO_UNDEFINED
+        found = None if before is None else since
+        for segment in range(self._segment(self.stream_time), self._segment(timestamp) - 1, -1):
+            history = self._history(segment, key)
+            if history is None:
+                continue
+            if history.end <= timestamp:
+                break
+            if history.start <= timestamp:
+                return self._put_into(history, segment, key, data, timestamp)
+            found = history.start
+        if found is not None:
+            return self._put_before(found, key, data, timestamp)
+        if value is not None:
+            latest.set_latest(key, value, timestamp, headers)
+        else:
+            self._delete_last(key, timestamp)
+        return VALID_TO_UNDEFINED
+
+    def is_too_late(self, timestamp: int) -> bool:
+        """Whether a version of ``timestamp`` is older than the history that is kept."""
+        return timestamp < self.stream_time - self.retention_ms
+
+    def _drop(self, key: bytes, timestamp: int) -> None:
+        logger(__name__).warning(
+            "Skipping record for expired put.",
+            store=self.name,
+            key=key,
+            timestamp=timestamp,
+            observed_stream_time=self.stream_time,
+            history_retention_ms=self.retention_ms,
+        )
+        self._drop_record()
+
+    def _put_into(self, history: History, segment: int, key: bytes, data: bytes | None, timestamp: int) -> int:
+        """Between the versions of a row."""
+        index = history.at(timestamp)
+        valid_to = history.valid_to(index)
+        if history.starts[index] == timestamp:
+            history.values[index] = data
+        elif self._segment(timestamp) != segment:
+            # The version that ends here now belongs into an older segment. It was the first of its row.
+            self._append(key, history.starts[index], timestamp, history.values[index])
+            history.starts[index], history.values[index] = timestamp, data
+        else:
+            history.insert(index + 1, timestamp, data)
+        self._set_history(segment, key, history)
+        return valid_to
+
+    def _put_before(self, valid_to: int, key: bytes, data: bytes | None, timestamp: int) -> int:
+        """A version that ends where the next one, at ``valid_to``, begins."""
+        segment = self._segment(valid_to)
+        history = self._history(segment, key)
+        if history is None:
+            history = History(valid_to, [timestamp], [data])
+        elif history.end <= timestamp:
+            history.append(timestamp, valid_to, data)
+        else:
+            history.insert(0, timestamp, data)
+        self._set_history(segment, key, history)
+        return valid_to
+
+    def _delete_last(self, key: bytes, timestamp: int) -> None:
+        """A deletion behind all versions of a key that has no latest one."""
+        segment = self._segment(timestamp)
+        history = self._history(segment, key)
+        if history is None:
+            history = History(timestamp, [], [])
+        elif history.end == timestamp:
+            return
+        else:
+            history.append(history.end, timestamp, None)
+        self._set_history(segment, key, history)
+
+    def _append(self, key: bytes, valid_from: int, valid_to: int, data: bytes | None) -> None:
+        segment = self._segment(valid_to)
+        history = self._history(segment, key)
+        if history is None:
+            history = History(valid_to, [valid_from], [data])
+        else:
+            history.append(valid_from, valid_to, data)
+        self._set_history(segment, key, history)
+
+    def _segment(self, timestamp: int) -> int:
+        return timestamp // self.interval_ms
+
+    def _history(self, segment: int, key: bytes) -> History | None:
+        row_key, buffer = pack_segment(segment) + key, self.history
+        entry = buffer.dirty.get(row_key)
+        if entry is None:
+            if segment > self._last_flushed:
+                return None
+            entry = buffer.load(row_key)
+        history: History | None = entry[0]
+        return history
+
+    def _set_history(self, segment: int, key: bytes, history: History) -> None:
+        self.history.put(pack_segment(segment) + key, history, NO_TIMESTAMP, None)
+
+    # ---- look-ups ----
+
+    def get(self, key: bytes) -> Version | None:
+        """The latest version of ``key``."""
+        entry = self.latest.get(key)
+        return None if entry is None else Version(entry[0], entry[1], None)
+
+    def get_as_of(self, key: bytes, timestamp: int) -> Version | None:
+        """What was valid at ``timestamp``; None if it is longer ago than history is kept, but for a latest version."""
+        latest = self.latest
+        value, since, _, _ = latest.dirty.get(key) or latest.load(key)
+        if value is not None and since <= timestamp:
+            return Version(value, since, None)
+        return self.older(key, timestamp)
+
+    def older(self, key: bytes, timestamp: int) -> Version | None:
+        """The same of a key whose latest version is not that old."""
+        return self._find(key, timestamp, self.stream_time, self._history)
+
+    def peek(self, key: bytes, timestamp: int | None, committed: bool) -> Version | None:
+        """:meth:`get_as_of`, or without ``timestamp`` :meth:`get`, with no change of what is in memory; ``committed``
+        leaves out what no commit has taken yet."""
+        entry = _peeked(self.latest, key, committed)
+        if entry is not None and (timestamp is None or entry[1] <= timestamp):
+            return Version(entry[0], entry[1], None)
+        if timestamp is None:
+            return None
+
+        def history_of(segment: int, key: bytes) -> History | None:
+            entry = _peeked(self.history, pack_segment(segment) + key, committed)
+            return None if entry is None else entry[0]
+
+        return self._find(key, timestamp, self._committed_time() if committed else self.stream_time, history_of)
+
+    def _find(
+        self, key: bytes, timestamp: int, stream_time: int, history_of: Callable[[int, bytes], History | None]
+    ) -> Version | None:
+        if timestamp < 0 or timestamp < stream_time - self.retention_ms:
+            return None
+        for segment in range(self._segment(stream_time), self._segment(timestamp) - 1, -1):
+            history = history_of(segment, key)
+            if history is None:
+                continue
+            if history.end <= timestamp:
+                return None
+            if history.start <= timestamp:
+                index = history.at(timestamp)
+                data = history.values[index]
+                if data is None:
+                    return None
+                assert self._deserialize is not None
+                return Version(self._deserialize(data), history.starts[index], history.valid_to(index))
+        return None
+
+    def committed_records(self, key: bytes) -> Iterator[tuple[bytes | None, int]]:
+        """What must be put, by time, to have the committed versions of ``key``: (value, timestamp)."""
+        rows, stream_time, end = self._committed, self._committed_time(), None
+        for segment in range(self._first_live(stream_time), self._segment(stream_time) + 1):
+            row = rows.get(pack_segment(segment) + key)
+            if row is None:
+                continue
+            history = HISTORY.deserialize(row)
+            if end is not None and end < history.start:
+                yield None, end
+            yield from zip(history.values, history.starts, strict=True)
+            end = history.end
+        latest = self.latest.committed.get(key)
+        since = None
+        if latest is not None:
+            value, since = TIMESTAMPED_VALUE.value_and_timestamp(latest)
+        if end is not None and end != since:
+            yield None, end
+        if since is not None:
+            yield value, since
+
+    # ---- commit and restore ----
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is something to flush."""
+        return bool(self.latest.dirty or self.history.dirty)
+
+    def freeze(self) -> None:
+        """Set all changes apart for :meth:`flush`."""
+        # One that has none must not be flushed: it would take what is changed from here on.
+        self._frozen = [buffer for buffer in (self.latest, self.history) if buffer.dirty]
+        for buffer in self._frozen:
+            buffer.freeze()
+        self._frozen_time = self.stream_time
+        self._know_flushed(self.stream_time)
+
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        """Move the changes to ``batch``; histories that had expired by then are deleted."""
+        if self._frozen_time is None:
+            self.freeze()
+        stream_time, self._frozen_time = self._frozen_time, None
+        assert stream_time is not None
+        for buffer in self._frozen:
+            yield from buffer.flush(SectionBatch(batch, LATEST_ROWS) if buffer is self.latest else batch)
+        self._frozen = []
+        if stream_time != self._noted_time:
+            batch.put(self.name, _PROGRESS_KEY, _PROGRESS.pack(stream_time))
+        first_live = self._first_live(stream_time)
+        if first_live > self._first_live(self._noted_time):
+            # One range, however many they are. Whatever was put there in this batch goes, too.
+            batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
+        self._noted_time = stream_time
+
+    def _first_live(self, stream_time: int) -> int:
+        return self._segment(max(stream_time - self.retention_ms, 0))
+
+    def batch_written(self) -> None:
+        """The batch is on disk."""
+        self.latest.batch_written()
+        self.history.batch_written()
+
+    def moved_on(self, restored: Versions) -> None:
+        """``restored`` has put what it was given into a batch that is written now."""
+        self.forget_objects()
+        self.stream_time = self._noted_time = restored.stream_time
+        self._know_flushed(self.stream_time)
+
+    def forget_objects(self) -> None:
+        """Read committed rows from their bytes again."""
+        self.latest.forget_objects()
+        self.history.forget_objects()
+
+
+def _peeked(buffer: WriteBuffer, key: bytes, committed: bool) -> Entry | None:
+    entry = None if committed else buffer.peek(key)
+    if entry is None and (row := buffer.committed.get(key)) is not None:
+        entry = buffer.decode(row)
+    return None if entry is None or entry[0] is None else entry

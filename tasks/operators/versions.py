@@ -1,0 +1,45 @@
+"""Updates of versioned tables: how they are handed on, and who does not want all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.state.versioned.store import VersionedStateStore
+from penstock.state.versioned.versions import NOT_PUT, VALID_TO_UNDEFINED
+from penstock.tasks.context import TaskContext
+from penstock.tasks.wiring import TableEdge
+
+
+def forward_versions(
+    store: VersionedStateStore, forward: TableEdge, context: TaskContext, send_old_values: bool
+) -> TableEdge:
+    """Hands on the update that was put into ``store`` last, unless it was too late to be put.
+
+    Whoever must tell a part of history from what is latest asks ``context.is_latest`` while the update passes.
+    """
+    buffer = store.versions.latest
+
+    def now(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        valid_to = buffer.valid_to
+        if valid_to == NOT_PUT:
+            return
+        before, context.is_latest = context.is_latest, valid_to == VALID_TO_UNDEFINED
+        try:
+            forward(key, new, old if send_old_values else None, timestamp)
+        finally:
+            context.is_latest = before
+
+    return now
+
+
+def latest_only(edge: TableEdge, context: TaskContext, *, counted: bool) -> TableEdge:
+    """``edge`` without the updates that are part of a versioned table's history: for the operators whose result is of
+    what is latest. ``counted`` as dropped records, or not."""
+
+    def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        if context.is_latest:
+            edge(key, new, old, timestamp)
+        elif counted:
+            context.dropped_records += 1
+
+    return run

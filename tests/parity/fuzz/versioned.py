@@ -1,0 +1,27 @@
+"""Versioned tables in random cases: how long they keep history, and which tables have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+HISTORIES_MS = (0, 5, 20, 100, 1000, 60_000)
+
+
+def history_of(steps: Sequence[dict[str, Any]], id: str) -> int | None:
+    """How long the table ``id`` keeps history; None: it is not versioned. A filter or mapper that is not kept in a
+    store passes it on."""
+    step = next((each for each in steps if each.get("id") == id), {"op": "branch"})
+    if step["op"] == "versioned_table":
+        return int(step["history_ms"])
+    if step["op"] in ("filter", "filter_not", "map_values") and "store" not in step:
+        return history_of(steps, step["in"])
+    return None
+
+
+def grace(rng: Random, history_ms: int | None) -> dict[str, Any]:
+    """Maybe the grace period of a join with a table of that history."""
+    if history_ms is None or rng.random() < 0.4:
+        return {}
+    return {"grace_ms": rng.choice([each for each in (0, 1, 7, 30, 500) if each <= history_ms])}
