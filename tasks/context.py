@@ -171,19 +171,18 @@ class TaskContext:
 
     def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
         """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
-        raise self.error(
+        raise self._error(
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
-        error = self.error(kind, what, operator, key)
+        error = self._error(kind, what, operator, key)
         error.__cause__ = cause
         if self.handler(error) is not HandlerResponse.RESUME:
             raise error
         self.dropped_records += 1
 
-    def error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
-        """An error of this kind that says where the current record came from."""
+    def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
         at = self.metadata()
         if at is None:
             return kind(what, operator=operator, key=key)

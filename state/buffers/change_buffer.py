@@ -111,7 +111,7 @@ class ChangeBuffer(StateStore):
     ) -> None:
         """An update comes in. It takes the place of one of the same key that waits, and its time."""
         if not self._in_order:
-            self._arrange()
+            self.arrange()
         waits = self._objects.get(key) or self.find(key)
         if waits is None:
             heappush(self.order, (time, key))
@@ -154,8 +154,8 @@ class ChangeBuffer(StateStore):
         self._counts[key] = count
         return data
 
-    def _arrange(self) -> None:
-        """After a restore."""
+    def arrange(self) -> None:
+        """Put in order what was restored. The first update that comes in then does that."""
         self.order[:] = [(time_of(data), key) for key, data in self._packed.items()]
         self.order += [(waits[0], key) for key, waits in self._objects.items()]
         heapify(self.order)

@@ -68,7 +68,7 @@ def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
 
 def _limiter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[Callable[[], None], Any], None] | None:
     """Keeps a buffer with limits within them; None for one without."""
-    order, emit_early, readable_key = buffer.order, spec.emit_early, wiring.readable_key
+    order, emit_early = buffer.order, spec.emit_early
     most_records = float("inf") if spec.max_records is None else spec.max_records
     most_bytes = float("inf") if spec.max_bytes is None else spec.max_bytes
     if spec.max_records is None and spec.max_bytes is None:
@@ -79,14 +79,7 @@ def _limiter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
     def keep(emit: Callable[[], None], key: Any) -> None:
         while len(order) > most_records or buffer.counted_bytes > most_bytes:
             if not emit_early:
-                held = f"{len(order)} keys" if len(order) > most_records else f"{buffer.counted_bytes} bytes"
-                raise wiring.context.error(
-                    BufferFullError,
-                    f"the buffer holds {held}, which is beyond its limit ({_limits(spec)}): give BufferConfig a larger "
-                    "one, or let it emit early (emit_early_when_full)",
-                    wiring.name,
-                    readable_key(key),
-                )
+                raise _full(spec, buffer, wiring, key)
             if not order:
                 return
             emit()
@@ -94,9 +87,23 @@ def _limiter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
     return keep
 
 
-def _limits(spec: Suppress) -> str:
-    limits = ((spec.max_records, "keys"), (spec.max_bytes, "bytes"))
-    return ", ".join(f"{limit} {what}" for limit, what in limits if limit is not None)
+def _full(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring, key: Any) -> BufferFullError:
+    held, limits = [f"{len(buffer.order)} keys"], []
+    if spec.max_records is not None:
+        limits.append(f"{spec.max_records} keys")
+    if spec.max_bytes is not None:
+        held.append(f"{buffer.counted_bytes} bytes")
+        limits.append(f"{spec.max_bytes} bytes")
+    source, offset = wiring.context.source()
+    return BufferFullError(
+        f"the buffer would hold {' of '.join(held)}, and may hold {', '.join(limits)}: give BufferConfig a larger "
+        "limit, or let it emit early (emit_early_when_full)",
+        operator=wiring.name,
+        topic=source.topic if source else None,
+        partition=source.partition if source else None,
+        offset=offset if source else None,
+        key=wiring.readable_key(key),
+    )
 
 
 @closure_of(SuppressGetter)

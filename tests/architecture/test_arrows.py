@@ -34,6 +34,7 @@ ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
 """Which rooms of ``topology/`` each may import. "" is what users hand in (options, Processor API), beside the rooms."""
 
 ROOMS_OF_STATE: dict[str, set[str]] = {
+    "buffers": {"buffers"},
     "disk": {"disk"},
     "key_value": {"key_value"},
     "windowed": {"windowed"},

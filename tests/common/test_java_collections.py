@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from penstock.common.java_collections import JavaPriorityQueue, TreeSet, hash_order, string_hash
+from penstock.common.java_collections import (
+    JavaPriorityQueue,
+    TreeSet,
+    bytes_hash,
+    hash_order,
+    slots_for,
+    string_hash,
+)
 
 
 def test_string_hashes_are_those_of_java() -> None:
@@ -34,6 +41,27 @@ def test_the_table_doubles_beyond_three_quarters() -> None:
 def test_what_shares_a_slot_keeps_the_order_of_its_addition() -> None:
     assert hash_order(["q", "a"]) == ["q", "a"]
     assert hash_order(["a", "q"]) == ["a", "q"]
+
+
+@pytest.mark.parametrize(
+    ("data", "hashed"),
+    [(b"", 1), (b"a", 31 + 97), (b"ab", (31 + 97) * 31 + 98), (b"\xff", 30), (b"\x80\x00", (31 - 128) * 31)],
+)
+def test_bytes_are_hashed_as_signed_ones_beginning_with_1(data: bytes, hashed: int) -> None:
+    unsigned = hashed & 0xFFFFFFFF
+    assert bytes_hash(data) == unsigned ^ unsigned >> 16
+
+
+def test_a_long_key_is_hashed_like_a_short_one() -> None:
+    hashed = 1
+    for byte in bytes(range(128)) * 9:
+        hashed = hashed * 31 + byte & 0xFFFFFFFF
+    assert bytes_hash(bytes(range(128)) * 9) == hashed ^ hashed >> 16
+
+
+def test_a_table_grows_and_does_not_shrink() -> None:
+    assert [slots_for(count) for count in (0, 12, 13, 24, 25)] == [16, 16, 32, 32, 64]
+    assert slots_for(3, 64) == 64
 
 
 def test_a_tree_set_is_sorted_while_the_order_stands_still() -> None:

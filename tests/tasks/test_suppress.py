@@ -1,0 +1,408 @@
+"""``suppress``: what parity cases do not show, and the scenarios of Kafka Streams' own tests as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.testing.topology_test_driver import TestRecord
+from penstock.topology.session_windows import SessionWindows
+
+STRINGS = ps.Serdes.string()
+LONGS = ps.Serdes.long()
+IN: ps.Consumed[str, str] = ps.Consumed.with_(STRINGS, STRINGS)
+OUT = ps.Produced.with_(STRINGS, STRINGS)
+UNBOUNDED = ps.BufferConfig.unbounded()
+LONG_TIME = timedelta(days=10_000)
+WRONG: Any = "wrong"
+EAGER: Any = ps.BufferConfig.max_records(5)
+
+Input = tuple[str, str | None, int]
+Shown = tuple[str, Any, int]
+
+
+class Played:
+    """Records go into ``in``, what comes to ``out`` comes out."""
+
+    def __init__(self, build: Callable[[ps.StreamsBuilder], Any], value_serde: ps.Serde[Any] = STRINGS) -> None:
+        builder = ps.StreamsBuilder()
+        build(builder).to("out", ps.Produced.with_(STRINGS, value_serde))
+        self.topology = builder.build()
+        self.driver = ps.TopologyTestDriver(self.topology)
+        self._output = self.driver.create_output_topic("out", STRINGS, value_serde)
+
+    def put(self, *records: Input, topic: str = "in") -> list[Shown]:
+        """What comes out."""
+        for key, value, timestamp in records:
+            self.driver.pipe(topic, key.encode(), None if value is None else value.encode(), timestamp)
+        return [(each.key or "", each.value, each.timestamp) for each in self.records()]
+
+    def records(self) -> list[TestRecord[str | None, Any]]:
+        return self._output.read_records_to_list()
+
+
+@pytest.fixture
+def played() -> Iterator[Callable[..., Played]]:
+    made: list[Played] = []
+
+    def make(*arguments: Any, **options: Any) -> Played:
+        made.append(Played(*arguments, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.driver.close()
+
+
+def table(how: ps.Suppressed[Any]) -> Callable[[ps.StreamsBuilder], ps.KStream[str, str]]:
+    """A table whose updates are held back."""
+    return lambda builder: builder.table("in", IN).suppress(how).to_stream()
+
+
+# ---- the scenarios of SuppressScenarioTest ----
+
+
+def value_counts(how: ps.Suppressed[Any]) -> Callable[[ps.StreamsBuilder], ps.KStream[str, int]]:
+    grouped: ps.Grouped[str, str] = ps.Grouped.with_(STRINGS, STRINGS)
+    return lambda builder: (
+        builder.table("in", IN)
+        .group_by(lambda key, value: (value, key), grouped)
+        .count(ps.Materialized.with_(STRINGS, LONGS))
+        .suppress(how)
+        .to_stream()
+    )
+
+
+FIRST: list[Input] = [("k1", "v1", 0), ("k1", "v2", 1), ("k2", "v1", 2)]
+
+
+@pytest.mark.parametrize(
+    ("how", "steps"),
+    [
+        (
+            ps.Suppressed.until_time_limit(0, UNBOUNDED),
+            [
+                (FIRST, [("v1", 1, 0), ("v1", 0, 1), ("v2", 1, 1), ("v1", 1, 2)]),
+                ([("x", "x", 3)], [("x", 1, 3)]),
+                ([("x", "y", 4)], [("x", 0, 4), ("y", 1, 4)]),
+            ],
+        ),
+        (
+            ps.Suppressed.until_time_limit(2, UNBOUNDED),
+            [
+                (FIRST, [("v1", 1, 2)]),
+                ([("tick", "tick", 3)], [("v2", 1, 1)]),
+                ([("tick", "tock", 4)], []),
+            ],
+        ),
+        (
+            ps.Suppressed.until_time_limit(LONG_TIME, ps.BufferConfig.max_records(1).emit_early_when_full()),
+            [(FIRST, [("v1", 0, 1), ("v2", 1, 1)]), ([("x", "x", 3)], [("v1", 1, 2)])],
+        ),
+        (
+            ps.Suppressed.until_time_limit(LONG_TIME, ps.BufferConfig.max_bytes(200).emit_early_when_full()),
+            [(FIRST, [("v1", 0, 1), ("v2", 1, 1)]), ([("x", "x", 3)], [("v1", 1, 2)])],
+        ),
+    ],
+    ids=["at once", "time limit", "record limit", "byte limit"],
+)
+def test_intermediate_results_are_held_back(
+    played: Callable[..., Played], how: ps.Suppressed[Any], steps: list[tuple[list[Input], list[Shown]]]
+) -> None:
+    counts = played(value_counts(how), LONGS)
+    for records, out in steps:
+        assert counts.put(*records) == out
+
+
+def window_counts(windows: Any) -> Callable[[ps.StreamsBuilder], ps.KStream[str, int]]:
+    return lambda builder: (
+        builder.stream("in", IN)
+        .group_by_key()
+        .windowed_by(windows)
+        .count(ps.Materialized.as_("counts").with_caching_disabled())
+        .suppress(ps.Suppressed.until_window_closes(UNBOUNDED))
+        .to_stream(lambda key, value: str(key))
+    )
+
+
+@pytest.mark.parametrize(
+    ("windows", "timestamps", "out"),
+    [
+        (ps.TimeWindows.of_size_and_grace(2, 1), [0, 1, 2, 1, 0, 5, 0], [("[k1@0/2]", 4, 1), ("[k1@2/4]", 1, 2)]),
+        (
+            ps.TimeWindows.of_size_and_grace(2, 2),
+            [0, 1, 2, 0, 3, 0, 4, 0, 30],
+            [("[k1@0/2]", 4, 1), ("[k1@2/4]", 2, 3), ("[k1@4/6]", 1, 4)],
+        ),
+        (
+            ps.SlidingWindows.of_time_difference_and_grace(5, 15),
+            [10, 11, 10, 13, 10, 24, 5, 7, 90],
+            [
+                ("[k1@5/10]", 5, 10),
+                ("[k1@6/11]", 5, 11),
+                ("[k1@8/13]", 5, 13),
+                ("[k1@11/16]", 2, 13),
+                ("[k1@12/17]", 1, 13),
+                ("[k1@19/24]", 1, 24),
+            ],
+        ),
+    ],
+    ids=["time windows", "large jump", "sliding windows"],
+)
+def test_windows_have_one_final_result(
+    played: Callable[..., Played], windows: Any, timestamps: list[int], out: list[Shown]
+) -> None:
+    assert played(window_counts(windows), LONGS).put(*(("k1", "v1", timestamp) for timestamp in timestamps)) == out
+
+
+def test_sessions_have_one_final_result(played: Callable[..., Played]) -> None:
+    sessions = played(window_counts(SessionWindows.of_inactivity_gap_with_no_grace(5)), LONGS)
+    late = ("k1", "v1", 5)
+    out = sessions.put(("k1", "v1", 0), late, ("k1", "v1", 1), ("k2", "v1", 11), late, ("k1", "v1", 30))
+    assert out == [("[k1@0/5]", 3, 5), ("[k2@11/11]", 1, 11)]
+
+
+def test_a_group_by_goes_on_from_what_was_let_through(played: Callable[..., Played]) -> None:
+    grouped: ps.Grouped[str, str] = ps.Grouped.with_(STRINGS, STRINGS)
+    counts = played(
+        lambda builder: (
+            builder.table("in", IN)
+            .suppress(ps.Suppressed.until_time_limit(10, UNBOUNDED))
+            .group_by(lambda key, value: (key, value), grouped)
+            .count(ps.Materialized.with_(STRINGS, LONGS))
+            .to_stream()
+        ),
+        LONGS,
+    )
+    assert counts.put(("A", "a", 0), ("tick", "tick", 10)) == [("A", 1, 0)]
+
+
+@pytest.mark.parametrize("held_left", [False, True])
+def test_a_join_finds_what_was_there_before_an_update_waited(played: Callable[..., Played], held_left: bool) -> None:
+    def build(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
+        held = builder.table("held", IN).suppress(ps.Suppressed.until_time_limit(10, UNBOUNDED))
+        other = builder.table("other", IN)
+        left, right = (held, other) if held_left else (other, held)
+        return left.outer_join(right, lambda one, two: f"{one}-{two}" if held_left else f"{two}-{one}").to_stream()
+
+    joined = played(build)
+    assert joined.put(("B", "1", 0), ("A", "1", 0), topic="held") == []
+    assert joined.put(("tick", "tick", 10), topic="held") == [("A", "1-None", 0), ("B", "1-None", 0)]
+    assert joined.put(("A", "2", 11), topic="held") == []
+    assert joined.put(("A", "a", 12), topic="other") == [("A", "1-a", 12)]
+    assert joined.put(("B", "b", 12), topic="other") == [("B", "1-b", 12)]
+    assert joined.put(("A", "b", 13), topic="other") == [("A", "1-b", 13)]
+    assert joined.put(("tick", "tick1", 21), topic="held") == [("tick", "tick1-None", 21), ("A", "2-b", 13)]
+
+
+# ---- time, order, deletions, headers ----
+
+
+def test_time_is_the_largest_timestamp_and_a_late_record_may_go_on_at_once(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(timedelta(milliseconds=10), UNBOUNDED)))
+    assert held.put(("a", "1", 100)) == []
+    assert held.put(("b", "1", 90)) == [("b", "1", 90)]
+    assert held.put(("b", "2", 91)) == []
+    assert held.put(("c", "1", 101)) == [("b", "2", 91)]
+
+
+def test_the_clock_on_the_wall_lets_nothing_go_on(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
+    held.put(("a", "1", 0))
+    held.driver.advance_wall_clock_time(timedelta(days=1))
+    assert held.records() == []
+
+
+def test_a_deletion_goes_on_even_if_nobody_knew_of_its_key(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
+    assert held.put(("a", "1", 0), ("a", None, 5), ("b", "1", 10)) == [("a", None, 5)]
+
+
+def test_a_window_that_was_deleted_has_no_final_result(played: Callable[..., Played]) -> None:
+    windowed = played(
+        lambda builder: (
+            builder.stream("in", IN)
+            .group_by_key()
+            .windowed_by(ps.TimeWindows.of_size_with_no_grace(10))
+            .reduce(lambda one, other: "" if other == "delete" else other)
+            .filter(lambda value: value != "")
+            .suppress(ps.Suppressed.until_window_closes(UNBOUNDED))
+            .to_stream(lambda key, value: str(key))
+        )
+    )
+    out = windowed.put(("a", "1", 0), ("a", "delete", 1), ("b", "1", 2), ("c", "1", 20))
+    assert out == [("[b@0/10]", "1", 2)]
+
+
+def test_what_goes_on_has_the_headers_of_its_last_update(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
+    for number, (key, timestamp) in enumerate([("a", 0), ("a", 1), ("b", 10)], 1):
+        held.driver.pipe("in", key.encode(), b"%d" % number, timestamp, [("n", b"%d" % number)])
+    (record,) = held.records()
+    assert (record.value, list(record.headers)) == ("2", [("n", b"2")])
+
+
+class Where(ps.Processor[str, str, str, str]):
+    """The value of each record is where it came from."""
+
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.context = context
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        at = self.context.record_metadata()
+        self.context.forward(record.with_value(f"{at.topic}/{at.offset}" if at else "nowhere"))
+
+
+def test_a_record_that_goes_on_comes_from_where_its_last_update_came(played: Callable[..., Played]) -> None:
+    held = played(
+        lambda builder: (
+            builder.table("in", IN).suppress(ps.Suppressed.until_time_limit(10, UNBOUNDED)).to_stream().process(Where)
+        )
+    )
+    assert held.put(("a", "1", 0), ("a", "2", 1), ("b", "1", 10)) == [("a", "in/1", 1)]
+
+
+# ---- limits ----
+
+
+def test_a_buffer_that_may_hold_nothing_lets_all_go_on_at_once(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(LONG_TIME, ps.BufferConfig.max_records(0))))
+    assert held.put(("a", "1", 5), ("b", "1", 4)) == [("a", "1", 5), ("b", "1", 4)]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (ps.BufferConfig.max_records(1), "would hold 2 keys, and may hold 1 keys"),
+        (ps.BufferConfig.max_bytes(50), "would hold 2 keys of 64 bytes, and may hold 50 bytes"),
+        (ps.BufferConfig.max_bytes(50).with_max_records(9), "and may hold 9 keys, 50 bytes"),
+    ],
+)
+def test_a_strict_buffer_that_is_full_ends_the_task(
+    played: Callable[..., Played], config: ps.BufferConfig, told: str
+) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(LONG_TIME, config.shut_down_when_full())))
+    held.put(("a", "1", 0))
+    with pytest.raises(ps.BufferFullError, match=told) as caught:
+        held.put(("b", "1", 1))
+    assert "operator KTABLE-SUPPRESS-0000000003; topic in, partition 0, offset 1; key 'b'" in str(caught.value)
+    with pytest.raises(ps.StreamsError, match="has ended"):
+        held.put(("c", "1", 2))
+
+
+def test_a_strict_buffer_first_lets_go_what_is_due(played: Callable[..., Played]) -> None:
+    held = played(table(ps.Suppressed.until_time_limit(10, ps.BufferConfig.max_records(1).shut_down_when_full())))
+    assert held.put(("a", "1", 0), ("b", "1", 10), ("c", "1", 20)) == [("a", "1", 0), ("b", "1", 10)]
+
+
+def test_no_handler_lets_a_strict_buffer_grow() -> None:
+    builder = ps.StreamsBuilder()
+    held = ps.BufferConfig.max_records(1).shut_down_when_full()
+    table(ps.Suppressed.until_time_limit(LONG_TIME, held))(builder).to("out", OUT)
+    config = {"processing.exception.handler": ps.LogAndContinue()}
+    with ps.TopologyTestDriver(builder.build(), config) as driver:
+        driver.pipe("in", b"a", b"1", 0)
+        with pytest.raises(ps.BufferFullError):
+            driver.pipe("in", b"b", b"1", 0)
+
+
+# ---- names, changelog, values ----
+
+
+def test_a_named_operator_uses_up_no_numbers(played: Callable[..., Played]) -> None:
+    def described(how: ps.Suppressed[Any]) -> str:
+        return played(table(how)).topology.describe()
+
+    unnamed = described(ps.Suppressed.until_time_limit(10, UNBOUNDED))
+    assert "KTABLE-SUPPRESS-0000000003 (stores: [KTABLE-SUPPRESS-STATE-STORE-0000000004])" in unnamed
+    assert "KTABLE-TOSTREAM-0000000005" in unnamed
+    named = described(ps.Suppressed.until_time_limit(10, UNBOUNDED).with_name("calm"))
+    assert "calm (stores: [calm-store])" in named
+    assert "KTABLE-TOSTREAM-0000000003" in named
+
+
+@pytest.mark.parametrize("logging", [True, False])
+def test_there_is_a_changelog_unless_it_is_switched_off(played: Callable[..., Played], logging: bool) -> None:
+    config = UNBOUNDED if logging else UNBOUNDED.with_logging_disabled()
+    held = played(table(ps.Suppressed.until_time_limit(10, config).with_name("calm")))
+    held.put(("a", "1", 0), ("b", "1", 10))
+    assert ("topology-test-driver-calm-store-changelog" in held.driver.produced_topic_names()) is logging
+
+
+def test_the_changelog_topic_is_compacted_and_has_the_settings_that_were_given() -> None:
+    builder = ps.StreamsBuilder()
+    config = UNBOUNDED.with_logging_enabled({"segment.ms": "1000"})
+    table(ps.Suppressed.until_time_limit(10, config).with_name("calm"))(builder).to("out", OUT)
+    (store,) = [each for sub in builder.build().subtopologies for each in sub.stores if each.name == "calm-store"]
+    assert (store.changelog_config(0), store.topic_config) == ({"cleanup.policy": "compact"}, {"segment.ms": "1000"})
+    assert not store.persistent
+
+
+def test_a_value_without_a_fitting_serde_is_named(played: Callable[..., Played]) -> None:
+    held = played(
+        lambda builder: (
+            builder.table("in", IN)
+            .map_values(len, ps.Materialized.with_(STRINGS, STRINGS))
+            .suppress(ps.Suppressed.until_time_limit(10, UNBOUNDED))
+            .to_stream()
+        )
+    )
+    with pytest.raises(ps.SerializationError, match=r"store KTABLE-SUPPRESS-STATE-STORE-0000000006: .* key 'a'"):
+        held.put(("a", "text", 0))
+
+
+# ---- what is refused when the program is written ----
+
+
+def test_windows_that_do_not_close_cannot_be_waited_for() -> None:
+    plain = ps.StreamsBuilder().table("in", IN).map_values(str.upper)
+    until: Any = ps.Suppressed.until_window_closes(UNBOUNDED)
+    with pytest.raises(ps.TopologyError, match=r"has none: .*KTABLE-SOURCE.* -> KTABLE-MAPVALUES-0000000003"):
+        plain.suppress(until)
+
+
+def test_the_longest_grace_of_all_windows_upward_counts() -> None:
+    def windowed(builder: ps.StreamsBuilder, topic: str, grace: int) -> ps.KTable[ps.Windowed[str], int]:
+        windows = ps.TimeWindows.of_size_and_grace(10, grace)
+        return builder.stream(topic, IN).group_by_key().windowed_by(windows).count()
+
+    builder = ps.StreamsBuilder()
+    joined = windowed(builder, "in", 3).join(windowed(builder, "in2", 8), lambda one, other: one + other)
+    until = ps.Suppressed.until_window_closes(UNBOUNDED).with_name("final")
+    joined.filter(lambda value: True).suppress(until).to_stream(lambda key, value: str(key)).to(
+        "out", ps.Produced.with_(STRINGS, LONGS)
+    )
+    (waits,) = [node for sub in builder.build().subtopologies for node in sub.nodes if node.name == "final"]
+    assert getattr(waits, "operator").wait_ms == 8  # noqa: B009  # of whatever kind the node is
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: ps.BufferConfig.max_records(-1), "max_records must be a whole number from 0 on, not -1"),
+        (lambda: ps.BufferConfig.max_bytes(True), "max_bytes must be a whole number from 0 on, not True"),
+        (lambda: UNBOUNDED.with_max_records(WRONG), "max_records must be a whole number from 0 on, not 'wrong'"),
+        (lambda: ps.Suppressed.until_time_limit(-1, UNBOUNDED), "limit may not be negative: -1 ms"),
+        (lambda: ps.Suppressed.until_time_limit(WRONG, UNBOUNDED), "limit must be a timedelta or whole milliseconds"),
+        (lambda: ps.Suppressed.until_time_limit(1, WRONG), "needs a BufferConfig, not 'wrong'"),
+        (lambda: ps.Suppressed.until_window_closes(EAGER), "add .shut_down_when_full()"),
+        (lambda: ps.Suppressed.until_time_limit(1, UNBOUNDED).with_name("a b"), "illegal name 'a b'"),
+        (lambda: ps.StreamsBuilder().table("in").suppress(WRONG), "suppress needs a Suppressed, not 'wrong'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(make: Callable[[], Any], told: str) -> None:
+    with pytest.raises(ps.TopologyError, match=told):
+        make()
+
+
+def test_a_config_keeps_what_was_said_of_it_before() -> None:
+    config = ps.BufferConfig.max_records(5).with_logging_enabled({"a": "b"}).with_max_bytes(9).shut_down_when_full()
+    assert config == ps.StrictBufferConfig(5, 9, True, {"a": "b"})
+    assert config.with_no_bound() == ps.StrictBufferConfig(topic_config={"a": "b"})
+    off = config.with_logging_disabled().emit_early_when_full()
+    assert off == ps.EagerBufferConfig(5, 9, logging=False)
+    assert off.with_no_bound().with_max_records(1).logging is False
