@@ -81,7 +81,7 @@ class LatestBuffer(WriteBuffer):
         try:
             return None if value is None else self._serialize(value)
         except Exception as error:
-            raise self._refused(key, value, error) from error
+            raise self.refused(key, value, error) from error
 
 
 class Versions:
