@@ -42,7 +42,7 @@ def topology_body(application_id: str, topology: Topology) -> dict[str, Any]:
                 "nodes": [_node(node) for node in sub.nodes],
                 "stores": [_store(application_id, store) for store in sub.stores],
             }
-            for sub in topology.subtopologies
+            for sub in topology.every_subtopology
         ],
     }
 

@@ -45,6 +45,8 @@ def changed(values: Serde[Any]) -> Serde[Change]:
         if flag != _BOTH:
             raise SerializationError(f"changes end with a byte from 0 to 5, this one with {data[-1]}")
         length, begin = _read_varint(data)
+        if begin + length > len(data) + end:
+            raise SerializationError(f"a change of {len(data)} bytes cannot hold a new value of {length}")
         return read(data[begin : begin + length]), read(data[begin + length : end])
 
     return Serde(f"changes of {values.name}", serialize, deserialize)

@@ -61,8 +61,13 @@ from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
+from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
+from penstock.topology.dsl.windowed_cogrouped_kstream import (
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
@@ -76,6 +81,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.session_windows import SessionWindows
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.table_joined import TableJoined
@@ -158,6 +164,9 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
+    "SessionWindowedKStream",
+    "SessionWindows",
     "SlidingWindows",
     "StateStore",
     "StateStoreContext",
@@ -179,6 +188,7 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",

@@ -18,6 +18,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.flush_listeners import FlushListeners, OnFlush
 from penstock.state.in_steps import sort_in_steps
 from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
@@ -28,9 +29,6 @@ from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryR
 from penstock.state.sizes import WaitingSizes, strides
 
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
-
-OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
-"""Hears of each flushed update: (row key, new value, old value or None, timestamp, headers)."""
 
 # A flush gives way to queries after this many entries: about 2 ms of work.
 FLUSH_STEP_ENTRIES = 512
@@ -78,7 +76,7 @@ class WriteBuffer:
         self.flushes_every_deletion = False
         """Whether a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
         where no operator listens."""
-        self._listeners: list[tuple[OnFlush, bool]] = []
+        self._listeners = FlushListeners()
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
         self._frozen: dict[bytes, Entry] = {}
@@ -118,6 +116,12 @@ class WriteBuffer:
             older = self._older.pop(key, None)
             entry = entry or older
         return entry or self._read(key)
+
+    def load_not_committed(self, key: bytes) -> Entry:
+        """The same where no commit that is through can have written the key: nobody need ask the disk."""
+        if self._flushed and (flushed := self._flushed.get(key)):
+            return self._apart(key, flushed)
+        return ABSENT
 
     def _read(self, key: bytes) -> Entry:
         if self._flushed and (flushed := self._flushed.get(key)):
@@ -220,7 +224,7 @@ class WriteBuffer:
 
         Without ``old_values`` it is told None in place of each old one.
         """
-        self._listeners.append((on_flush, old_values))
+        self._listeners.add(on_flush, old_values)
 
     def freeze(self) -> None:
         """Every update until now is of the commit that :meth:`flush` is for, and every later one is not."""
@@ -259,7 +263,7 @@ class WriteBuffer:
             yield from sort_in_steps(updates, update_number)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
-        tell = self._all_listeners() if caching else None
+        tell = self._listeners.as_one() if caching else None
         for begin in range(0, len(updates), FLUSH_STEP_ENTRIES):
             step = updates[begin : begin + FLUSH_STEP_ENTRIES]
             if self._keeps_frozen:
@@ -279,7 +283,7 @@ class WriteBuffer:
     ) -> None:
         caching, serialize, header = self.caching, self._serialize, self.row_format.header
         log = self._log if caching else None
-        with_old = caching and any(old_values for _, old_values in self._listeners)
+        with_old = caching and self._listeners.want_old_values
         silent = caching and not self.flushes_every_deletion
         old = None
         for key, (value, timestamp, headers, _) in updates:
@@ -299,17 +303,6 @@ class WriteBuffer:
                 log(key, data, timestamp)
             if on_flush is not None:
                 on_flush(key, value, old, timestamp, headers)
-
-    def _all_listeners(self) -> OnFlush | None:
-        listeners = self._listeners
-        if len(listeners) <= 1:
-            return listeners[0][0] if listeners else None
-
-        def tell(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-            for on_flush, old_values in listeners:
-                on_flush(key, new, old if old_values else None, timestamp, headers)
-
-        return tell
 
     def refused(self, key: bytes, value: Any, error: Exception) -> SerializationError:
         """The error for a value of ``key`` that its serde does not take."""

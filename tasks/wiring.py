@@ -11,8 +11,9 @@ from penstock.common.serdes import Serde, why_refused
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
-from penstock.state.write_buffer import OnFlush, WriteBuffer
+from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.punctuation import PunctuationQueue
@@ -59,9 +60,9 @@ class Store:
     def listen_windowed(
         self, node: str, listener: FlushListener, old_values: bool, children: Iterable[str] = ()
     ) -> None:
-        """The same of a window or session store: ``listener`` hears of windowed keys."""
+        """The same of a window or session store: ``listener`` hears of windowed keys, decoded."""
         if self._is_first(node, children):
-            self.windowed.listen(listener, old_values)
+            self.windowed.listen(listener, old_values, self.key_serde.deserialize)
 
     def _is_first(self, node: str, children: Iterable[str]) -> bool:
         """Whether nobody listens for these children yet. ``node`` is one that forwards."""

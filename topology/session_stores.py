@@ -29,11 +29,10 @@ def session_store(
         raise TopologyError(f"Materialized: a table of sessions needs a session store, not a window store ({name!r})")
     needed = windows.inactivity_gap_ms + windows.grace_period_ms
     retention_ms = needed if how.retention_ms is None else how.retention_ms
-    retention_ms = retention_ms if supplier is None else supplier.retention_ms
     if retention_ms < needed:
         raise TopologyError(
             f"store {name}: a retention of {retention_ms} ms is too short: these sessions need {needed} ms, their "
-            "inactivity gap and their grace period. Give at least that, or leave it out"
+            "inactivity gap and their grace period. Give Materialized.with_retention at least that, or leave it out"
         )
     return SessionStoreBuilder(
         name,
@@ -44,7 +43,7 @@ def session_store(
         caching=how.caching and not on_close,
         logging=how.logging,
         topic_config=how.topic_config,
-        retention_ms=retention_ms,
+        retention_ms=retention_ms if supplier is None else supplier.retention_ms,
         by_time=on_close,
         time_ordered=on_close,
     )

@@ -195,3 +195,11 @@ def checked_emit_strategy(given: Any, windows: object) -> EmitStrategy:
     if given.on_close and isinstance(windows, UnlimitedWindows):
         raise TopologyError("EmitStrategy.on_window_close: UnlimitedWindows never close")
     return given
+
+
+def checked_windows(given: object) -> None:
+    """Raises TopologyError unless ``given`` are windows of time."""
+    if not isinstance(given, TimeWindows | UnlimitedWindows | SlidingWindows):
+        raise TopologyError(
+            f"windowed_by needs windows, such as TimeWindows.of_size_and_grace(...), not {shown_with_type(given)}"
+        )

@@ -9,7 +9,7 @@ expired, and would take what is too late.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import chain
 from struct import Struct
@@ -19,6 +19,7 @@ from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
+from penstock.common.windows import Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
@@ -28,6 +29,8 @@ from penstock.state.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: the number of a segment does not begin with this byte."""
+_WINDOWS_KEPT = 1000
+"""Many keys have the same windows, where these do not depend on records."""
 _PROGRESS = Struct(">qi")
 """Observed stream time, last sequence number."""
 
@@ -64,6 +67,8 @@ class ExpiringRows:
         self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int
+        self.committed_time: int
+        """The stream time as of the last commit that is through: no row on disk is of a later time."""
         self.sequence: int
         self._holds_expired = False
         self._frozen: _Progress | None = None
@@ -74,7 +79,7 @@ class ExpiringRows:
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
-        self._noted_time = self._committed_time = self.stream_time
+        self._noted_time = self.committed_time = self.stream_time
 
     @property
     def has_moved(self) -> bool:
@@ -145,6 +150,22 @@ class ExpiringRows:
         """The key in a row's key."""
         return row_key[SEGMENT_BYTES : -self.schema.suffix_bytes]
 
+    def windowed_keys(self, to_key: Callable[[bytes], Any]) -> Callable[[bytes], Windowed[Any]]:
+        """How the key of a row becomes a windowed key, whose key ``to_key`` makes of its bytes."""
+        suffix_bytes, window_of = self.schema.suffix_bytes, self.schema.window
+        lately: dict[bytes, Window] = {}
+
+        def windowed(row_key: bytes) -> Windowed[Any]:
+            suffix = row_key[-suffix_bytes:]
+            window = lately.get(suffix)
+            if window is None:
+                if len(lately) >= _WINDOWS_KEPT:
+                    lately.clear()
+                window = lately[suffix] = window_of(row_key)
+            return Windowed(to_key(row_key[SEGMENT_BYTES:-suffix_bytes]), window)
+
+        return windowed
+
     def of_key(
         self,
         key: bytes,
@@ -193,8 +214,12 @@ class ExpiringRows:
         has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there.
         """
         assert self.time_order is not None
+        segments = self.segments
         if not expired:
-            time_from = max(time_from, self.segments.first_visible(self.stream_time))
+            time_from = max(time_from, segments.first_visible(self.stream_time))
+        elif not self.buffer.caching:
+            # As in Kafka Streams, where the put that moved the time on has deleted what is older.
+            time_from = max(time_from, segments.first_timestamp(segments.first_live(self.stream_time)))
         row_key, time = self.row_key, self.schema.time
         found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]
         if as_they_lie:
@@ -256,7 +281,7 @@ class ExpiringRows:
         self, time_from: int, time_to: int, committed: bool, expired_too: bool = False
     ) -> tuple[int, int, range]:
         """What of these times is shown, and the segments in which it lies."""
-        stream_time = self._committed_time if committed else self.stream_time
+        stream_time = self.committed_time if committed else self.stream_time
         begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
         end = min(time_to, stream_time)
         return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
@@ -286,7 +311,7 @@ class ExpiringRows:
         self.buffer.batch_written()
         if self.time_order is not None:
             self.time_order.buffer.batch_written()
-        self._committed_time = self._noted_time
+        self.committed_time = self._noted_time
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again."""
@@ -319,7 +344,7 @@ class ExpiringRows:
         for _ in batch.put_all(self.name, rows):
             pass
         self._note(self._take_progress(), batch)
-        self._committed_time = self._noted_time
+        self.committed_time = self._noted_time
 
     def _restored_time(self, key: bytes) -> int:
         time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1

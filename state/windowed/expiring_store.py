@@ -26,8 +26,8 @@ from penstock.state.write_buffer import WriteBuffer
 K = TypeVar("K")
 V = TypeVar("V")
 
-FlushListener = Callable[[Windowed[bytes], Any, Any, int, Headers | None], None]
-"""Hears of each flushed update: (windowed key bytes, new value, old value or None, timestamp, headers)."""
+FlushListener = Callable[[Windowed[Any], Any, Any, int, Headers | None], None]
+"""Hears of each flushed update: (windowed key, new value, old value or None, timestamp, headers)."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,16 @@ class ExpiringStateStore(BufferedStateStore):
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
         """The entry of this very windowed key; None when there is none or it has expired."""
 
-    def listen(self, listener: FlushListener, old_values: bool) -> None:
+    def listen(self, listener: FlushListener, old_values: bool, to_key: Callable[[bytes], Any] | None = None) -> None:
         """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
 
-        Without ``old_values`` it is told None in place of each old one.
+        Without ``old_values`` it is told None in place of each old one. The key in a windowed key is what ``to_key``
+        makes of its bytes.
         """
-        key, window = self.rows.key, self.rows.schema.window
+        windowed = self.rows.windowed_keys(to_key or bytes)
 
         def on_flush(row_key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-            listener(Windowed(key(row_key), window(row_key)), new, old, timestamp, headers)
+            listener(windowed(row_key), new, old, timestamp, headers)
 
         self.buffer.listen(on_flush, old_values)
 

@@ -15,7 +15,7 @@ Row = tuple[int, Any]
 
 NOTHING: Sequence[Row] = ()
 
-_SHORTEST_PANE_MS = 1_000
+_PANES = 2
 
 
 class Pane:
@@ -33,7 +33,7 @@ class RecentRows:
     """All rows since ``complete_from``, a time; of older ones it knows nothing."""
 
     def __init__(self, retention_ms: int) -> None:
-        self.pane_ms = max(retention_ms, _SHORTEST_PANE_MS)
+        self.pane_ms = max(retention_ms // _PANES, 1)
         self.complete_from = 0
         self.count = 0
         self.panes: dict[int, Pane] = {}

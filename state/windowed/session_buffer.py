@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.row_formats import Entry, EntryRow
 from penstock.state.windowed.segments import NOTHING_OBSERVED
-from penstock.state.write_buffer import OnFlush, WriteBuffer
+from penstock.state.write_buffer import WriteBuffer
 
 
 class SessionBuffer(WriteBuffer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.windows import Windowed
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.tasks.wiring import Store, Wiring
 
@@ -16,9 +15,8 @@ rows whose windows have closed between them; None when there can be none, and th
 def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int], None]:
     """The result emits what has closed by ``close_time``, the observed stream time less the grace period.
 
-    It is called after each record, with the record's headers; but nothing follows from a close time that is no later
-    than that of the last emission, ``wiring.close_time(store).ms``: a caller may leave that call out. Rows come
-    by their time, or, where the user named a supplier of a store on disk, as they lie there.
+    It is called after each record, with the record's headers. Rows come by their time, or, where the user named a
+    supplier of a store on disk, as they lie there.
     """
     rows, context, forward = store.windowed.rows, wiring.context, wiring.forward_change
     emitted, interval_ms = wiring.close_time(store), context.emit_interval_ms
@@ -28,7 +26,7 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
     # Kafka Streams finds what has expired in its cache; of sessions, whose time is their end, it shows it anyhow.
     timestamped = rows.row_format.has_timestamp
     expired = rows.buffer.caching or not timestamped
-    key_of, window_of, to_key = rows.key, rows.schema.window, store.key_serde.deserialize
+    windowed = rows.windowed_keys(store.key_serde.deserialize)
     store.buffer.flushes_every_deletion = True
     next_ms = 0
 
@@ -41,8 +39,8 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
         if times is None:
             return
         for row_key, (value, timestamp, _, _) in rows.by_time(*times, as_they_lie, expired):
-            window = window_of(row_key)
-            forward(Windowed(to_key(key_of(row_key)), window), value, None, timestamp if timestamped else window.end)
+            key = windowed(row_key)
+            forward(key, value, None, timestamp if timestamped else key.window.end)
         emitted.ms = close_time
 
     return emit

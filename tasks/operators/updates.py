@@ -48,12 +48,12 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
         forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
 
     if store.buffer.caching and wiring.children:
-        decode, timestamped = store.key_serde.deserialize, store.buffer.row_format.has_timestamp
+        timestamped = store.buffer.row_format.has_timestamp
 
-        def flushed(key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def flushed(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
             # The time of a session is its end.
-            forward(Windowed(decode(key.key), key.window), new, old, timestamp if timestamped else key.window.end)
+            forward(key, new, old, timestamp if timestamped else key.window.end)
 
         store.listen_windowed(wiring.name, flushed, send_old_values, children=wiring.children)
     return now

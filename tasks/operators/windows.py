@@ -34,9 +34,8 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     at_once = None if store.buffer.caching else update
-    emit = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None
-    emitted, observed = wiring.close_time(store) if spec.on_close else None, wiring.observed_time()
-    dirty_get, load, put = _row_functions(rows, windows)
+    emit, observed = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None, wiring.observed_time()
+    dirty_get, load, load_new, put = _row_functions(rows, windows)
     places, place_of = _places(rows, windows)
     place_get, order = places.get, rows.time_order
     size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
@@ -61,7 +60,8 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
             try:
                 raw = key if key_bytes is None else key_bytes(key)
                 row = front + raw + back
-                old, old_timestamp, _, _ = dirty_get(row) or load(row)
+                # What starts later than all that is on disk is not looked for there.
+                old, old_timestamp, _, _ = dirty_get(row) or (load if start <= rows.committed_time else load_new)(row)
                 if old is None:
                     before, newest = initial(), timestamp
                 else:
@@ -80,8 +80,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
             if at_once is not None:
                 at_once(key, window, new, before, newest)
             start += advance
-        if emitted is not None and close_time > emitted.ms:
-            assert emit is not None
+        if emit is not None:
             emit(close_time)
 
     return run
@@ -116,12 +115,12 @@ _Load = Callable[[bytes], Entry]
 _Put = Callable[[bytes, Any, int, Headers | None], None]
 
 
-def _row_functions(rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows) -> tuple[_Get, _Load, _Put]:
-    """How to look up a row, in two steps, and to set it."""
+def _row_functions(rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows) -> tuple[_Get, _Load, _Load, _Put]:
+    """How to look up a row among the changes, then in all the store or where it is not on disk, and how to set it."""
     buffer = rows.buffer
     if rows.segments.retention_ms >= windows.size_ms + windows.grace_period_ms:
         # What still takes records has not expired: there is no need to ask each time.
-        return buffer.dirty.get, buffer.load_to_update, buffer.put
+        return buffer.dirty.get, buffer.load_to_update, buffer.load_not_committed, buffer.put
     time, key_of, suffix_bytes = rows.schema.time, rows.key, rows.schema.suffix_bytes
 
     def get(row: bytes) -> Entry | None:
@@ -134,7 +133,7 @@ def _row_functions(rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows) 
     def put(row: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         rows.put(key_of(row), row[-suffix_bytes:], time(row), value, timestamp, headers, counted=True)
 
-    return get, load, put
+    return get, load, load, put
 
 
 def _closed(windows: TimeWindows | UnlimitedWindows) -> Closed:

@@ -262,7 +262,7 @@ class _Steps(
         source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
-            if source is None or not isinstance(source.stream, ops_windows.WINDOWED):
+            if "window" not in step and (source is None or not isinstance(source.stream, ops_windows.WINDOWED)):
                 self.stores.append(step["store"])
             how = Materialized.as_(step["store"]).with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
         if step.get("in_memory", False):

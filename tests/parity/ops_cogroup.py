@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.topology.materialized import Materialized
 from tests.parity import functions
+from tests.parity.ops_sessions import merged, session_windows
+from tests.parity.ops_windows import sliding_windows, time_windows
 
 if TYPE_CHECKING:
     from tests.parity.build import Step, _Result
+
+
+_WINDOWS: dict[str, Callable[[Step], Any]] = {
+    "time_window": time_windows,
+    "sliding_window": sliding_windows,
+    "session_window": session_windows,
+}
 
 
 def _aggregator(fn: str) -> Callable[[Any, Any, Any], Any]:
@@ -32,5 +41,10 @@ class CogroupSteps:
             together = together.cogroup(self._results[part["in"]].stream, _aggregator(part["fn"]))
         value = "long" if step["init"] == "zero" else "string"
         materialized = self._materialized(step, grouped.key, value)
-        table = together.aggregate(partial(functions.initial, step["init"]), materialized, named=step.get("named"))
+        window, mergers = step.get("window"), []
+        if window is not None:
+            together = together.windowed_by(_WINDOWS[window["op"]](window))
+            mergers = [merged] if window["op"] == "session_window" else []
+        initializer = partial(functions.initial, step["init"])
+        table = together.aggregate(initializer, *mergers, materialized, named=step.get("named"))
         return replace(grouped, stream=table, value=value)

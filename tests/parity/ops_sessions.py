@@ -18,11 +18,16 @@ def merged(key: Any, one: Any, other: Any) -> Any:
     return one + other if isinstance(one, int) else f"{one}|{other}"
 
 
+def session_windows(step: Step) -> SessionWindows:
+    """Those of ``session_window``."""
+    return SessionWindows.of_inactivity_gap_and_grace(step["gap_ms"], step["grace_ms"])
+
+
 class SessionSteps:
     """What ``_Steps`` has of sessions."""
 
     def _session_window(self, step: Step, source: _Result) -> _Result:
         if not isinstance(source.stream, KGroupedStream):
             raise ValueError(f"session_window cannot be called on a {type(source.stream).__name__}")
-        windows = SessionWindows.of_inactivity_gap_and_grace(step["gap_ms"], step["grace_ms"])
-        return replace(source, stream=source.stream.windowed_by(windows).emit_strategy(emit_strategy(step)))
+        windowed = source.stream.windowed_by(session_windows(step))
+        return replace(source, stream=windowed.emit_strategy(emit_strategy(step)))

@@ -17,16 +17,23 @@ WINDOWED = (TimeWindowedKStream, SessionWindowedKStream)
 
 def windowed_by_time(step: Step, grouped: KGroupedStream[Any, Any]) -> Any:
     """``time_window``."""
+    return grouped.windowed_by(time_windows(step)).emit_strategy(emit_strategy(step))
+
+
+def time_windows(step: Step) -> TimeWindows:
+    """Those of ``time_window``."""
     windows = TimeWindows.of_size_and_grace(step["size_ms"], step["grace_ms"])
-    if "advance_ms" in step:
-        windows = windows.advance_by(step["advance_ms"])
-    return grouped.windowed_by(windows).emit_strategy(emit_strategy(step))
+    return windows.advance_by(step["advance_ms"]) if "advance_ms" in step else windows
 
 
 def windowed_by_difference(step: Step, grouped: KGroupedStream[Any, Any]) -> Any:
     """``sliding_window``."""
-    windows = SlidingWindows.of_time_difference_and_grace(step["size_ms"], step["grace_ms"])
-    return grouped.windowed_by(windows).emit_strategy(emit_strategy(step))
+    return grouped.windowed_by(sliding_windows(step)).emit_strategy(emit_strategy(step))
+
+
+def sliding_windows(step: Step) -> SlidingWindows:
+    """Those of ``sliding_window``."""
+    return SlidingWindows.of_time_difference_and_grace(step["size_ms"], step["grace_ms"])
 
 
 def emit_strategy(step: Step) -> EmitStrategy:

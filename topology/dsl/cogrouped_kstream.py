@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from penstock.common.errors import TopologyError
 from penstock.common.shown import shown_with_type
@@ -12,9 +12,15 @@ from penstock.topology.arity import checked_function
 from penstock.topology.dsl.cogroup import AGGREGATE, Cogroup
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, checked_option
+from penstock.topology.dsl.windowed_cogrouped_kstream import (
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from penstock.topology.logical.graph import require_same_graph
 from penstock.topology.materialized import Materialized
 from penstock.topology.physical.cogroup_operators import CogroupAggregate
+from penstock.topology.session_windows import SessionWindows
+from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kgrouped_stream import KGroupedStream
@@ -56,6 +62,24 @@ class CogroupedKStream(Generic[K, A]):
             require_same_graph(other._aggregates.head.graph, grouped._aggregates.head.graph, "cogroup")
         aggregators[grouped] = aggregator
         return self
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+    ) -> TimeWindowedCogroupedKStream[K, A]: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
+        """The same streams, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
+
+        Streams that are added later take part in what is aggregated afterwards.
+        """
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(self._cogroup, windows)
+        checked_windows(windows)
+        return TimeWindowedCogroupedKStream(self._cogroup, windows)
 
     def aggregate(
         self,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde, Serdes
-from penstock.common.shown import shown_with_type
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.aggregates import AGGREGATE, REDUCE, GroupedAggregates
@@ -21,7 +19,7 @@ from penstock.topology.options import Grouped
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
 from penstock.topology.session_windows import SessionWindows
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -133,10 +131,7 @@ class KGroupedStream(Generic[K, V]):
         """
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self._aggregates, windows)
-        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
-            raise TopologyError(
-                f"windowed_by needs windows, such as TimeWindows.of_size_and_grace(...), not {shown_with_type(windows)}"
-            )
+        checked_windows(windows)
         return TimeWindowedKStream(self._aggregates, windows)
 
     def _aggregated(

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.parity.fuzz import versioned, words
+from tests.parity.fuzz import versioned, windows, words
 from tests.parity.fuzz.foreign_key import foreign_key
+from tests.parity.fuzz.global_tables import global_table, stream_global
+from tests.parity.fuzz.stores import kept as _kept
 from tests.parity.fuzz.stream_joins import stream_join
+from tests.parity.fuzz.tables import table_aggregate, table_table
 
 Case = dict[str, Any]
 Step = dict[str, Any]
 
-_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key")
+_UNNAMED = ("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key", "stream_global")
 """Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""
 _OPTIMIZATIONS = ("all", "all", "none", "reuse.ktable.source.topics", "merge.repartition.topics")
 
@@ -47,7 +50,7 @@ class _Program:
         """Append a step, called on ``on``, and what it makes."""
         made = _Made(f"n{self.number()}", kind, key, value)
         called_on = {"in": on.id} if on else {}
-        if op not in _UNNAMED and self.chance(0.1):
+        if op not in _UNNAMED and kind != "windowed" and self.chance(0.1):
             fields["named"] = f"my-{op}-{self.number()}"
         self.steps.append({"op": op, **called_on, **fields, "id": made.id})
         self.made.append(made)
@@ -105,20 +108,6 @@ def _source(program: _Program) -> None:
     else:
         kept = _kept(program) if program.chance(0.6) else {}
         program.add("table", "table", key, value, topic=topic, **types, **kept)
-
-
-def _kept(program: _Program, named: float = 1.0) -> dict[str, Any]:
-    """How a table is kept: the fields of its store."""
-    fields: dict[str, Any] = {}
-    if program.chance(named):
-        fields["store"] = f"store{program.number()}"
-    if program.chance(0.3):
-        fields["caching"] = False
-    if program.chance(0.25):
-        fields["in_memory"] = True
-    if program.chance(0.1):
-        fields["logging"] = False
-    return fields
 
 
 def _operator(program: _Program) -> None:
@@ -318,7 +307,8 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
-    *(foreign_key, foreign_key),
+    *(foreign_key, foreign_key, global_table, stream_global, stream_global),
+    *(table_table, table_table, table_aggregate, table_aggregate),
 )
 
 
@@ -326,9 +316,14 @@ def _ends(program: _Program) -> None:
     """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
-        if made.kind == "grouped" or not program.chance(0.9 if made.id not in program.used else 0.15):
+        if made.kind not in ("stream", "table", "windowed") or not program.chance(
+            0.9 if made.id not in program.used else 0.15
+        ):
             continue
         source = made
+        if made.kind == "windowed":
+            windows.to_stream(program, made)
+            source = program.made[-1]
         if made.kind == "table":
             program.add("to_stream", "stream", made.key, made.value, made)
             source = program.made[-1]

@@ -64,7 +64,20 @@ def _cogroup(rng: Random, steps: list[Step], inputs: dict[str, tuple[str, str]])
     for _ in range(rng.choice((1, 2, 2, 3))):
         grouped, value = _grouped(rng, steps, inputs)
         parts.append({"in": grouped, "fn": rng.choice(words.aggregators(value, "empty"))})
-    return _add(steps, "cogroup", parts=parts, init="empty", **_kept(rng, len(steps)))
+    window = {"window": _window(rng)} if rng.random() < 0.6 else {}
+    return _add(steps, "cogroup", parts=parts, init="empty", **window, **_kept(rng, len(steps)))
+
+
+def _window(rng: Random) -> dict[str, Any]:
+    grace = rng.choice((0, 2, 20, 100))
+    match rng.choice(("time", "sliding", "session", "session")):
+        case "time":
+            advance = {"advance_ms": rng.choice((2, 5))} if rng.random() < 0.5 else {}
+            return {"op": "time_window", "size_ms": rng.choice((5, 20)), "grace_ms": grace, **advance}
+        case "sliding":
+            return {"op": "sliding_window", "size_ms": rng.choice((3, 20)), "grace_ms": grace}
+        case _:
+            return {"op": "session_window", "gap_ms": rng.choice((2, 5, 15)), "grace_ms": grace}
 
 
 def _sessions(rng: Random, steps: list[Step], inputs: dict[str, tuple[str, str]]) -> tuple[str, str]:
@@ -85,7 +98,7 @@ def _sessions(rng: Random, steps: list[Step], inputs: dict[str, tuple[str, str]]
 
 
 def _downstream(rng: Random, steps: list[Step], table: str, value: str) -> None:
-    windowed = steps[-1]["op"] != "cogroup"
+    windowed = steps[-1]["op"] != "cogroup" or "window" in steps[-1]
     if rng.random() < 0.3:
         table = _add(steps, "filter", **{"in": table}, fn=words.predicate(rng, value))
     if rng.random() < 0.2:
@@ -96,11 +109,12 @@ def _downstream(rng: Random, steps: list[Step], table: str, value: str) -> None:
 
 
 def _input(rng: Random, inputs: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
-    now, pace = rng.choice((0, 5, 100, 1_700_000_000_000)), rng.choice((1, 2, 5, 20, 30_000))
+    # Few cases with many segments: Kafka Streams opens a RocksDB for each.
+    now, pace = rng.choice((0, 5, 100, 1_700_000_000_000)), 30_000 if rng.random() < 0.03 else rng.choice((1, 2, 5, 20))
     nulls = rng.choice((0.0, 0.1, 0.3))
     keys = words.KEYS[: rng.choice((1, 2, 5))]
     events: list[dict[str, Any]] = []
-    for _ in range(rng.choice((5, 20, 40, 80))):
+    for _ in range(rng.choice((5, 20, 40, 40))):
         now += rng.choice((0, 1, pace, pace, 3 * pace))
         late = rng.choice((0, 0, 0, 1, pace, 2 * pace, 8 * pace))
         topic = rng.choice(list(inputs))

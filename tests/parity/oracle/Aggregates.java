@@ -4,6 +4,7 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.Initializer;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KTable;
@@ -194,7 +195,33 @@ final class Aggregates {
         }
         Types types = keyed.withValue(Steps.text(step, "init").equals("zero") ? "long" : "string");
         var initializer = Functions.initial(Steps.text(step, "init"));
-        return new Steps.Made(together.aggregate(initializer, steps.materialized(step, types)), types);
+        return new Steps.Made(step.has("window")
+                ? inWindows(step.path("window"), step, together, initializer, types)
+                : together.aggregate(initializer, steps.materialized(step, types)), types);
+    }
+
+    private static Object inWindows(
+            JsonNode window,
+            JsonNode step,
+            CogroupedKStream<Object, Object> together,
+            Initializer<Object> initializer,
+            Types types) {
+        Duration grace = Steps.millis(window, "grace_ms");
+        return switch (Steps.text(window, "op")) {
+            case "time_window" -> {
+                TimeWindows windows = TimeWindows.ofSizeAndGrace(Steps.millis(window, "size_ms"), grace);
+                yield together.windowedBy(window.has("advance_ms")
+                                ? windows.advanceBy(Steps.millis(window, "advance_ms"))
+                                : windows)
+                        .aggregate(initializer, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
+            }
+            case "sliding_window" -> together.windowedBy(
+                            SlidingWindows.ofTimeDifferenceAndGrace(Steps.millis(window, "size_ms"), grace))
+                    .aggregate(initializer, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
+            default -> together.windowedBy(
+                            SessionWindows.ofInactivityGapAndGrace(Steps.millis(window, "gap_ms"), grace))
+                    .aggregate(initializer, merger(), Stored.<SessionStore<Bytes, byte[]>>as(step, types));
+        };
     }
 
     /** Two sessions that a record joins: longs are added, strings get a bar between them. */

@@ -124,6 +124,42 @@ assert_type(
     ps.KStream[str, int],
 )
 
+# ---- joins of tables ----
+
+names = builder.table("names", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+assert_type(names.join(users, lambda name, user: name * user), ps.KTable[str, str])
+assert_type(names.left_join(users, lambda name, user: user if user is None else user / 2), ps.KTable[str, float | None])
+assert_type(names.outer_join(users, lambda name, user: name or f"{user}", named="all"), ps.KTable[str, str])
+assert_type(names.join(users, lambda name, user: len(name) + user, ps.Materialized.as_("sums")), ps.KTable[str, int])
+
+# ---- groups of tables ----
+
+by_size = names.group_by(lambda key, name: (len(name), name))
+assert_type(by_size, ps.KGroupedTable[int, str])
+assert_type(
+    names.group_by(lambda key, name: (name, 1), ps.Grouped.with_(ps.Serdes.string(), ps.Serdes.long())),
+    ps.KGroupedTable[str, int],
+)
+assert_type(by_size.count(ps.Materialized.as_("sizes")), ps.KTable[int, int])
+assert_type(by_size.reduce(lambda all, name: all + name, lambda all, name: all.replace(name, "")), ps.KTable[int, str])
+assert_type(
+    by_size.aggregate(
+        lambda: 0.5, lambda size, name, all: all + size * len(name), lambda size, name, all: all - size * len(name)
+    ),
+    ps.KTable[int, float],
+)
+
+
+class Half(ps.ValueTransformerWithKey[str, int, float]):
+    """A transformer says its types itself."""
+
+    def transform(self, read_only_key: str, value: int | None) -> float | None:
+        return None if value is None else value / 2
+
+
+assert_type(users.transform_values(Half), ps.KTable[str, float])
+assert_type(users.transform_values(Half, "seen", materialized=ps.Materialized.as_("halves")), ps.KTable[str, float])
+
 # ---- all of it in one chain ----
 
 (

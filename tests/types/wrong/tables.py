@@ -64,3 +64,23 @@ lines.join(users, lambda line, user: line, near)  # error
 lines.join(amounts, lambda line, amount: line, near, other_values)  # error
 lines.select_key(lambda key, line: len(line)).join(amounts, lambda line, amount: line, near)  # error
 lines.join(amounts, lambda line, amount: amount, near).map_values(lambda amount: amount.upper())  # error
+names = builder.table("names", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+sizes = builder.table("sizes", ps.Consumed.with_(ps.Serdes.long(), ps.Serdes.string()))
+names.outer_join(users, lambda name, user: name.upper())  # error
+names.outer_join(users, lambda name, user: name or user + 1)  # error
+names.outer_join(sizes, lambda name, size: size)  # error
+
+by_name = names.group_by(lambda key, name: (name, 1))
+names.group_by(lambda key, name: name.nothing)  # error
+names.group_by(lambda key, name: (name, 1), ps.Grouped.with_(ps.Serdes.string(), ps.Serdes.string()))  # error
+by_name.count(ps.Materialized.with_(ps.Serdes.string(), ps.Serdes.string()))  # error
+by_name.reduce(lambda all, one: all + one, lambda all, one: all.upper())  # error
+by_name.aggregate(str, lambda name, one, all: all + name, lambda name, all: all)  # error
+
+
+class Longer(ps.ValueTransformerWithKey[str, str, str]):
+    """A transformer of texts."""
+
+
+users.transform_values(Longer)  # error
+names.transform_values(Longer())  # error

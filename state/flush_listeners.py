@@ -1,0 +1,40 @@
+"""Who hears of the updates that a store with caching flushes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.records import Headers
+
+OnFlush = Callable[[bytes, Any, Any, int, Headers | None], None]
+"""Hears of each flushed update: (row key, new value, old value or None, timestamp, headers)."""
+
+
+class FlushListeners:
+    """Functions that are told one after the other, each with old values or without."""
+
+    def __init__(self) -> None:
+        self._listeners: list[tuple[OnFlush, bool]] = []
+
+    def add(self, on_flush: OnFlush, old_values: bool) -> None:
+        """Have ``on_flush`` hear of each update after all that were added before, with None in place of each old value
+        unless it wants ``old_values``."""
+        self._listeners.append((on_flush, old_values))
+
+    @property
+    def want_old_values(self) -> bool:
+        """Whether any of them does."""
+        return any(old_values for _, old_values in self._listeners)
+
+    def as_one(self) -> OnFlush | None:
+        """One function that tells all; None if there are none."""
+        listeners = self._listeners
+        if len(listeners) <= 1:
+            return listeners[0][0] if listeners else None
+
+        def tell(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            for on_flush, old_values in listeners:
+                on_flush(key, new, old if old_values else None, timestamp, headers)
+
+        return tell

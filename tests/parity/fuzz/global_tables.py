@@ -1,0 +1,44 @@
+"""Global tables, and streams that are joined with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.parity.fuzz import words
+
+if TYPE_CHECKING:
+    from tests.parity.fuzz.generate import _Program
+
+KIND = "global"
+"""Nothing but a join goes on from one."""
+
+
+def global_table(program: _Program) -> bool:
+    """One of a topic of its own, or of one that the program writes."""
+    rng, written = program.rng, None
+    if program.chance(0.25):
+        written = program.any_of("stream", "string")
+    value = written.value if written is not None else rng.choice(("string", "string", "long"))
+    topic = f"glob{program.number()}"
+    if written is None:
+        program.inputs[topic] = ("string", value)
+    else:
+        program.steps.append({"op": "to", "in": written.id, "topic": topic, "id": f"n{program.number()}"})
+        program.used.add(written.id)
+    program.add("global_table", KIND, "string", value, topic=topic, key="string", value=value)
+    return True
+
+
+def stream_global(program: _Program) -> bool:
+    """A join of a stream with one, which is made for it if there is none."""
+    source = program.any_of("stream")
+    if source is None:
+        return False
+    if program.any_of(KIND) is None:
+        global_table(program)
+    table = program.any_of(KIND)
+    assert table is not None
+    fields: dict[str, Any] = {"with": table.id, "kind": program.rng.choice(("inner", "left"))}
+    fields["fn"] = words.selector(program.rng, source.key)
+    program.add("stream_global", "stream", source.key, "string", source, **fields)
+    return True
