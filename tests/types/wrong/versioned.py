@@ -9,10 +9,9 @@ builder = ps.StreamsBuilder()
 prices = builder.table("prices", ps.Consumed.with_(string, long))
 orders = builder.stream("orders", ps.Consumed.with_(string, string))
 
-orders.join(
-    prices, lambda order, price: price.upper(), ps.Joined.with_(string, string, long).with_grace_period(5)
-)  # error
-orders.join(prices, lambda order, price: order, ps.Joined.with_(string, long, long).with_grace_period(5))  # error
+patient, wrong = ps.Joined.with_(string, string, long), ps.Joined.with_(string, long, long)
+orders.join(prices, lambda order, price: price.upper(), patient.with_grace_period(5))  # error
+orders.join(prices, lambda order, price: order, wrong.with_grace_period(5))  # error
 ps.Joined.with_(string, string, long).with_grace_period("5 min")  # error
 ps.Stores.versioned_key_value_store_builder(ps.Stores.in_memory_key_value_store("history"), string, long)  # error
 
