@@ -148,6 +148,10 @@ class Wiring:
         """
         return self.context.remembered.setdefault(f"{self.name}/stream-time", Remembered())
 
+    def shared_observed_time(self, store: Store) -> Remembered:
+        """:meth:`observed_time` of all nodes together that share ``store``."""
+        return self.context.remembered.setdefault(f"{store.builder.name}/stream-time", Remembered())
+
     def close_time(self, store: Store) -> Remembered:
         """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
         were last. As in Kafka Streams it is remembered under the name of the store."""

@@ -85,7 +85,8 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     waiting = wiring.stores[spec.outer_store].opened
     assert isinstance(waiting, OuterJoinStateStore)
     find, matched, add = rows.find, waiting.matched, waiting.add
-    waiting.observed.append(lambda: rows.stream_time)
+    remembered = wiring.shared_observed_time(wiring.stores[spec.outer_store])
+    waiting.observed.append(lambda: max(rows.stream_time, remembered.ms))
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
 
@@ -93,7 +94,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
         if not waiting.has_begun:
             waiting.begin()
         if timestamp > waiting.stream_time:
-            waiting.stream_time = timestamp
+            waiting.stream_time = remembered.ms = timestamp
         if value is None or (key is None and not outer):
             context.dropped_records += 1
             return

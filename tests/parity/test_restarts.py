@@ -15,13 +15,18 @@ from tests.parity.restarts import RestartingDriver
 from tests.parity.test_parity import CASES, FOUND, MORE
 
 
-def schedules(case: dict[str, Any]) -> bool:
-    """Whether a punctuator is under way, whose next time no restart knows."""
-    return any(step["op"] == "process" and step["fn"].startswith("tick") for step in case["topology"])
+def forgets(case: dict[str, Any]) -> bool:
+    """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
+    streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
+    return any(
+        (step["op"] == "process" and step["fn"].startswith("tick"))
+        or (step["op"] == "stream_stream" and step["kind"] != "inner")
+        for step in case["topology"]
+    )
 
 
 @pytest.mark.parametrize("medium", ["memory", "rocksdb"])
-@pytest.mark.parametrize("case", [it for it in CASES + MORE + FOUND if not schedules(it)], ids=lambda it: it["name"])
+@pytest.mark.parametrize("case", [it for it in CASES + MORE + FOUND if not forgets(it)], ids=lambda it: it["name"])
 def test_a_task_that_was_restored_goes_on_as_if_nothing_had_been(
     case: dict[str, Any], medium: str, tmp_path: Path
 ) -> None:

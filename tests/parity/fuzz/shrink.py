@@ -143,7 +143,7 @@ def _without(items: list[Any], number: int) -> list[Any]:
 
 def _with_steps(case: Case, steps: list[Step]) -> Case:
     """With other steps; records of topics that none of them reads are left out."""
-    sources = [step for step in steps if step["op"] in ("stream", "table", "global_table")]
+    sources = [step for step in steps if step["op"] in ("stream", "table", "versioned_table", "global_table")]
     read = {topic for step in sources for topic in step.get("topics", [step.get("topic")])}
     events = [event for event in case["input"] if event.get("topic", None) in (None, *read)]
     return {**case, "topology": steps, "input": events}
