@@ -176,6 +176,18 @@ class JavaPriorityQueue(Generic[T]):
             self._sift_down(last)
         return first
 
+    def add_and_poll(self, element: T) -> T:
+        """``add`` and ``poll`` in one."""
+        heap, rank = self._heap, self._rank
+        if len(heap) != 1:
+            self.add(element)
+            return self.poll()
+        first = heap[0]
+        if rank(element) < rank(first):
+            return element
+        heap[0] = element
+        return first
+
     def _sift_down(self, element: T) -> None:
         heap, rank, own, at = self._heap, self._rank, self._rank(element), 0
         size = len(heap)

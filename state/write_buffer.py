@@ -10,7 +10,7 @@ serialised once per commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -178,21 +178,6 @@ class WriteBuffer:
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
 
-    def put_logged(self, key: bytes, value: Any, timestamp: int, data: bytes) -> None:
-        """Set ``key``, which was never set before, to what is serialised as ``data`` and stands in the changelog."""
-        number = self.next_update_number()
-        self.dirty[key] = (value, timestamp, None, number)
-        if number >= self._sample_put_at:
-            self._sample_put_at = number + self._stride()
-            self._waiting.drawn(key, True, data)
-
-    def forget_updates(self, keys: Iterable[bytes]) -> None:
-        """Forget what :meth:`put_logged` has set since the last commit: nobody will ever look for it."""
-        for key in keys:
-            self._changes.take_back(key)
-            del self.dirty[key]
-            self._waiting.taken_back(key)
-
     def _take_back(self, key: bytes) -> bool:
         """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
         would leave a deletion behind at each record, and every scan would look at them all."""
@@ -235,7 +220,8 @@ class WriteBuffer:
         self._before = {key: flushed[key] for key in dirty if key in flushed} if flushed else {}
         self._frozen = dirty.copy()
         flushed.update(dirty)
-        self._flushed_mean = mean = self._waiting.begin_flush()
+        mean = self._waiting.begin_flush()
+        self._flushed_mean = mean
         self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))

@@ -45,6 +45,16 @@ class PartitionGroup:
         first = heap.poll()
         return first, heap.peek().head_timestamp if heap else NO_LIMIT
 
+    def exchange(self, queue: RecordQueue) -> tuple[RecordQueue, int] | None:
+        """:meth:`offer` and :meth:`poll` in one, while every partition has records, ``queue`` included; else None, and
+        ``queue`` is offered alone."""
+        heap = self._heap
+        if len(heap) + 1 != len(self.queues):
+            heap.add(queue)
+            return None
+        first = heap.add_and_poll(queue)
+        return first, heap.peek().head_timestamp if heap else NO_LIMIT
+
     def ready(self, wall_ms: int) -> bool:
         """Whether a record may be processed now: there is one, and no empty partition may still have an earlier one.
 

@@ -130,7 +130,11 @@ class RecordQueue:
         batch = self._batches[0]
         if end > self.position:
             self.processed_offset = batch.offsets[end - 1]
-            self.partition_time = max(self.partition_time, max(batch.timestamps[self.position : end]))
+            newest = batch.timestamps[self.position]
+            if end > self.position + 1:
+                newest = max(batch.timestamps[self.position : end])
+            if newest > self.partition_time:
+                self.partition_time = newest
         self.position = end
         if end == len(batch.keys):
             if batch.error is not None:

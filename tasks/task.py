@@ -147,13 +147,16 @@ class Task:
         group, done = self._group, 0
         while done < max_records and group.ready(wall_ms):
             chosen = group.poll()
-            assert chosen is not None
-            queue, limit = chosen
-            end = self._run_end(queue, limit, max_records - done)
-            done += end - queue.position
-            self._run(queue, end)
-            if queue:
-                group.offer(queue)
+            while chosen is not None:
+                queue, limit = chosen
+                end = self._run_end(queue, limit, max_records - done)
+                done += end - queue.position
+                self._run(queue, end)
+                chosen = None
+                if queue and done < max_records:
+                    chosen = group.exchange(queue)
+                elif queue:
+                    group.offer(queue)
         self._processed += done
         if done:
             self._budget.processed(done)
@@ -174,6 +177,9 @@ class Task:
 
     def _run(self, queue: RecordQueue, end: int) -> None:
         batch, begin, context = queue.batch, queue.position, self._context
+        if end == begin + 1 and batch.headers is None and not self._reads_time:
+            self._run_one(queue, begin)
+            return
         whole = begin == 0 and end == len(batch.keys)
         values = iter(batch.values if whole else batch.values[begin:end])
         keys = batch.keys if whole else batch.keys[begin:end]
@@ -203,6 +209,17 @@ class Task:
                 self._punctuate_stream_time(queue, batch.offsets, end, values)
         context.leave()
         queue.advance(end)
+
+    def _run_one(self, queue: RecordQueue, index: int) -> None:
+        """A run of a single record: records of two topics alternate where many have the same timestamp."""
+        batch, context = queue.batch, self._context
+        context.enter(queue.partition, batch.offsets, index + 1, iter(()))
+        timestamp = batch.timestamps[index]
+        queue.source.head(batch.keys[index], batch.values[index], timestamp)
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
+        context.leave()
+        queue.advance(index + 1)
 
     def _punctuate_stream_time(
         self, queue: RecordQueue, offsets: Sequence[int], end: int, values: Iterator[object]

@@ -7,7 +7,7 @@ far as the memory budget goes, and those that expire before a commit are never w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,16 +15,24 @@ from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
-from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.sizes import SAMPLE_EVERY, entry_bytes, strides
+from penstock.state.queries import Query, QueryRow
+from penstock.state.sizes import entry_bytes, strides
+from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.keys import LARGEST_SEQUENCE
 from penstock.state.windowed.recent_rows import NOTHING, RecentRows, Row
 from penstock.state.windowed.segments import pack_segment
-from penstock.state.windowed.window_store import WindowStateStore, WindowStoreBuilder
+from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_UPDATE_BYTES = 350
+"""About what the entry of a row takes in the write buffer, into which all that wait for a commit come at its beginning,
+beside the value."""
+_SAMPLE_WEIGHT = 1 / 16
+"""Of the size of one row in the mean of all."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,7 @@ class JoinWindowStateStore(WindowStateStore):
         self._frozen = False
         self._row_bytes = 0.0
         self._stride = strides()
-        self._sample_at = 0
-        self._puts = 0
+        self._until_sample = 1
 
     # ---- what joins do ----
 
@@ -86,14 +93,14 @@ class JoinWindowStateStore(WindowStateStore):
             if not rows.is_live(window_start):
                 rows.drop(key, window_start)
             return  # nobody would find it
-        row_key = pack_segment(rows.segments.of(window_start)) + logged_key
-        rows.buffer.put_logged(row_key, value, timestamp, data)
-        pane = self._recent.add(key, window_start, value)
-        if pane is not None:
-            pane.updates.append(row_key)
-            self._puts = puts = self._puts + 1
-            if puts >= self._sample_at:
-                self._measure(key, value, len(data))
+        row = (window_start, value, logged_key, timestamp)
+        if window_start >= self._recent.complete_from:
+            self._recent.add(key, row)
+        else:
+            self._buffer([row])
+        self._until_sample -= 1
+        if not self._until_sample:
+            self._measure(logged_key, value, len(data))
 
     @property
     def stream_time(self) -> int:
@@ -101,7 +108,7 @@ class JoinWindowStateStore(WindowStateStore):
         return self.rows.stream_time
 
     def find(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
-        """The rows of ``key`` between the times, both included and not negative, as (time, value): by time, those of
+        """The rows of ``key`` between the times, both included and not negative, as (time, value, …): by time, those of
         one time as they came. Use them before the next put."""
         stream_time = self.rows.stream_time
         first_visible = stream_time - self._retention_ms + 1
@@ -113,20 +120,30 @@ class JoinWindowStateStore(WindowStateStore):
             return NOTHING
         if time_from >= self._recent.complete_from:
             return self._recent.of_key(key, time_from, time_to)
-        time = self._schema.time
-        return [(time(row_key), entry[0]) for row_key, entry in self.rows.of_key(key, time_from, time_to)]
+        self.buffer_all()
+        time, rows = self._schema.time, self.rows.of_key(key, time_from, time_to)
+        return [(time(row_key), entry[0], row_key, entry[1]) for row_key, entry in rows]
 
     def _expire(self, stream_time: int) -> None:
         """Forget the rows that have expired at ``stream_time``, also those that wait for a commit: no reader is shown
         them, whatever happens."""
         recent, first_visible = self._recent, self.rows.segments.first_visible(stream_time)
-        self.rows.buffer.forget_updates(recent.expire(first_visible))
+        recent.expire(first_visible)
         self._expires_at = (first_visible // recent.pane_ms + 1) * recent.pane_ms + self._retention_ms - 1
 
     def _measure(self, key: bytes, value: Any, data_bytes: int) -> None:
-        self._sample_at = self._puts + self._stride()
-        size = entry_bytes(key, value, data_bytes)
-        self._row_bytes += (size - self._row_bytes) * min(1.0, SAMPLE_EVERY / self._recent.count)
+        self._until_sample = self._stride()
+        weight = 1.0 if not self._row_bytes else _SAMPLE_WEIGHT
+        self._row_bytes += (entry_bytes(key, value, data_bytes) - self._row_bytes) * weight
+
+    def buffer_all(self) -> None:
+        """Move what waits for a commit to the write buffer, where a commit and who reads from disk find it."""
+        self._buffer(self._recent.take_updates())
+
+    def _buffer(self, updates: Iterable[Row]) -> None:
+        dirty, number, segment_of = self.buffer.dirty, self.buffer.next_update_number, self.rows.segments.of
+        for time, value, logged_key, timestamp in updates:
+            dirty[pack_segment(segment_of(time)) + logged_key] = (value, timestamp, None, number())
 
     # ---- what the engine does ----
 
@@ -137,8 +154,8 @@ class JoinWindowStateStore(WindowStateStore):
 
     @override
     def freeze(self) -> None:
+        self.buffer_all()
         super().freeze()
-        self._recent.taken_by_commit()
         self._frozen = True
 
     @override
@@ -176,10 +193,56 @@ class JoinWindowStateStore(WindowStateStore):
         self._recent.forget(self.rows.stream_time + 1)
 
     @override
+    def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        self.buffer_all()
+        return super().answer(query, after, limit, committed)
+
+    @override
+    def view(self) -> TypedWindowStore:
+        return _JoinWindowView(self, self.typed_keys(), self.context.now)
+
+    # ---- memory ----
+
+    @override
     def resident_bytes(self) -> float:
-        return super().resident_bytes() + self._recent.count * self._row_bytes
+        return super().resident_bytes() + self._recent.count() * self._row_bytes
+
+    @override
+    def dirty_resident_bytes(self) -> float:
+        return super().dirty_resident_bytes() + self._recent.count_updates() * _UPDATE_BYTES
+
+    @override
+    def dirty_cache_bytes(self) -> int:
+        return 0  # a store without a cache in Kafka Streams, too: what waits counts by what it takes in the process
 
     @override
     def drop_unused(self) -> bool:
         dropped = super().drop_unused()
-        return self._recent.drop_oldest() or dropped
+        if not self._recent.panes:
+            return dropped
+        self.buffer_all()
+        self._recent.drop_oldest()
+        return True
+
+
+class _JoinWindowView(TypedWindowStore):
+    """What a processor sees: reads find what the write buffer has."""
+
+    def __init__(self, store: JoinWindowStateStore, keys: TypedKeys, now: Callable[[], int]) -> None:
+        super().__init__(store, keys, now)
+        self._buffer_all = store.buffer_all
+
+    @override
+    def fetch(self, key: Any, *rest: Any) -> Any:
+        self._buffer_all()
+        return super().fetch(key, *rest)
+
+    @override
+    def backward_fetch(self, key: Any, *rest: Any) -> Any:
+        self._buffer_all()
+        return super().backward_fetch(key, *rest)
+
+    @override
+    def _of_keys(self, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        self._buffer_all()
+        return super()._of_keys(*arguments)

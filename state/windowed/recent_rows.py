@@ -10,104 +10,96 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-Row = tuple[int, Any]
-"""(time, value)"""
+Row = tuple[int, Any, bytes, int]
+"""(time, value, key of the changelog, timestamp)"""
 
 NOTHING: Sequence[Row] = ()
 
-_PANES = 2
-
 
 class Pane:
-    """The rows of one span of time: by key in the order of time, those of one time as they came. ``updates`` are the
-    keys of the rows that no commit has taken yet."""
+    """The rows of one span of time: by key in the order of time, those of one time as they came. ``updates`` are those
+    that wait for a commit, unless they were taken over; ``taken`` counts these."""
 
-    __slots__ = ("rows", "updates")
+    __slots__ = ("rows", "taken", "updates")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, list[Row]] = {}
-        self.updates: list[bytes] = []
+        self.updates: list[Row] = []
+        self.taken = 0
 
 
 class RecentRows:
     """All rows since ``complete_from``, a time; of older ones it knows nothing."""
 
     def __init__(self, retention_ms: int) -> None:
-        self.pane_ms = max(retention_ms // _PANES, 1)
+        self.pane_ms = max(retention_ms, 1)
         self.complete_from = 0
-        self.count = 0
         self.panes: dict[int, Pane] = {}
 
-    def add(self, key: bytes, time: int, value: Any) -> Pane | None:
-        """A row of ``key``, behind those of the same time; its pane, or None where it is too old to stand here."""
-        if time < self.complete_from:
-            return None
+    def add(self, key: bytes, row: Row) -> None:
+        """A row of ``key``, behind those of the same time, not before ``complete_from``."""
+        time = row[0]
         number = time // self.pane_ms
         pane = self.panes.get(number)
         if pane is None:
             pane = self.panes[number] = Pane()
+        pane.updates.append(row)
         rows = pane.rows.get(key)
         if rows is None:
-            pane.rows[key] = [(time, value)]
+            pane.rows[key] = [row]
         elif rows[-1][0] <= time:
-            rows.append((time, value))
+            rows.append(row)
         else:
-            rows.insert(bisect_left(rows, (time + 1,)), (time, value))
-        self.count += 1
-        return pane
+            rows.insert(bisect_left(rows, (time + 1,)), row)
 
     def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
         """The rows of ``key`` between the times, both included, the first of which is not before ``complete_from``. Not
         a copy: use it before the next row is added."""
-        first, last = time_from // self.pane_ms, time_to // self.pane_ms
+        number, last = time_from // self.pane_ms, time_to // self.pane_ms
         panes = self.panes
-        if first == last:
-            pane = panes.get(first)
-            return NOTHING if pane is None else _between(pane.rows.get(key), time_from, time_to)
-        found: list[Row] = []
-        for number in range(first, last + 1):
-            if (pane := panes.get(number)) is not None and (rows := pane.rows.get(key)) is not None:
-                found += _between(rows, time_from, time_to)
-        return found
+        found: Sequence[Row] = NOTHING
+        while True:
+            pane = panes.get(number)
+            rows = None if pane is None else pane.rows.get(key)
+            if rows is not None:
+                if rows[0][0] < time_from or rows[-1][0] > time_to:
+                    # A tuple of one is smaller than a longer one that begins alike: values are not compared.
+                    rows = rows[bisect_left(rows, (time_from,)) : bisect_left(rows, (time_to + 1,))]
+                found = [*found, *rows] if found else rows
+            if number >= last:
+                return found
+            number += 1
 
-    def expire(self, first_visible: int) -> list[bytes]:
-        """Drop the panes that end before ``first_visible``; the keys of their rows that no commit has taken."""
+    def expire(self, first_visible: int) -> None:
+        """Drop the panes that end before ``first_visible``."""
         end = first_visible // self.pane_ms
-        updates: list[bytes] = []
         for number in [number for number in self.panes if number < end]:
-            updates += self._drop(number)
-        return updates
+            del self.panes[number]
 
-    def drop_oldest(self) -> bool:
-        """Make room; False when there is nothing."""
-        if not self.panes:
-            return False
+    def drop_oldest(self) -> None:
+        """Make room. There is a pane."""
         oldest = min(self.panes)
-        self._drop(oldest)
+        del self.panes[oldest]
         self.complete_from = max(self.complete_from, (oldest + 1) * self.pane_ms)
-        return True
 
     def forget(self, complete_from: int) -> None:
         """Begin anew: nothing is known of what is older than ``complete_from``."""
         self.panes.clear()
-        self.count = 0
         self.complete_from = complete_from
 
-    def taken_by_commit(self) -> None:
-        """All rows until now are in a commit."""
+    def take_updates(self) -> list[Row]:
+        """What waits for a commit, pane by pane; from now on that is the caller's."""
+        taken: list[Row] = []
         for pane in self.panes.values():
-            pane.updates.clear()
+            taken += pane.updates
+            pane.taken += len(pane.updates)
+            pane.updates = []
+        return taken
 
-    def _drop(self, number: int) -> list[bytes]:
-        pane = self.panes.pop(number)
-        self.count -= sum(map(len, pane.rows.values()))
-        return pane.updates
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum([pane.taken + len(pane.updates) for pane in self.panes.values()])
 
-
-def _between(rows: list[Row] | None, time_from: int, time_to: int) -> Sequence[Row]:
-    if rows is None:
-        return NOTHING
-    if rows[0][0] >= time_from and rows[-1][0] <= time_to:
-        return rows
-    # A tuple of one is smaller than every longer one that begins alike: values are not compared.
-    return rows[bisect_left(rows, (time_from,)) : bisect_left(rows, (time_to + 1,))]
+    def count_updates(self) -> int:
+        """How many wait for a commit."""
+        return sum([len(pane.updates) for pane in self.panes.values()])
