@@ -12,7 +12,6 @@ from tests.parity.fuzz.foreign_key import foreign_key
 from tests.parity.fuzz.global_tables import global_table, stream_global
 from tests.parity.fuzz.stores import kept as _kept
 from tests.parity.fuzz.stream_joins import stream_join
-from tests.parity.fuzz.suppress import suppress
 from tests.parity.fuzz.tables import table_aggregate, table_table
 
 Case = dict[str, Any]
@@ -309,8 +308,7 @@ _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
     *(_process, _process, _through, stream_join, stream_join),
     *(foreign_key, foreign_key, global_table, stream_global, stream_global),
-    *(table_table, table_table, table_aggregate, table_aggregate, suppress, suppress),
-    *(windows.in_windows, windows.in_windows, windows.in_windows, windows.on_windowed),
+    *(table_table, table_table, table_aggregate, table_aggregate),
 )
 
 

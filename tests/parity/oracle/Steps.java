@@ -81,12 +81,8 @@ final class Steps {
             case "count", "reduce", "aggregate" ->
                     keep(step, Aggregates.aggregated(op, step, of(text(step, "in")), this));
             case "suppress", "windowed_to_stream" -> keep(step, Aggregates.windowed(op, step, of(text(step, "in"))));
-            case "stream_table", "stream_stream", "stream_global", "table_table", "foreign_key" -> {
-                if (step.has("store")) {
-                    stores.add(text(step, "store"));
-                }
-                keep(step, Joins.joined(op, step, of(text(step, "in")), of(text(step, "with"))));
-            }
+            case "stream_table", "stream_stream", "stream_global", "table_table", "foreign_key" ->
+                    keep(step, Joins.joined(op, step, of(text(step, "in")), of(text(step, "with"))));
             default -> {
                 Made input = of(text(step, "in"));
                 keep(step, input.isTable() ? onTable(op, step, input) : onStream(op, step, input));
