@@ -66,8 +66,8 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
     assert set(ops) == {
         *("stream", "table", "global_table", "versioned_table"),
         *("filter", "filter_not", "map_values", "map", "flat_map", "flat_map_values", "select_key", "peek", "for_each"),
-        *("merge", "branch", "repartition", "to_table", "to_stream", "windowed_to_stream", "to"),
-        *("group_by", "group_by_key", "time_window", "sliding_window", "count", "reduce", "aggregate", "suppress"),
+        *("merge", "branch", "repartition", "to_table", "to_stream", "to"),
+        *("group_by", "group_by_key", "count", "reduce", "aggregate"),
         *("stream_table", "stream_global", "stream_stream", "table_table", "foreign_key", "process"),
     }
     assert min(ops.values()) >= 3
