@@ -263,15 +263,15 @@ def mistakes() -> Iterator[tuple[Callable[[ps.StreamsBuilder], object], str]]:
         lambda b: b.stream("b").join(ps.StreamsBuilder().global_table("a"), anything, anything),
         "both sides must come from the same StreamsBuilder",
     )
-    yield lambda b: b.stream("b").join(anything, anything), "join needs a KTable or a GlobalKTable"
+    yield lambda b: b.stream("b").join(anything, anything), "join needs a KTable, a KStream or a GlobalKTable"
     no_joiner: Any = ps.KStream.join
     yield (
         lambda b: no_joiner(b.stream("b"), b.global_table("a"), str),
-        r"join with a GlobalKTable takes \(table, key_selector, joiner",
+        r"join with a GlobalKTable takes \(other, key_selector, joiner",
     )
     yield (
         lambda b: no_joiner(b.stream("b"), b.table("a"), max, named="x"),
-        r"join with a KTable takes \(table, joiner\[, joined\]\)",
+        r"join with a KTable takes \(other, joiner\[, joined\]\)",
     )
 
 

@@ -231,8 +231,9 @@ class KStreamJoins(Generic[K, V]):
         Null keys of either are joined with None at once, null values dropped and counted. Mirrors
         ``outerJoin(KStream, …)``.
         """
-        if isinstance(other, KTable):
-            raise TopologyError("outer_join needs a KStream, not a KTable: only streams, or tables, join so")
+        if isinstance(other, KTable | GlobalKTable):
+            kind = type(other).__name__
+            raise TopologyError(f"outer_join needs a KStream, not a {kind}: only streams, or tables, join so")
         return self._joined("outer_join", other, given, options)
 
     def _joined(self, call: str, other: Any, given: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
@@ -249,7 +250,7 @@ class KStreamJoins(Generic[K, V]):
         try:
             inspect.signature(method).bind(call, other, *given, **options)
         except TypeError as error:
-            raise TypeError(f"{call} with a {type(other).__name__} takes (other, {takes}): {error}") from None
+            raise TopologyError(f"{call} with a {type(other).__name__} takes (other, {takes}): {error}") from None
         return cast("KStream[K, Any]", type(self)(method(call, other, *given, **options)))
 
     def _with_table(
