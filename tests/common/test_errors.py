@@ -11,6 +11,7 @@ from ray import cloudpickle
 
 from penstock.common import errors
 from penstock.common.errors import (
+    BufferFullError,
     DeserializationError,
     InvalidTimestampError,
     ProcessingError,
@@ -80,6 +81,7 @@ def test_every_error_says_what_it_is_about_and_is_caught_as_one_of_penstocks(kin
 
 def test_errors_are_caught_by_what_they_have_in_common() -> None:
     assert set(OF_RECORDS) == {
+        BufferFullError,
         RecordError,
         DeserializationError,
         InvalidTimestampError,
