@@ -206,7 +206,7 @@ class FakeProducer(RecordProducer):
         partition: int = -1,
     ) -> None:
         # Time 0 becomes 1 ms, as the real client must do it.
-        timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp
+        timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp or 1
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
         self._queue.append((topic, FakeRecord(key, value, timestamp, headers), partition, self._open))
