@@ -177,7 +177,8 @@ class Task:
 
     def _run(self, queue: RecordQueue, end: int) -> None:
         batch, begin, context = queue.batch, queue.position, self._context
-        if end == begin + 1 and batch.headers is None and not self._reads_time:
+        plain = batch.headers is None and not self._reads_time and not self._places_headers
+        if plain and end == begin + 1:
             self._run_one(queue, begin)
             return
         whole = begin == 0 and end == len(batch.keys)
@@ -186,7 +187,7 @@ class Task:
         timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
         context.enter(queue.partition, batch.offsets, end, values)
         head = queue.source.head
-        if batch.headers is None and not self._reads_time and not self._places_headers:
+        if plain:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 head(key, value, timestamp)
             if timestamps:

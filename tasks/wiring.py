@@ -109,9 +109,9 @@ class Wiring:
     """All that the closure of node ``name`` is made from.
 
     ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
-    one by one. ``undecoded_key`` is the serde of keys that
-    it receives as bytes, None when it receives them decoded; ``undecoded_value`` that of values. A processor of the
-    user's adds itself to ``processors`` and its schedules to ``punctuations``.
+    one by one. ``undecoded_key`` is the serde of keys that it receives as bytes, None when it receives them decoded;
+    ``undecoded_value`` that of values. A processor of the user's adds itself to ``processors`` and its schedules to
+    ``punctuations``.
     """
 
     name: str

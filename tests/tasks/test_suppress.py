@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.common.ids import TopicPartition
+from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.testing.topology_test_driver import TestRecord
 from penstock.topology.session_windows import SessionWindows
+from tests.tasks.bench import Bench
 
 STRINGS = ps.Serdes.string()
 LONGS = ps.Serdes.long()
@@ -406,3 +409,21 @@ def test_a_config_keeps_what_was_said_of_it_before() -> None:
     off = config.with_logging_disabled().emit_early_when_full()
     assert off == ps.EagerBufferConfig(5, 9, logging=False)
     assert off.with_no_bound().with_max_records(1).logging is False
+
+
+@pytest.mark.parametrize("at_once", [1, 2], ids=["each alone", "together"])
+def test_updates_of_a_cached_store_keep_their_source_until_the_commit(at_once: int) -> None:
+    """Found wrong: a record that was processed alone left its place to the last one before the flush."""
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", IN).group_by_key().count(ps.Materialized.as_("counts"))
+    counts.suppress(ps.Suppressed.until_time_limit(LONG_TIME, UNBOUNDED))
+    bench = Bench(builder)
+    records = [("a", "", 1), ("b", "", 2)]
+    for begin in range(0, 2, at_once):
+        bench.feed("in", *records[begin : begin + at_once])
+    sent = [each for each in bench.commit() if "SUPPRESS" in each.topic]
+    codec = BufferedChangeCodec("buffer", LONGS)
+    assert {each.key: codec.decode(each.value or b"")[6:8] for each in sent} == {
+        b"a": (TopicPartition("in", 0), 0),
+        b"b": (TopicPartition("in", 0), 1),
+    }
