@@ -1,4 +1,4 @@
-"""Compiles penstock's binding to librdkafka, and its look at JSON, when a wheel or an editable install is made.
+"""Compiles penstock's binding to librdkafka, its look at JSON and its hashes, when a wheel or an editable install is made.
 
 Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
 
@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
-MODULES = (("kafka", "librdkafka"), ("common", "json_codec"))
+MODULES = (("kafka", "librdkafka"), ("common", "json_codec"), ("common", "hashes"))
 LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 

@@ -7,7 +7,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.data import KEYS, PARTITIONS
+from benchmarks.data import KEYS, PARTITIONS, payments_of_users
 from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import Grid, Spread, to_terminal
 from benchmarks.rig import Rig, rig
@@ -59,7 +59,7 @@ def main(
 ) -> None:
     """Measure nothing but the stops. Exit code 1 when an output is wrong."""
     console = Console()
-    with rig(records, keys, console) as made:
+    with rig(payments_of_users(records, keys), console) as made:
         stops, wrong = measure(made, repeat)
     title = f"Stops for commits: count, {keys:,} keys, {PARTITIONS} tasks, a commit every {INTERVAL_MS} ms"
     to_terminal(console, title, table(stops))

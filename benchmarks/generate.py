@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.data import INPUT, KEYS, LARGE_KEYS, PARTITIONS, TABLE, payments, users
+from benchmarks.data import INPUT, KEYS, PARTITIONS, TABLE, Dataset, payments_of_users
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin, RecordProducer
@@ -21,26 +21,28 @@ _FLUSH_TIMEOUT_S = 120.0
 
 
 def generate(
-    admin: Admin, producer: RecordProducer, records: int, keys: int = KEYS, tell: Callable[[int], None] | None = None
+    admin: Admin, producer: RecordProducer, dataset: Dataset, tell: Callable[[int], None] | None = None
 ) -> None:
-    """Create topics ``bench`` and ``users`` and write them; ``tell`` hears how many payments stand.
-
-    ``users`` stays empty when there are so many that no workload reads it.
-    """
+    """Create the topics of a dataset and write them; ``tell`` hears how many records of its streams stand."""
     admin.create_topics(
-        [NewTopic(INPUT, PARTITIONS, 1, KEEP), NewTopic(TABLE, PARTITIONS, 1, {"cleanup.policy": "compact"})]
+        [NewTopic(topic, PARTITIONS, 1, KEEP) for topic in dataset.streams]
+        + [NewTopic(topic, PARTITIONS, 1, {"cleanup.policy": "compact"}) for topic in dataset.tables]
     )
-    for key, value, timestamp in users(keys if keys < LARGE_KEYS else 0):
-        producer.send(TABLE, key, value, timestamp)
-    rows = payments(records, keys)
-    for done in range(0, records, _TELL_EVERY):
-        for key, value, timestamp in islice(rows, _TELL_EVERY):
-            producer.send(INPUT, key, value, timestamp)
-        producer.poll()
-        if tell is not None:
-            tell(min(done + _TELL_EVERY, records))
+    for topic, rows_of in dataset.tables.items():
+        for key, value, timestamp in rows_of():
+            producer.send(topic, key, value, timestamp)
+    done = 0
+    for topic, rows_of in dataset.streams.items():
+        rows = rows_of()
+        while chunk := list(islice(rows, _TELL_EVERY)):
+            for key, value, timestamp in chunk:
+                producer.send(topic, key, value, timestamp)
+            producer.poll()
+            done += len(chunk)
+            if tell is not None:
+                tell(done)
     if not producer.flush(_FLUSH_TIMEOUT_S):
-        raise TimeoutError(f"the broker did not take {records} records within {_FLUSH_TIMEOUT_S:.0f} s of the last one")
+        raise TimeoutError(f"the broker did not take {done} records within {_FLUSH_TIMEOUT_S:.0f} s of the last one")
 
 
 def main(
@@ -57,7 +59,7 @@ def main(
         def tell(done: int) -> None:
             status.update(f"Writing: {done:,} of {records:,}")
 
-        generate(clients.admin(), producer, records, keys, tell)
+        generate(clients.admin(), producer, payments_of_users(records, keys), tell)
     producer.close()
     console.print(f"{records:,} records in topic {INPUT}, {keys:,} in {TABLE}")
 

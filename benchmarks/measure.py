@@ -15,12 +15,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.data import INPUT, PARTITIONS
+from benchmarks.data import PARTITIONS, Dataset
 from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import Admin
 
@@ -153,10 +153,13 @@ def peak_bytes(pid: int) -> int:
 
 
 def run_side(
-    side: Side, workload: str, records: int, application_id: str, output: str, admin: Admin, *,
-    hook: Hook | None = None, timeout_s: float = 900.0,
+    side: Side, workload: str, dataset: Dataset, application_id: str, output: str, admin: Admin, *,
+    hook: Hook | None = None, settled: Callable[[], bool] | None = None, timeout_s: float = 900.0,
 ) -> Run:  # fmt: skip
-    """Run ``side`` to its end. Raises BenchmarkError when it fails or takes longer than ``timeout_s``."""
+    """Run ``side`` to its end: the whole input is committed, or, where it is given, ``settled`` has returned.
+
+    Raises BenchmarkError when the side fails or takes longer than ``timeout_s``.
+    """
     process = subprocess.Popen(
         side.command(workload, application_id, output),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -167,7 +170,8 @@ def run_side(
     meter = ProcessMeter()
     errors = _Tail(process.stderr)
     try:
-        times, committed_ms = _follow(process, meter, application_id, admin, hook)
+        wait = settled or CommitObserver(application_id, admin, dataset.streams).wait
+        times, committed_ms = _follow(process, meter, Observer(wait), hook, hold=settled is not None)
         code = process.wait()
     except BaseException:
         _kill(process)
@@ -187,17 +191,17 @@ def run_side(
         )
         raise BenchmarkError(f"{side.name}, {workload}: {why} after {times}\n{errors.text()}")
     return Run(
-        side.name, workload, records, times["first"], times["half"], times["processed"], committed_ms, usage
+        side.name, workload, dataset.records, times["first"], times["half"], times["processed"], committed_ms, usage
     )  # fmt: skip
 
 
 def _follow(
-    process: subprocess.Popen[str], meter: ProcessMeter, group: str, admin: Admin, hook: Hook | None
+    process: subprocess.Popen[str], meter: ProcessMeter, observer: Observer, hook: Hook | None, hold: bool
 ) -> tuple[dict[str, float], float | None]:
+    """Times of the side's events, and when the observer saw the end. ``hold``: the side waits until it is told so."""
     assert process.stdout is not None
     assert process.stdin is not None
     times: dict[str, float] = {}
-    observer: CommitObserver | None = None
     for line in process.stdout:
         if not line.startswith('{"event"'):
             continue
@@ -214,38 +218,57 @@ def _follow(
             hook(event, process.stdin)
         if name == "processed":
             meter.hurry()
-            observer = CommitObserver(group, admin)
-    if observer is None:
-        return times, None
-    return times, observer.result()
+            observer.begin()
+            if hold:
+                observer.result()
+                process.stdin.write("close\n")
+                process.stdin.flush()
+    return times, observer.result() if "processed" in times else None
 
 
-class CommitObserver:
-    """Learns from the broker when a group has committed the whole input."""
+class Observer:
+    """Notes when ``wait`` returns, in a thread of its own."""
 
-    def __init__(self, group: str, admin: Admin, timeout_s: float = 60.0) -> None:
-        self._group = group
-        self._admin = admin
-        self._deadline = time.monotonic() + timeout_s
+    def __init__(self, wait: Callable[[], bool]) -> None:
+        self._wait = wait
         self._at_ms: float | None = None
-        partitions = [TopicPartition(INPUT, number) for number in range(PARTITIONS)]
-        self._ends = admin.end_offsets(partitions)
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def begin(self) -> None:
+        """Wait from now on."""
         self._thread.start()
 
     def result(self) -> float | None:
-        """When (wall clock, ms), to 10 ms; None when it did not happen in time."""
+        """When it was so (wall clock, ms), to 10 ms; None when it did not happen in time."""
         self._thread.join()
         return self._at_ms
 
     def _run(self) -> None:
-        while time.monotonic() < self._deadline:
-            asked_ms = time.time() * 1000
-            committed = self._admin.committed(self._group)
-            if all(committed.get(at, (0, ""))[0] >= end for at, end in self._ends.items()):
-                self._at_ms = asked_ms
-                return
+        if self._wait():
+            self._at_ms = time.time() * 1000
+
+
+@dataclass(frozen=True)
+class CommitObserver:
+    """Learns from the broker when a group has committed all of the ``topics``."""
+
+    group: str
+    admin: Admin
+    topics: Collection[str]
+    timeout_s: float = 60.0
+
+    def wait(self) -> bool:
+        """Whether it has, before the time is over."""
+        deadline = time.monotonic() + self.timeout_s
+        ends = self.admin.end_offsets(
+            [TopicPartition(topic, number) for topic in self.topics for number in range(PARTITIONS)]
+        )
+        while time.monotonic() < deadline:
+            committed = self.admin.committed(self.group)
+            if all(committed.get(at, (0, ""))[0] >= end for at, end in ends.items()):
+                return True
             time.sleep(_WATCH_EVERY_S)
+        return False
 
 
 class _Tail:

@@ -22,7 +22,7 @@ import ray
 import typer
 
 import penstock as ps
-from benchmarks.data import PARTITIONS, TABLE
+from benchmarks.data import PARTITIONS
 from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
 from penstock.cluster.names import NAMESPACE
@@ -69,7 +69,8 @@ class PenstockSide:
 
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
-        flags = [flag for flag, wanted in (("--http", self.http), ("--hold", self.hold)) if wanted]
+        hold = self.hold or WORKLOADS[workload].settles
+        flags = [flag for flag, wanted in (("--http", self.http), ("--hold", hold)) if wanted]
         if self.commit_interval_ms is not None:
             flags += ["--commit-interval-ms", str(self.commit_interval_ms)]
         return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *flags]
@@ -85,7 +86,7 @@ class Progress:
 
 
 def main(
-    workload: Annotated[str, typer.Argument(help="json, count, join or count-large.")],
+    workload: Annotated[str, typer.Argument(help="One of those in workloads.py.")],
     records: Annotated[int, typer.Argument(help="How many records the input has.")],
     bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
     application_id: Annotated[str, typer.Argument(help="application.id")],
@@ -99,22 +100,24 @@ def main(
     ray.init(
         address="local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
     )
+    program = WORKLOADS[workload]
+    topology = program.topology(output)
     config = {
         "application.id": application_id,
         "bootstrap.servers": bootstrap_servers,
         "state.dir": str(state),
         "application.server": "127.0.0.1:0" if http else "",
-        "tasks.per.actor": PARTITIONS,
+        "tasks.per.actor": PARTITIONS * len(topology.subtopologies),
     }
     if commit_interval_ms is not None:
         config["commit.interval.ms"] = commit_interval_ms
-    application = ps.KafkaStreams(WORKLOADS[workload](output), config)
+    application = ps.KafkaStreams(topology, config)
     application.start()
     begun_ms = time.time() * 1000  # start() returns before the first record
     try:
         with ThreadPoolExecutor(1) as beside:
             server = beside.submit(_tell_address, application) if http else None
-            _follow(application, records, begun_ms)
+            _follow(application, records, program.table, begun_ms)
             if server is not None:
                 server.result()
         if hold:
@@ -132,11 +135,11 @@ def _tell_address(application: ps.KafkaStreams) -> None:
     _event("workers", time.time() * 1000, pids=_processes())
 
 
-def _follow(application: ps.KafkaStreams, records: int, begun_ms: float) -> None:
+def _follow(application: ps.KafkaStreams, records: int, table: str | None, begun_ms: float) -> None:
     """Print the events up to ``processed``. ``begun_ms`` is a moment before the first record, not long."""
     half = False
     last = Progress(begun_ms, begun_ms, 0)
-    for progress in _progress(application, records):
+    for progress in _progress(application, records, table):
         _event("progress", progress.answered_ms, records=progress.records)
         if progress.records and not last.records:
             _event("workers", last.asked_ms, pids=_processes())
@@ -155,15 +158,15 @@ def _when(records: int, before: Progress, after: Progress) -> float:
     return before.answered_ms + share * (after.answered_ms - before.answered_ms)
 
 
-def _progress(application: ps.KafkaStreams, records: int) -> Iterator[Progress]:
+def _progress(application: ps.KafkaStreams, records: int, table: str | None) -> Iterator[Progress]:
     """Looks at the stream actor until all is processed: often at the beginning and at the end, seldom in between."""
     actor = _stream_actor(application)
-    table = _table_rows(application)
+    rows = _table_rows(application, table)
     done = 0
     begin = time.time()
     while done < records:
         asked = time.time()
-        done = sum(max(0, task.records_processed - table[task.task_id.partition]) for task in _status(actor).tasks)
+        done = sum(max(0, task.records_processed - rows[task.task_id.partition]) for task in _status(actor).tasks)
         now = time.time()
         yield Progress(asked * 1000, now * 1000, done)
         if not done:
@@ -193,12 +196,11 @@ def _status(actor: StreamActorHandle) -> ActorStatus:
     return status
 
 
-def _table_rows(application: ps.KafkaStreams) -> list[int]:
+def _table_rows(application: ps.KafkaStreams, table: str | None) -> list[int]:
     """How many rows of the table each task reads beside the input."""
-    reads = any(TABLE in source.topics for sub in application.topology.subtopologies for source in sub.sources)
-    if not reads:
+    if table is None:
         return [0] * PARTITIONS
-    partitions = [TopicPartition(TABLE, number) for number in range(PARTITIONS)]
+    partitions = [TopicPartition(table, number) for number in range(PARTITIONS)]
     ends = ConfluentClients.of(application.config).admin().end_offsets(partitions)
     return [ends[partition] for partition in partitions]
 

@@ -1,6 +1,6 @@
 """The task alone, without Kafka and Ray: ns per record of each workload, and where they go. For tuning the hot path.
 
-``python -m benchmarks.profile_task [json count join] [--profile]``
+``python -m benchmarks.profile_task [json count …] [--profile]``
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.data import INPUT, KEYS, PARTITIONS, START_MS, TABLE, payments, users
+from benchmarks.data import (
+    KEYS,
+    PAIRED_PER_MS,
+    PARTITIONS,
+    RECORDS_PER_MS,
+    START_MS,
+    Row,
+    clicks_and_views,
+    payments_of_users,
+)
 from benchmarks.workloads import WORKLOADS
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
@@ -69,7 +78,7 @@ class Profile:
     written: int
 
 
-def batches(topic: str, rows: Iterable[tuple[bytes, bytes, int]], size: int) -> list[RecordBatch]:
+def batches(topic: str, rows: Iterable[Row], size: int) -> list[RecordBatch]:
     """``rows`` as the batches of ``size`` that a consumer would make of partition 0 of ``topic``."""
     made: list[RecordBatch] = []
     left = iter(rows)
@@ -83,27 +92,28 @@ def batches(topic: str, rows: Iterable[tuple[bytes, bytes, int]], size: int) -> 
 
 
 def run_task(
-    topology: Topology, table: Sequence[RecordBatch], stream: Sequence[RecordBatch], state: Path | None,
+    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[RecordBatch], state: Path | None,
     profiler: cProfile.Profile | None = None,
 ) -> Profile:  # fmt: skip
-    """One pass over the stream, after the table was read and committed, on stores below ``state`` (None: memory)."""
+    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory)."""
     config = StreamsConfig.of({"application.id": "profile"})
     collector = NullCollector()
     program = TaskProgram.of(topology.subtopologies, config)
     stores = open_task_stores(state, program.stores.values())
     task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
     task.init(START_MS)
-    if TABLE in program.sources:
-        task.set_caught_up(TopicPartition(INPUT, 0), True)
+    topics = [TopicPartition(topic, 0) for topic in program.sources]
+    for at in topics:
+        task.set_caught_up(at, True)
+    if table:
         _process(task, table)
         _commit(task)
-        task.set_caught_up(TopicPartition(TABLE, 0), True)
-    records = sum(map(len, stream))
+    records = sum(map(len, streams))
     collector.sent = 0
     gc.collect()
     with profiler or nullcontext():
         begin = time.thread_time_ns()
-        _process(task, stream)
+        _process(task, streams)
         processed = time.thread_time_ns()
         _commit(task)
         end = time.thread_time_ns()
@@ -125,7 +135,7 @@ def _commit(task: Task) -> None:
 
 
 def main(
-    workloads: Annotated[list[str] | None, typer.Argument(help="Which of json, count, join; all without any.")] = None,
+    workloads: Annotated[list[str] | None, typer.Argument(help="Which of workloads.py; without any all.")] = None,
     records: Annotated[int, typer.Option(min=1, help="Records in the task's partition.")] = 400_000,
     keys: Annotated[int, typer.Option(min=1, help="Keys in the task's partition.")] = KEYS // PARTITIONS,
     batch: Annotated[int, typer.Option(min=1, help="Records in a batch.")] = 500,
@@ -135,18 +145,26 @@ def main(
 ) -> None:
     """Measure the task in this process."""
     console = Console()
-    stream = batches(INPUT, payments(records, keys), batch)
-    table_rows = batches(TABLE, users(keys), batch)
+    both = (
+        payments_of_users(records, keys, RECORDS_PER_MS // PARTITIONS),
+        clicks_and_views(records // 2, keys, PAIRED_PER_MS // PARTITIONS),
+    )
+    datasets = {each.name: each for each in both}
+    datasets |= dict.fromkeys(("fewer payments", "many keys"), datasets["payments"])
     table = Table("workload", "ns per record: process", "commit", "records written per record")
-    for name in workloads or list(WORKLOADS):
-        topology = WORKLOADS[name]("output")
+    for name in workloads or [name for name, workload in WORKLOADS.items() if not workload.settles]:
+        workload = WORKLOADS[name]
+        dataset, topology = datasets[workload.dataset], workload.topology("output")
+        table_rows = batches(workload.table, dataset.tables[workload.table](), batch) if workload.table else []
+        sides = [batches(topic, rows(), batch) for topic, rows in dataset.streams.items()]
+        streams = [each for together in zip(*sides, strict=True) for each in together]
         profiler = cProfile.Profile() if profile else None
         passes = []
         for number in range(repeat):
             work = Path(tempfile.mkdtemp(prefix="penstock-profile-"))
             try:
                 last = profiler if number == repeat - 1 else None
-                passes.append(run_task(topology, table_rows, stream, None if memory else work, last))
+                passes.append(run_task(topology, table_rows, streams, None if memory else work, last))
             finally:
                 shutil.rmtree(work)
         timed = passes[:-1] if profile and len(passes) > 1 else passes

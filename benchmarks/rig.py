@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.compare import Output, differences, expected_output, read_output
-from benchmarks.data import PARTITIONS, payments, users
+from benchmarks.compare import Output, differences, read_output, wait_for_output
+from benchmarks.data import PARTITIONS, Dataset
+from benchmarks.expected import expected_output
 from benchmarks.generate import KEEP, generate
 from benchmarks.measure import Hook, Run, Side, run_side
+from benchmarks.workloads import WORKLOADS
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
@@ -27,8 +29,7 @@ class Rig:
 
     work: Path
     bootstrap_servers: str
-    records: int
-    keys: int
+    dataset: Dataset
     console: Console
     _clients: ConfluentClients = field(init=False)
     _admin: Admin = field(init=False)
@@ -39,6 +40,16 @@ class Rig:
         self._clients = ConfluentClients(self.bootstrap_servers, "benchmarks")
         self._admin = self._clients.admin()
 
+    @property
+    def records(self) -> int:
+        """How many records are counted."""
+        return self.dataset.records
+
+    @property
+    def keys(self) -> int:
+        """How many keys they have."""
+        return self.dataset.keys
+
     def fill(self) -> None:
         """Write the input."""
         producer = self._clients.producer()
@@ -47,7 +58,7 @@ class Rig:
             def tell(done: int) -> None:
                 status.update(f"Writing the records: {done:,} of {self.records:,}")
 
-            generate(self._admin, producer, self.records, self.keys, tell)
+            generate(self._admin, producer, self.dataset, tell)
         producer.close()
 
     def run(self, side: Side, workload: str, hook: Hook | None = None) -> tuple[Run, list[str]]:
@@ -57,7 +68,10 @@ class Rig:
         output = f"{application_id}-output"
         self._admin.create_topics([NewTopic(output, PARTITIONS, 1, KEEP)])
         with self.console.status(f"{side.name}: {workload}"):
-            run = run_side(side, workload, self.records, application_id, output, self._admin, hook=hook)
+            settled = self._settled(workload, output)
+            run = run_side(
+                side, workload, self.dataset, application_id, output, self._admin, hook=hook, settled=settled
+            )
             consumer = self._clients.consumer()
             try:
                 found = differences(workload, self.expected(workload), read_output(output, self._admin, consumer))
@@ -69,12 +83,20 @@ class Rig:
     def expected(self, workload: str) -> Output:
         """What ``workload`` must write for the input; computed once."""
         if workload not in self._expected:
-            self._expected[workload] = expected_output(workload, payments(self.records, self.keys), users(self.keys))
+            topics = {**self.dataset.streams, **self.dataset.tables}
+            self._expected[workload] = expected_output(workload, {topic: rows() for topic, rows in topics.items()})
         return self._expected[workload]
+
+    def _settled(self, workload: str, output: str) -> Callable[[], bool] | None:
+        """What waits until the output of a workload that settles is as expected; False when that takes too long."""
+        if not WORKLOADS[workload].settles:
+            return None
+        expected = self.expected(workload).final
+        return lambda: wait_for_output(output, expected, self._clients.consumer())
 
 
 @contextmanager
-def rig(records: int, keys: int, console: Console) -> Iterator[Rig]:
+def rig(dataset: Dataset, console: Console) -> Iterator[Rig]:
     """A rig with its input; when the block ends, the broker is stopped and every file removed."""
     work = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
@@ -82,7 +104,7 @@ def rig(records: int, keys: int, console: Console) -> Iterator[Rig]:
             broker = LocalBroker(work / "broker", port=0)
             status = broker.start()
         try:
-            made = Rig(work, status.bootstrap_servers, records, keys, console)
+            made = Rig(work, status.bootstrap_servers, dataset, console)
             made.fill()
             yield made
         finally:

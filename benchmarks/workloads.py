@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import penstock as ps
-from benchmarks.data import INPUT, TABLE
+from benchmarks.data import CLICKS, INPUT, ORDERS, TABLE, VIEWS
 
-STRING, JSON = ps.Serdes.string(), ps.Serdes.json()
+STRING, JSON, LONG, DOUBLE = ps.Serdes.string(), ps.Serdes.json(), ps.Serdes.long(), ps.Serdes.double()
+STRINGS = ps.Consumed.with_(STRING, STRING)
 COUNT_STORE = "payments-per-user"
+WINDOW_MS, GAP_MS, GRACE_MS = 60_000, 500, 60_000
+APART_MS = 200
 
 
 def json(output: str) -> ps.Topology:
@@ -33,11 +37,11 @@ def count(output: str) -> ps.Topology:
     """Count the payments of each user."""
     builder = ps.StreamsBuilder()
     (
-        builder.stream(INPUT, ps.Consumed.with_(STRING, STRING))
+        builder.stream(INPUT, STRINGS)
         .group_by_key()
         .count(ps.Materialized.as_(COUNT_STORE))
         .to_stream()
-        .to(output, ps.Produced.with_(STRING, ps.Serdes.long()))
+        .to(output, ps.Produced.with_(STRING, LONG))
     )
     return builder.build()
 
@@ -45,16 +49,118 @@ def count(output: str) -> ps.Topology:
 def join(output: str) -> ps.Topology:
     """Put each payment beside its user."""
     builder = ps.StreamsBuilder()
-    users = builder.table(TABLE, ps.Consumed.with_(STRING, STRING))
+    users = builder.table(TABLE, STRINGS)
     (
-        builder.stream(INPUT, ps.Consumed.with_(STRING, STRING))
+        builder.stream(INPUT, STRINGS)
         .join(users, lambda payment, user: payment + user)
         .to(output, ps.Produced.with_(STRING, STRING))
     )
     return builder.build()
 
 
-LARGE = "count-large"
-"""``count`` of so many users that their counts fit into no cache; on an input of its own."""
+def window_sum(output: str) -> ps.Topology:
+    """Parse, and add up what each user pays per minute."""
+    builder = ps.StreamsBuilder()
+    windows = ps.TimeWindows.of_size_and_grace(WINDOW_MS, GRACE_MS)
+    (
+        builder.stream(INPUT, ps.Consumed.with_(STRING, JSON))
+        .map_values(lambda payment: payment["amount"])
+        .group_by_key(ps.Grouped.with_(STRING, DOUBLE))
+        .windowed_by(windows)
+        .aggregate(lambda: 0.0, lambda user, amount, total: total + amount, ps.Materialized.with_(STRING, DOUBLE))
+        .to_stream()
+        .to(output, ps.Produced.with_(ps.WindowedSerdes.time_windowed_serde_from(STRING, WINDOW_MS), DOUBLE))
+    )
+    return builder.build()
 
-WORKLOADS: dict[str, Callable[[str], ps.Topology]] = {"json": json, "count": count, "join": join, LARGE: count}
+
+def session_count(output: str) -> ps.Topology:
+    """Count the payments of each session of a user."""
+    builder = ps.StreamsBuilder()
+    windows = ps.SessionWindows.of_inactivity_gap_and_grace(GAP_MS, GRACE_MS)
+    (
+        builder.stream(INPUT, STRINGS)
+        .group_by_key()
+        .windowed_by(windows)
+        .count()
+        .to_stream()
+        .to(output, ps.Produced.with_(ps.WindowedSerdes.session_windowed_serde_from(STRING), LONG))
+    )
+    return builder.build()
+
+
+def stream_join(output: str) -> ps.Topology:
+    """Put each click beside the views of the same user up to 200 ms before and after."""
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream(CLICKS, STRINGS)
+        .join(
+            builder.stream(VIEWS, STRINGS),
+            lambda click, view: f"{len(click)}/{len(view)}",
+            ps.JoinWindows.of_time_difference_and_grace(APART_MS, APART_MS),
+            ps.StreamJoined.with_(STRING, STRING, STRING),
+        )
+        .to(output, ps.Produced.with_(STRING, STRING))
+    )
+    return builder.build()
+
+
+def table_join(output: str) -> ps.Topology:
+    """Put the last click of each user beside the last view."""
+    builder = ps.StreamsBuilder()
+    as_table = ps.Materialized.with_(STRING, STRING)
+    views = builder.stream(VIEWS, STRINGS).to_table(as_table)
+    (
+        builder.stream(CLICKS, STRINGS)
+        .to_table(as_table)
+        .join(views, lambda click, view: click + view)
+        .to_stream()
+        .to(output, ps.Produced.with_(STRING, STRING))
+    )
+    return builder.build()
+
+
+def foreign_key_join(output: str) -> ps.Topology:
+    """Put each order beside the user whom it names; without caches, so that it ends without a commit."""
+    builder = ps.StreamsBuilder()
+    as_table = ps.Materialized.with_(STRING, STRING).with_caching_disabled()
+    users = builder.stream(TABLE, STRINGS).to_table(as_table)
+    (
+        builder.stream(ORDERS, STRINGS)
+        .to_table(as_table)
+        .join(users, lambda order: order.partition("|")[0], lambda order, user: f"{order}|{user}")
+        .to_stream()
+        .to(output, ps.Produced.with_(STRING, STRING))
+    )
+    return builder.build()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program of ``topology(output topic)`` over the dataset of that name.
+
+    ``every_row``: each row that it writes is known, not the last one of each key alone. ``settles``: it goes on in
+    topics of its own when its input is processed, and has ended when the output is as expected. ``table`` is read
+    beside the streams, and its rows are not counted.
+    """
+
+    topology: Callable[[str], ps.Topology]
+    dataset: str
+    every_row: bool = False
+    settles: bool = False
+    table: str | None = None
+
+
+COUNT, LARGE = "count", "count-large"
+WORKLOADS: dict[str, Workload] = {
+    "json": Workload(json, "payments", every_row=True),
+    COUNT: Workload(count, "payments"),
+    "join": Workload(join, "payments", every_row=True, table=TABLE),
+    "window-sum": Workload(window_sum, "payments"),
+    "session-count": Workload(session_count, "fewer payments"),
+    "stream-join": Workload(stream_join, "clicks and views", every_row=True),
+    "table-join": Workload(table_join, "clicks and views"),
+    "foreign-key-join": Workload(foreign_key_join, "orders", settles=True),
+    LARGE: Workload(count, "many keys"),
+}
+"""``count-large`` is ``count`` of so many users that their counts fit into no cache."""

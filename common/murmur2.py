@@ -1,4 +1,6 @@
-"""Kafka's default partitioning: murmur2 of the key's bytes, as the Java producer computes it."""
+"""Kafka's default partitioning: murmur2 of the key's bytes, as the Java producer computes it.
+
+``hashes.pyx`` has the same, compiled; where that could not be built, the one below is used."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
-def murmur2(data: bytes) -> int:
+def _murmur2(data: bytes) -> int:
     """The 32-bit murmur2 of ``data`` as an unsigned number (Java prints the same bits as a signed one)."""
     length = len(data)
     h = (_SEED ^ length) & _MASK
@@ -20,6 +22,12 @@ def murmur2(data: bytes) -> int:
         h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
     h = (h ^ (h >> 13)) * _M & _MASK
     return h ^ (h >> 15)
+
+
+try:
+    from penstock.common.hashes import murmur2
+except ImportError:  # it could not be compiled here
+    murmur2 = _murmur2
 
 
 def partition_for(key: bytes, partitions: int) -> int:

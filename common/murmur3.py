@@ -1,4 +1,6 @@
-"""The 128-bit murmur3 that foreign-key joins compare values by, as Kafka Streams computes it."""
+"""The 128-bit murmur3 that foreign-key joins compare values by, as Kafka Streams computes it.
+
+``hashes.pyx`` has the same, compiled; where that could not be built, the one below is used."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 _pack = Struct(">QQ").pack
 
 
-def murmur3_128(data: bytes) -> bytes:
+def _murmur3_128(data: bytes) -> bytes:
     """The 16 bytes of the murmur3 (x64, 128 bits, seed 104729) of ``data``: two numbers of 8 bytes, big endian."""
     length = len(data)
     whole = length // 16
@@ -40,3 +42,9 @@ def _mixed(h: int) -> int:
     h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & _MASK
     h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & _MASK
     return h ^ h >> 33
+
+
+try:
+    from penstock.common.hashes import murmur3_128
+except ImportError:  # it could not be compiled here
+    murmur3_128 = _murmur3_128

@@ -63,6 +63,7 @@ class WaitingSizes:
         self._prior = Size(0, 0)
         self._prior_samples = 0
         self._keys: list[bytes] = []
+        self._places: dict[bytes, int] = {}
         self._sampled: dict[bytes, tuple[int, int]] = {}
         self._cached = self._resident = 0
         self._large: dict[bytes, tuple[int, int]] = {}
@@ -74,6 +75,7 @@ class WaitingSizes:
         Raises nothing, whatever the value: one that cannot be serialised is told by the flush.
         """
         if new:
+            self._places[key] = len(self._keys)
             self._keys.append(key)
         if new or key in self._sampled:
             self._measure_sampled(key, data)
@@ -94,7 +96,9 @@ class WaitingSizes:
         self._large.pop(key, None)
         if key in self._sampled:
             cached, resident = self._sampled.pop(key)
-            self._keys.remove(key)
+            at, last = self._places.pop(key), self._keys.pop()
+            if at < len(self._keys):
+                self._keys[at], self._places[last] = last, at
             self._cached -= cached
             self._resident -= resident
 

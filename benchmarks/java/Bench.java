@@ -12,10 +12,19 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Kafka Streams' side of the comparison: one workload, one stream thread, every setting that bears on speed at its default.
@@ -40,6 +49,11 @@ public final class Bench {
             }
         });
 
+    private static final Duration WINDOW = Duration.ofMinutes(1);
+    private static final Duration GAP = Duration.ofMillis(500);
+    private static final Duration GRACE = Duration.ofMinutes(1);
+    private static final Duration APART = Duration.ofMillis(200);
+
     private static final LongAdder processed = new LongAdder();
     private static volatile boolean begun = false;
 
@@ -61,6 +75,9 @@ public final class Bench {
         event("half");
         await(records, streams);
         event("processed");
+        if (workload.equals("foreign-key-join")) {
+            System.in.read(); // it goes on in topics of its own: whoever started this says when the output is whole
+        }
         streams.close(Duration.ofSeconds(60));
         event("closed");
     }
@@ -83,9 +100,49 @@ public final class Bench {
                     .join(users, (payment, user) -> payment + user)
                     .to(output, Produced.with(STRING, STRING));
             }
+            case "window-sum" -> counted(builder.stream("bench", Consumed.with(STRING, JSON)))
+                .mapValues(payment -> payment.get("amount").asDouble())
+                .groupByKey(Grouped.with(STRING, Serdes.Double()))
+                .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, GRACE))
+                .aggregate(() -> 0.0, (user, amount, total) -> total + amount, Materialized.with(STRING, Serdes.Double()))
+                .toStream()
+                .to(output, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, WINDOW.toMillis()), Serdes.Double()));
+            case "session-count" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+                .groupByKey()
+                .windowedBy(SessionWindows.ofInactivityGapAndGrace(GAP, GRACE))
+                .count()
+                .toStream()
+                .to(output, Produced.with(WindowedSerdes.sessionWindowedSerdeFrom(String.class), Serdes.Long()));
+            case "stream-join" -> counted(builder.stream("clicks", Consumed.with(STRING, STRING)))
+                .join(
+                    counted(builder.stream("views", Consumed.with(STRING, STRING))),
+                    (click, view) -> click.length() + "/" + view.length(),
+                    JoinWindows.ofTimeDifferenceAndGrace(APART, APART),
+                    StreamJoined.with(STRING, STRING, STRING))
+                .to(output, Produced.with(STRING, STRING));
+            case "table-join" -> {
+                KTable<String, String> views = table(builder, "views", true);
+                table(builder, "clicks", true)
+                    .join(views, (click, view) -> click + view)
+                    .toStream()
+                    .to(output, Produced.with(STRING, STRING));
+            }
+            case "foreign-key-join" -> {
+                KTable<String, String> users = table(builder, "users", false);
+                table(builder, "orders", false)
+                    .join(users, order -> order.substring(0, order.indexOf('|')), (order, user) -> order + "|" + user)
+                    .toStream()
+                    .to(output, Produced.with(STRING, STRING));
+            }
             default -> throw new IllegalArgumentException("unknown workload " + workload);
         }
         return builder.build();
+    }
+
+    private static KTable<String, String> table(StreamsBuilder builder, String topic, boolean cached) {
+        Materialized<String, String, KeyValueStore<Bytes, byte[]>> as = Materialized.with(STRING, STRING);
+        return counted(builder.stream(topic, Consumed.with(STRING, STRING)))
+            .toTable(cached ? as : as.withCachingDisabled());
     }
 
     private static JsonNode inCents(JsonNode payment) {

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from itertools import islice
 
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.windowed.expiring_rows import ExpiringRows
 
-Session = tuple[int, int, bytes]
-"""(end, start, key of the row). Those of one key are in this order."""
+Session = tuple[int, int]
+"""(end, start)"""
 
-_KEY_BYTES, _SESSION_BYTES = 250, 250
+_KEY_BYTES, _SESSION_BYTES = 230, 130
 """About what a key, and each of its sessions, takes in the process."""
 _SAMPLED = 32
 _PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""
+_KEPT_BYTES = 4 << 20
+"""What memory is short for does not cost the sessions that the next records will ask for, if they take no more."""
 
 
 class SessionIndex:
-    """The sessions of ``rows`` by key, as lists that whoever changes the rows keeps up.
+    """The sessions of ``rows`` by key, in the order of their ends, in lists that whoever changes the rows keeps up.
 
-    ``of`` has the lists of the keys that were used lately; :meth:`load` makes one for another key. ``keeps_expired``:
-    what has expired counts until its segment is deleted, unless it lies in a session that does not: that has taken its
-    place without a word to the changelog (see :meth:`ExpiringRows.hide_expired`).
+    It knows the latest part of time whole, so that most records of keys that have no session there need not ask the
+    rows. A list begins with a mark: it has all sessions of its key whose end is later. A key without a list has none
+    whose end is later than the mark ``_of_others``. Whoever comes with an earlier time has more loaded.
+
+    ``gap_ms``: so far from its time a record looks for sessions. ``keeps_expired``: what has expired counts until its
+    segment is deleted, unless it lies in a session that does not: that has taken its place without a word to the
+    changelog (see :meth:`ExpiringRows.hide_expired`).
     """
 
-    def __init__(self, rows: ExpiringRows, *, keeps_expired: bool) -> None:
+    def __init__(self, rows: ExpiringRows, gap_ms: int, *, keeps_expired: bool) -> None:
         self._rows = rows
+        self._gap_ms = gap_ms
         self._keeps_expired = keeps_expired
         self.of: dict[bytes, list[Session]] = {}
         self._older: dict[bytes, list[Session]] = {}
+        self._of_others = _mark(rows.stream_time)
 
     def first_end(self) -> int:
         """The end of the oldest session that counts."""
@@ -39,24 +48,26 @@ class SessionIndex:
             return rows.segments.first_live(rows.stream_time) * rows.segments.interval_ms
         return rows.segments.first_visible(rows.stream_time)
 
-    def load(self, key: bytes) -> list[Session]:
-        """The sessions of a key that is not in ``of``; from now on it is."""
-        sessions = self._older.pop(key, None)
-        if sessions is None:
-            sessions = self._read(key)
+    def load(self, key: bytes, earliest_end: int) -> list[Session]:
+        """The list of a key, with all of its sessions that end at ``earliest_end`` or later; from now on in ``of``."""
+        sessions = self.of.get(key) or self._older.pop(key, None)
+        if sessions is None and self._of_others[0] < earliest_end:
+            sessions = [self._of_others]
+        elif sessions is None or sessions[0][0] >= earliest_end:
+            sessions = [_mark(earliest_end - 1), *self._read(key, earliest_end)]
         self.of[key] = sessions
         return sessions
 
-    def _read(self, key: bytes) -> list[Session]:
-        rows, first_end = self._rows, self.first_end()
-        found: list[Session] = []
-        for row_key, _ in rows.of_key(key, first_end, rows.stream_time, expired_too=True):
+    def _read(self, key: bytes, earliest_end: int) -> list[Session]:
+        rows, found = self._rows, list[Session]()
+        earliest_end = max(earliest_end, self.first_end())
+        for row_key, _ in rows.of_key(key, earliest_end, rows.stream_time, expired_too=True):
             start, end = rows.schema.window(row_key)
-            found.append((end, start, row_key))
+            found.append((end, start))
         return _without_replaced(found, rows.segments.first_visible(rows.stream_time))
 
     def replace(self, sessions: list[Session], gone: Sequence[Session], new: Session | None) -> None:
-        """Take ``gone`` out of the ``sessions`` of a key and put ``new`` there."""
+        """Take ``gone`` out of the list of a key and put ``new`` there."""
         if new is not None and len(gone) == 1 and gone[0] is sessions[-1]:
             sessions[-1] = new
             return
@@ -64,40 +75,68 @@ class SessionIndex:
             sessions.remove(session)
         if new is None:
             return
-        if len(sessions) >= _PRUNED:
-            first_end = self.first_end()
-            sessions[:] = [session for session in sessions if session[0] >= first_end]
-        insort(sessions, new)
+        if len(sessions) > _PRUNED and sessions[1][0] < (first_end := self.first_end()):
+            del sessions[1 : bisect_left(sessions, (first_end, -1), lo=1)]
+        insort(sessions, new, lo=1)
 
     def forget(self, key: bytes) -> None:
         """The rows of ``key`` were changed by somebody who does not keep its list up."""
-        self.of.pop(key, None)
         self._older.pop(key, None)
+        self.of[key] = [_mark(LARGEST_TIMESTAMP)]
 
     def clear(self) -> None:
         """The rows were changed as a whole."""
         self.of.clear()
         self._older.clear()
+        self._of_others = _mark(self._rows.stream_time)
 
     def drop_unused(self) -> bool:
-        """Let go of the keys that were not used since the last call; False when there is none at all."""
-        if not self.of and not self._older:
+        """Let go of what is the least likely to be asked for; False when there is nothing to let go of.
+
+        The earlier half of the time that is known goes first. Once that is no more than in-order records look at, the
+        keys go that were not used since the last call.
+        """
+        stream_time = self._rows.stream_time
+        # Those that came first: the oldest, or nearly.
+        first = islice((sessions[1][0] for sessions in self.of.values() if len(sessions) > 1), _SAMPLED)
+        oldest = min(first, default=stream_time)
+        known_ms, needed_ms = stream_time - oldest, 2 * self._gap_ms
+        if known_ms > 2 * needed_ms:
+            self._older.clear()
+            self._forget_until(stream_time - known_ms // 2)
+            return True
+        if self.resident_bytes() <= _KEPT_BYTES:
             return False
         self._older = self.of.copy()
         self.of.clear()
+        self._of_others = _mark(stream_time)
         return True
+
+    def _forget_until(self, time: int) -> None:
+        """Forget the sessions that end at ``time`` or earlier."""
+        mark = _mark(time)
+        without = []
+        for key, sessions in self.of.items():
+            if sessions[0] < mark:
+                sessions[: bisect_left(sessions, (time + 1, -1))] = [mark]
+                if len(sessions) == 1:
+                    without.append(key)
+        for key in without:
+            del self.of[key]
+        self._of_others = max(self._of_others, mark)
 
     def resident_bytes(self) -> float:
         """About what it takes in the process."""
         keys = len(self.of) + len(self._older)
         if not keys:
             return 0.0
-        sampled = [len(sessions) for sessions in islice((self.of or self._older).values(), _SAMPLED)]
+        sampled = [len(sessions) - 1 for sessions in islice((self.of or self._older).values(), _SAMPLED)]
         return keys * (_KEY_BYTES + _SESSION_BYTES * sum(sampled) / len(sampled))
 
 
 def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[Session]:
-    """Of ``sessions`` those that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""
+    """Of a list those that end at ``earliest_end``, which is later than its mark, or later, and start at
+    ``latest_start`` or earlier."""
     found: list[Session] = []
     for session in reversed(sessions):
         if session[0] < earliest_end:
@@ -108,6 +147,10 @@ def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[
     return found
 
 
+def _mark(time: int) -> Session:
+    return time, time
+
+
 def _without_replaced(sessions: list[Session], first_visible: int) -> list[Session]:
     """``sessions`` without those that expired before they became part of a longer one, which holds their records."""
     if not sessions or sessions[0][0] >= first_visible:
@@ -115,7 +158,7 @@ def _without_replaced(sessions: list[Session], first_visible: int) -> list[Sessi
     kept: list[Session] = []
     earliest_start: int | None = None
     for session in reversed(sessions):
-        end, start, _ = session
+        end, start = session
         if end >= first_visible or earliest_start is None or start < earliest_start:
             kept.append(session)
             earliest_start = start if earliest_start is None else min(start, earliest_start)

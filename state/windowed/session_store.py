@@ -53,12 +53,12 @@ class SessionStateStore(ExpiringStateStore):
         super().__init__(builder, VALUE, self._schema, context, SessionBuffer)
         self._index: SessionIndex | None = None
 
-    def index(self) -> SessionIndex:
+    def index(self, gap_ms: int) -> SessionIndex:
         """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
         if self._index is None:
             caching, buffer, segments = self.context.caching, self.buffer, self.rows.segments
             assert isinstance(buffer, SessionBuffer)
-            self._index = SessionIndex(self.rows, keeps_expired=caching)
+            self._index = SessionIndex(self.rows, gap_ms, keeps_expired=caching)
             buffer.time_of, buffer.first_visible, buffer.hides_expired = (
                 self._schema.time,
                 segments.first_visible,

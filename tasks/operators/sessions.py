@@ -8,7 +8,7 @@ from typing import Any
 from penstock.common.windows import Window
 from penstock.state.windowed.keys import end_and_start
 from penstock.state.windowed.segments import pack_segment
-from penstock.state.windowed.session_index import Session, near
+from penstock.state.windowed.session_index import Session, SessionIndex, near
 from penstock.state.windowed.session_store import SessionStateStore
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.final_results import emit_closed
@@ -25,16 +25,17 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     store, context, name = wiring.store, wiring.context, wiring.name
     opened = store.opened
     assert isinstance(opened, SessionStateStore)
-    buffer, index = opened.buffer, opened.index()
     gap = spec.windows.inactivity_gap_ms
+    buffer, index = opened.buffer, opened.index(gap)
     span = gap + spec.windows.grace_period_ms
     (initial, fold), merge = functions_of(spec.fold), _merger(spec.fold)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
-    replace = _replacing(opened, wiring, None if buffer.caching else update)
+    replace = _replacing(opened, index, wiring, None if buffer.caching else update)
     emit = emit_closed(store, wiring, _closed) if spec.on_close else None
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
     known, load, first_end = index.of.get, index.load, index.first_end
+    row_of = _row_keys(opened)
     dirty_get, load_row = buffer.dirty.get, buffer.load_to_update
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -46,21 +47,25 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
         row_key = None
         try:
             row_key = key if key_bytes is None else key_bytes(key)
+            earliest = timestamp - gap if timestamp > gap else 0
             there = known(row_key)
-            if there is None:
-                there = load(row_key)
+            if there is None or there[0][0] >= earliest:
+                there = load(row_key, earliest)
             found: Sequence[Session] = ()
             start = end = timestamp
-            if there and there[-1][0] >= timestamp - gap:
-                found = near(there, max(timestamp - gap, first_end()), timestamp + gap)
-                for last, first, _ in found:
+            if there[-1][0] >= earliest:
+                found = near(there, max(earliest, first_end()), timestamp + gap)
+                for last, first in found:
                     start, end = min(start, first), max(end, last)
             if end < observed.ms - span:
                 context.dropped_records += 1
             else:
                 aggregate = initial()
-                olds = [(dirty_get(row) or load_row(row))[0] for _, _, row in found]
-                for old in olds:
+                olds = []
+                for last, first in found:
+                    row = row_of(row_key, last, first)
+                    old = (dirty_get(row) or load_row(row))[0]
+                    olds.append((row, old))
                     aggregate = merge(key, aggregate, old)
                 new = fold(key, value, aggregate)
                 replace(key, row_key, there, found, olds, start, end, new, timestamp)
@@ -76,20 +81,26 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     return run
 
 
-def _replacing(opened: SessionStateStore, wiring: Wiring, update: WindowedUpdate | None) -> Callable[..., None]:
+def _row_keys(opened: SessionStateStore) -> Callable[[bytes, int, int], bytes]:
+    """Where the session of a key stands that has this end and start."""
+    interval_ms = opened.rows.segments.interval_ms
+
+    def row_of(key: bytes, end: int, start: int) -> bytes:
+        return pack_segment(end // interval_ms) + key + end_and_start(end, start)
+
+    return row_of
+
+
+def _replacing(
+    opened: SessionStateStore, index: SessionIndex, wiring: Wiring, update: WindowedUpdate | None
+) -> Callable[..., None]:
     """Deletes the sessions found in favour of the new one, in rows and index; ``update`` hands it on at once."""
-    rows, buffer, context, index = opened.rows, opened.buffer, wiring.context, opened.index()
+    rows, buffer, context = opened.rows, opened.buffer, wiring.context
     caching, retention_ms, interval_ms = buffer.caching, rows.segments.retention_ms, rows.segments.interval_ms
     order = rows.time_order
     at_once = None if update is None else _without_headers(update, wiring)
 
-    def delete(key: bytes, session: Session, timestamp: int) -> None:
-        end, start, row = session
-        if order is not None:
-            order.discard(key, end_and_start(end, start))
-        buffer.put(row, None, timestamp, context.headers)
-
-    def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> bytes:
+    def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> None:
         suffix = end_and_start(end, start)
         row = pack_segment(end // interval_ms) + key + suffix
         if order is not None or end < rows.stream_time - retention_ms:
@@ -97,28 +108,28 @@ def _replacing(opened: SessionStateStore, wiring: Wiring, update: WindowedUpdate
         else:
             rows.observe(end)
             buffer.put(row, value, timestamp, context.headers)
-        return row
 
     def replace(
         key: Any,
         row_key: bytes,
         there: list[Session],
         found: Sequence[Session],
-        olds: list[Any],
+        olds: Sequence[tuple[bytes, Any]],
         start: int,
         end: int,
         new: Any,
         timestamp: int,
     ) -> None:
         if start < end:  # else it is the very session that was found, if one was
-            for session, old in zip(found, olds, strict=True):
-                last, first, _ = session
+            for (last, first), (row, old) in zip(found, olds, strict=True):
                 if not caching or last != end or first != start:
-                    delete(row_key, session, timestamp)
+                    if order is not None:
+                        order.discard(row_key, end_and_start(last, first))
+                    buffer.put(row, None, timestamp, context.headers)
                 if at_once is not None:
                     at_once(key, Window(first, last), None, old, last)
-        row = put(row_key, start, end, new, timestamp)
-        index.replace(there, found, None if new is None else (end, start, row))
+        put(row_key, start, end, new, timestamp)
+        index.replace(there, found, None if new is None else (end, start))
         if at_once is not None:
             at_once(key, Window(start, end), new, None, end)
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import os
+import shutil
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.common import murmur2, murmur3
 from penstock.common.murmur3 import murmur3_128
 
 VECTORS = {
@@ -19,3 +25,14 @@ VECTORS = {
 @pytest.mark.parametrize("text", VECTORS)
 def test_the_hash_is_kafka_streams(text: str) -> None:
     assert murmur3_128(text.encode()).hex() == VECTORS[text]
+
+
+def test_where_there_is_a_compiler_the_compiled_hashes_are_in_use() -> None:
+    compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
+    assert (murmur3.murmur3_128 is not murmur3._murmur3_128 and murmur2.murmur2 is not murmur2._murmur2) or not compiler
+
+
+@given(st.binary(max_size=70))
+def test_both_forms_give_the_same_hashes(data: bytes) -> None:
+    assert murmur3.murmur3_128(data) == murmur3._murmur3_128(data)
+    assert murmur2.murmur2(data) == murmur2._murmur2(data)
