@@ -25,7 +25,7 @@ def _murmur2(data: bytes) -> int:
 
 
 try:
-    from penstock.common.hashes import murmur2
+    from penstock.common.hashes import murmur2 as murmur2
 except ImportError:  # it could not be compiled here
     murmur2 = _murmur2
 

@@ -45,6 +45,6 @@ def _mixed(h: int) -> int:
 
 
 try:
-    from penstock.common.hashes import murmur3_128
+    from penstock.common.hashes import murmur3_128 as murmur3_128
 except ImportError:  # it could not be compiled here
     murmur3_128 = _murmur3_128

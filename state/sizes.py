@@ -145,6 +145,7 @@ class WaitingSizes:
         self._prior = Size(total.cached / entries, total.resident / entries)
         self._prior_samples = min(self._prior_samples + len(self._keys), _PRIOR_SAMPLES)
         self._keys.clear()
+        self._places.clear()
         self._sampled.clear()
         self._large.clear()
         self._cached = self._resident = 0

@@ -30,7 +30,7 @@ from penstock.state.write_buffer import WriteBuffer
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000
-"""Many keys have the same windows, where these do not depend on records."""
+"""How many windows are kept at hand."""
 _PROGRESS = Struct(">qi")
 """Observed stream time, last sequence number."""
 
@@ -154,6 +154,8 @@ class ExpiringRows:
         """How the key of a row becomes a windowed key, whose key ``to_key`` makes of its bytes."""
         suffix_bytes, window_of = self.schema.suffix_bytes, self.schema.window
         lately: dict[bytes, Window] = {}
+        if not self.schema.windows_recur:
+            return lambda row_key: Windowed(to_key(row_key[SEGMENT_BYTES:-suffix_bytes]), window_of(row_key))
 
         def windowed(row_key: bytes) -> Windowed[Any]:
             suffix = row_key[-suffix_bytes:]

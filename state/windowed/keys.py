@@ -38,6 +38,8 @@ class KeySchema(ABC):
     """
 
     suffix_bytes: ClassVar[int]
+    windows_recur: ClassVar[bool]
+    """Whether many keys have the same windows."""
 
     @abstractmethod
     def time(self, key: bytes) -> int:
@@ -66,6 +68,7 @@ class WindowKeySchema(KeySchema):
 
     window_size_ms: int
     suffix_bytes: ClassVar[int] = _time_and_sequence.size
+    windows_recur: ClassVar[bool] = True
 
     def suffix(self, start: int, sequence: int) -> bytes:
         """What stands behind the key."""
@@ -99,6 +102,7 @@ class SessionKeySchema(KeySchema):
     """Keys of a session store."""
 
     suffix_bytes: ClassVar[int] = _end_and_start.size
+    windows_recur: ClassVar[bool] = False
 
     def suffix(self, window: Window) -> bytes:
         """What stands behind the key."""

@@ -73,11 +73,17 @@ class SessionIndex:
             return
         for session in gone:
             sessions.remove(session)
-        if new is None:
-            return
+        if new is not None:
+            self.add(sessions, new)
+
+    def add(self, sessions: list[Session], new: Session) -> None:
+        """Put ``new`` into the list of a key."""
         if len(sessions) > _PRUNED and sessions[1][0] < (first_end := self.first_end()):
             del sessions[1 : bisect_left(sessions, (first_end, -1), lo=1)]
-        insort(sessions, new, lo=1)
+        if sessions[-1] < new:
+            sessions.append(new)
+        else:
+            insort(sessions, new, lo=1)
 
     def forget(self, key: bytes) -> None:
         """The rows of ``key`` were changed by somebody who does not keep its list up."""
@@ -100,10 +106,10 @@ class SessionIndex:
         # Those that came first: the oldest, or nearly.
         first = islice((sessions[1][0] for sessions in self.of.values() if len(sessions) > 1), _SAMPLED)
         oldest = min(first, default=stream_time)
-        known_ms, needed_ms = stream_time - oldest, 2 * self._gap_ms
+        known_ms, needed_ms = stream_time - oldest, self._gap_ms
         if known_ms > 2 * needed_ms:
             self._older.clear()
-            self._forget_until(stream_time - known_ms // 2)
+            self._forget_until(stream_time - max(known_ms // 2, needed_ms * 5 // 4))
             return True
         if self.resident_bytes() <= _KEPT_BYTES:
             return False
@@ -137,6 +143,8 @@ class SessionIndex:
 def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[Session]:
     """Of a list those that end at ``earliest_end``, which is later than its mark, or later, and start at
     ``latest_start`` or earlier."""
+    if sessions[-1][1] <= latest_start and sessions[-2][0] < earliest_end:
+        return sessions[-1:]
     found: list[Session] = []
     for session in reversed(sessions):
         if session[0] < earliest_end:

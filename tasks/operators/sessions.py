@@ -34,7 +34,8 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     emit = emit_closed(store, wiring, _closed) if spec.on_close else None
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
-    known, load, first_end = index.of.get, index.load, index.first_end
+    rows, put, quick = opened.rows, buffer.put, buffer.caching and opened.rows.time_order is None
+    add, known, load, first_end = index.add, index.of.get, index.load, index.first_end
     row_of = _row_keys(opened)
     dirty_get, load_row = buffer.dirty.get, buffer.load_to_update
 
@@ -68,7 +69,13 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
                     olds.append((row, old))
                     aggregate = merge(key, aggregate, old)
                 new = fold(key, value, aggregate)
-                replace(key, row_key, there, found, olds, start, end, new, timestamp)
+                if quick and not found and new is not None and timestamp >= rows.stream_time:
+                    # As replace would do it, for a session that begins in order: most do, and many have one record.
+                    rows.stream_time = timestamp
+                    put(row_of(row_key, timestamp, timestamp), new, timestamp, context.headers)
+                    add(there, (timestamp, timestamp))
+                else:
+                    replace(key, row_key, there, found, olds, start, end, new, timestamp)
         except Exception as error:
             if row_key is not None:
                 index.forget(row_key)  # what was half done is read anew

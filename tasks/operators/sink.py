@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from penstock.common.murmur2 import partition_for
@@ -14,9 +13,6 @@ from penstock.common.windowed_serdes import WindowedSerde
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor import RecordContext, StreamPartitioner
-
-_KEYS_WITH_PARTITION = 10_000
-"""A key comes once for each of its windows; its partition is worked out in Python."""
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
@@ -56,7 +52,6 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
     send, context, name, partitions_of = wiring.collector.send, wiring.context, wiring.name, wiring.collector.partitions
     key_bytes, value_bytes = _serializers(node, wiring)
     assert key_bytes is not None  # a windowed serde is not lossless
-    partition_of = lru_cache(_KEYS_WITH_PARTITION)(partition_for)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         raw_key, partition = None, -1
@@ -68,7 +63,7 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
         except Exception as error:
             context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
         if raw_key is not None:
-            partition = partition_of(raw_key[:-suffix_bytes], partitions_of(topic))
+            partition = partition_for(raw_key[:-suffix_bytes], partitions_of(topic))
         send(topic, raw_key, value, timestamp, context.headers, partition)
 
     return run
