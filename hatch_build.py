@@ -1,4 +1,4 @@
-"""Compiles penstock's binding to librdkafka, its look at JSON and its hashes, when a wheel or an editable install is made.
+"""Compiles the binding to librdkafka, the look at JSON and the hashes, when a wheel or an editable install is made.
 
 Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
 

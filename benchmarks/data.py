@@ -14,7 +14,7 @@ Row = tuple[bytes, bytes, int]
 
 INPUT, TABLE = "bench", "users"
 CLICKS, VIEWS = "clicks", "views"
-ORDERS = "orders"
+ORDERS, BUYERS = "orders", "buyers"
 PARTITIONS = 4
 KEYS = 100_000
 LARGE_RECORDS, LARGE_KEYS = 6_000_000, 10_000_000
@@ -68,11 +68,11 @@ def clicks_and_views(records: int = PAIRED_RECORDS, keys: int = KEYS, per_ms: in
 
 
 def orders_of_users(records: int = ORDERED_RECORDS, keys: int = KEYS, buyers: int = ORDERED_USERS) -> Dataset:
-    """Changes of orders, and changes of the users whom they name; the last tenth of the changes are the users'."""
+    """Changes of orders, and a tenth as many changes of the users who buy."""
     of_users = records // 10
     return Dataset(
         "orders", records + of_users, keys,
-        {ORDERS: partial(orders, records, keys, buyers), TABLE: partial(user_changes, of_users, buyers)},
+        {ORDERS: partial(orders, records, keys, buyers), BUYERS: partial(buyer_changes, of_users, buyers)},
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def orders(records: int, keys: int, buyers: int, seed: int = 3) -> Iterator[Row]
         yield b"order-%d" % order, b"user-%d|%d" % (user, number), START_MS + number // RECORDS_PER_MS
 
 
-def user_changes(records: int, buyers: int, seed: int = 4) -> Iterator[Row]:
+def buyer_changes(records: int, buyers: int, seed: int = 4) -> Iterator[Row]:
     """Each user once, then changes of users, in times as long as those of ten times as many orders."""
     draw = random.Random(seed)
     for number in range(records):

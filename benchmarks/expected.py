@@ -10,7 +10,7 @@ from struct import pack
 import orjson
 
 from benchmarks.compare import Output
-from benchmarks.data import CLICKS, INPUT, ORDERS, TABLE, VIEWS, Row
+from benchmarks.data import BUYERS, CLICKS, INPUT, ORDERS, TABLE, VIEWS, Row
 from benchmarks.workloads import APART_MS, COUNT, GAP_MS, LARGE, WINDOW_MS
 
 Inputs = Mapping[str, Iterable[Row]]
@@ -84,9 +84,9 @@ def _table_join(inputs: Inputs) -> Iterator[Row]:
 
 
 def _foreign_key_join(inputs: Inputs) -> Iterator[Row]:
-    users = {key: value for key, value, _ in inputs[TABLE]}
+    buyers = {key: value for key, value, _ in inputs[BUYERS]}
     for key, order in {key: value for key, value, _ in inputs[ORDERS]}.items():
-        yield key, order + b"|" + users[order.partition(b"|")[0]], 0
+        yield key, order + b"|" + buyers[order.partition(b"|")[0]], 0
 
 
 _EXPECTED: dict[str, Callable[[Inputs], Iterable[Row]]] = {

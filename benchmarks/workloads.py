@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import penstock as ps
-from benchmarks.data import CLICKS, INPUT, ORDERS, TABLE, VIEWS
+from benchmarks.data import BUYERS, CLICKS, INPUT, ORDERS, TABLE, VIEWS
 
 STRING, JSON, LONG, DOUBLE = ps.Serdes.string(), ps.Serdes.json(), ps.Serdes.long(), ps.Serdes.double()
 STRINGS = ps.Consumed.with_(STRING, STRING)
@@ -121,14 +121,14 @@ def table_join(output: str) -> ps.Topology:
 
 
 def foreign_key_join(output: str) -> ps.Topology:
-    """Put each order beside the user whom it names; without caches, so that it ends without a commit."""
+    """Put each order beside its buyer; without caches, so that it ends without a commit."""
     builder = ps.StreamsBuilder()
     as_table = ps.Materialized.with_(STRING, STRING).with_caching_disabled()
-    users = builder.stream(TABLE, STRINGS).to_table(as_table)
+    buyers = builder.stream(BUYERS, STRINGS).to_table(as_table)
     (
         builder.stream(ORDERS, STRINGS)
         .to_table(as_table)
-        .join(users, lambda order: order.partition("|")[0], lambda order, user: f"{order}|{user}")
+        .join(buyers, lambda order: order.partition("|")[0], lambda order, buyer: f"{order}|{buyer}")
         .to_stream()
         .to(output, ps.Produced.with_(STRING, STRING))
     )

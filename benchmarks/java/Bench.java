@@ -128,9 +128,9 @@ public final class Bench {
                     .to(output, Produced.with(STRING, STRING));
             }
             case "foreign-key-join" -> {
-                KTable<String, String> users = table(builder, "users", false);
+                KTable<String, String> buyers = table(builder, "buyers", false);
                 table(builder, "orders", false)
-                    .join(users, order -> order.substring(0, order.indexOf('|')), (order, user) -> order + "|" + user)
+                    .join(buyers, order -> order.substring(0, order.indexOf('|')), (order, buyer) -> order + "|" + buyer)
                     .toStream()
                     .to(output, Produced.with(STRING, STRING));
             }

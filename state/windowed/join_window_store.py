@@ -31,6 +31,9 @@ V = TypeVar("V")
 _UPDATE_BYTES = 350
 """About what the entry of a row takes in the write buffer, into which all that wait for a commit come at its beginning,
 beside the value."""
+RESERVED_BYTES = 32 << 20
+"""So much each join window may hold beside the memory budget: records look for all of it, and what expires in memory is
+never written to disk. Kafka Streams has three segments of RocksDB in its place. See docs/decisions/0012."""
 _SAMPLE_WEIGHT = 1 / 16
 """Of the size of one row in the mean of all."""
 
@@ -205,11 +208,12 @@ class JoinWindowStateStore(WindowStateStore):
 
     @override
     def resident_bytes(self) -> float:
-        return super().resident_bytes() + self._recent.count() * self._row_bytes
+        return super().resident_bytes() + max(0.0, self._recent.count() * self._row_bytes - RESERVED_BYTES)
 
     @override
     def dirty_resident_bytes(self) -> float:
-        return super().dirty_resident_bytes() + self._recent.count_updates() * _UPDATE_BYTES
+        updates = self._recent.count_updates() * _UPDATE_BYTES
+        return super().dirty_resident_bytes() + max(0.0, updates - RESERVED_BYTES)
 
     @override
     def dirty_cache_bytes(self) -> int:
@@ -218,7 +222,7 @@ class JoinWindowStateStore(WindowStateStore):
     @override
     def drop_unused(self) -> bool:
         dropped = super().drop_unused()
-        if not self._recent.panes:
+        if self._recent.count() * self._row_bytes <= RESERVED_BYTES:
             return dropped
         self.buffer_all()
         self._recent.drop_oldest()

@@ -1,7 +1,7 @@
 """The rows of a join's window store that stand in memory, by key: what joins look into instead of RocksDB.
 
-Rows lie in *panes*, spans of time as long as the store keeps rows, so that what has expired goes a pane at a time and
-nobody looks through the keys for it.
+Rows lie in *panes*, spans of a third of the time for which the store keeps rows, so that what has expired goes a pane
+at a time and nobody looks through the keys for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RecentRows:
     """All rows since ``complete_from``, a time; of older ones it knows nothing."""
 
     def __init__(self, retention_ms: int) -> None:
-        self.pane_ms = max(retention_ms, 1)
+        self.pane_ms = max(retention_ms // 3, 1)
         self.complete_from = 0
         self.panes: dict[int, Pane] = {}
 
