@@ -26,18 +26,15 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     opened = store.opened
     assert isinstance(opened, SessionStateStore)
     gap = spec.windows.inactivity_gap_ms
-    buffer, index = opened.buffer, opened.index(gap)
-    span = gap + spec.windows.grace_period_ms
-    (initial, fold), merge = functions_of(spec.fold), _merger(spec.fold)
+    span, index = gap + spec.windows.grace_period_ms, opened.index(gap)
+    initial, fold = functions_of(spec.fold)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
-    replace = _replacing(opened, index, wiring, None if buffer.caching else update)
+    replace = _replacing(opened, index, wiring, None if opened.buffer.caching else update)
+    begin, extend = _beginning(opened, index, wiring, replace), _extending(opened, spec.fold, replace)
     emit = emit_closed(store, wiring, _closed) if spec.on_close else None
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
-    rows, put, quick = opened.rows, buffer.put, buffer.caching and opened.rows.time_order is None
-    add, known, load, first_end = index.add, index.of.get, index.load, index.first_end
-    row_of = _row_keys(opened)
-    dirty_get, load_row = buffer.dirty.get, buffer.load_to_update
+    known, load, first_end = index.of.get, index.load, index.first_end
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
@@ -53,29 +50,17 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
             if there is None or there[0][0] >= earliest:
                 there = load(row_key, earliest)
             found: Sequence[Session] = ()
-            start = end = timestamp
+            end = timestamp
             if there[-1][0] >= earliest:
                 found = near(there, max(earliest, first_end()), timestamp + gap)
-                for last, first in found:
-                    start, end = min(start, first), max(end, last)
+                if found and found[-1][0] > end:
+                    end = found[-1][0]
             if end < observed.ms - span:
                 context.dropped_records += 1
+            elif found:
+                extend(key, value, row_key, there, found, timestamp)
             else:
-                aggregate = initial()
-                olds = []
-                for last, first in found:
-                    row = row_of(row_key, last, first)
-                    old = (dirty_get(row) or load_row(row))[0]
-                    olds.append((row, old))
-                    aggregate = merge(key, aggregate, old)
-                new = fold(key, value, aggregate)
-                if quick and not found and new is not None and timestamp >= rows.stream_time:
-                    # As replace would do it, for a session that begins in order: most do, and many have one record.
-                    rows.stream_time = timestamp
-                    put(row_of(row_key, timestamp, timestamp), new, timestamp, context.headers)
-                    add(there, (timestamp, timestamp))
-                else:
-                    replace(key, row_key, there, found, olds, start, end, new, timestamp)
+                begin(key, row_key, there, fold(key, value, initial()), timestamp)
         except Exception as error:
             if row_key is not None:
                 index.forget(row_key)  # what was half done is read anew
@@ -86,6 +71,46 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
             emit(observed.ms - span)
 
     return run
+
+
+def _beginning(
+    opened: SessionStateStore, index: SessionIndex, wiring: Wiring, replace: Callable[..., None]
+) -> Callable[[Any, bytes, list[Session], Any, int], None]:
+    """Puts the session of one record, which is no other one's neighbour."""
+    rows, put, add, context = opened.rows, opened.buffer.put, index.add, wiring.context
+    row_of, quick = _row_keys(opened), opened.buffer.caching and rows.time_order is None
+
+    def begin(key: Any, row_key: bytes, there: list[Session], new: Any, timestamp: int) -> None:
+        if quick and new is not None and timestamp >= rows.stream_time:
+            # As replace would do it, in order: most sessions begin so, and many have one record.
+            rows.stream_time = timestamp
+            put(row_of(row_key, timestamp, timestamp), new, timestamp, context.headers)
+            add(there, (timestamp, timestamp))
+        else:
+            replace(key, row_key, there, (), (), timestamp, timestamp, new, timestamp)
+
+    return begin
+
+
+def _extending(opened: SessionStateStore, fold: SessionFold, replace: Callable[..., None]) -> Callable[..., None]:
+    """Merges the sessions that a record lies in or near to, and the record, into one."""
+    (initial, add_to), merge, row_of = functions_of(fold), _merger(fold), _row_keys(opened)
+    dirty_get, load_row = opened.buffer.dirty.get, opened.buffer.load_to_update
+
+    def extend(
+        key: Any, value: Any, row_key: bytes, there: list[Session], found: Sequence[Session], timestamp: int
+    ) -> None:
+        start, end, aggregate = timestamp, timestamp, initial()
+        olds = []
+        for last, first in found:
+            start, end = min(start, first), max(end, last)
+            row = row_of(row_key, last, first)
+            old = (dirty_get(row) or load_row(row))[0]
+            olds.append((row, old))
+            aggregate = merge(key, aggregate, old)
+        replace(key, row_key, there, found, olds, start, end, add_to(key, value, aggregate), timestamp)
+
+    return extend
 
 
 def _row_keys(opened: SessionStateStore) -> Callable[[bytes, int, int], bytes]:
