@@ -92,7 +92,7 @@ def _replacing(opened: SessionStateStore, wiring: Wiring, update: WindowedUpdate
     def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> bytes:
         suffix = end_and_start(end, start)
         row = pack_segment(end // interval_ms) + key + suffix
-        if order is not None or end < rows.stream_time - retention_ms:
+        if order is not None or end < rows.expiry_time - retention_ms:
             rows.put(key, suffix, end, value, timestamp, context.headers, counted=True)
         else:
             rows.observe(end)
