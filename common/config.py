@@ -137,6 +137,11 @@ class StreamsConfig(BaseModel):
         """``statestore.memory.max.bytes``, or what stands for it."""
         return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
 
+    def entries(self) -> dict[str, Any]:
+        """Every key with its value, defaults included."""
+        own = {field.alias: getattr(self, name) for name, field in type(self).model_fields.items() if name != "clients"}
+        return {key: value for key, value in own.items() if key} | dict(self.clients)
+
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """The entries below ``prefix`` (such as ``consumer.``), without it."""
         return {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}

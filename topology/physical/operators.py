@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 from typing_extensions import override
 
@@ -336,8 +336,14 @@ class Process(Operator):
     keeps_key = keeps_value = False
     sees_key = sees_value = True
     runs_user_objects = True
+    keeps_source_store: ClassVar[bool] = False
+    """Whether it keeps a store that its source topic restores: all others may only read that one."""
 
     @property
     @override
     def stores(self) -> tuple[str, ...]:
         return self.store_names
+
+    def with_stores(self, names: Iterable[str]) -> Self:
+        """The same with more stores."""
+        return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))
