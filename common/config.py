@@ -89,6 +89,8 @@ class StreamsConfig(BaseModel):
         default_factory=LogAndFail, alias="deserialization.exception.handler"
     )
     processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
+    processor_wrapper: Any = Field(default=None, alias="processor.wrapper.class")
+    """A ``ProcessorWrapper`` that the topology was built with, or its class."""
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
     statestore_memory_max_bytes: int | None = Field(default=None, alias="statestore.memory.max.bytes", ge=1 << 20)
     """What entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""

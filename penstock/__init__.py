@@ -85,6 +85,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.processor_wrapper import Change, ProcessorWrapper
 from penstock.topology.session_windows import SessionWindows
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
@@ -112,6 +113,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "Cancellable",
+    "Change",
     "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
@@ -157,6 +159,7 @@ __all__ = [
     "ProcessingError",
     "Processor",
     "ProcessorContext",
+    "ProcessorWrapper",
     "Produced",
     "ProductionError",
     "PunctuationType",

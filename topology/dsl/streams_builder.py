@@ -29,6 +29,7 @@ from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import ProcessorSupplier, checked_supplier
+from penstock.topology.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -186,13 +187,14 @@ class StreamsBuilder:
         """The topology of all calls so far. Mirrors ``build``.
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
-        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``). May be called
+        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``), and wrapped when
+        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called
         again, with other calls between. To what it returns nodes may be added by hand. Raises TopologyError for a
         program that cannot run.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))
-        writer = TopologyWriter()
+        writer = TopologyWriter(wrapper_of(config))
         graph.write(writer)
         if writer.is_empty:
             raise TopologyError(

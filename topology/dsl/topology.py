@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
@@ -19,6 +20,7 @@ from penstock.topology.physical.topology import ProcessorNode, SinkNode, SourceN
 from penstock.topology.physical.topology import Topology as TopologyValue
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import ProcessorSupplier, StreamPartitioner, TopicNameExtractor, checked_supplier
+from penstock.topology.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -62,8 +64,9 @@ class Topology(TopologyValue):
     _writer: TopologyWriter
     _copartitioned: tuple[frozenset[str], ...]
 
-    def __init__(self) -> None:
-        self._begin(TopologyWriter(), ())
+    def __init__(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> None:
+        """An empty topology. Of ``config`` only ``processor.wrapper.class`` counts (:class:`ProcessorWrapper`)."""
+        self._begin(TopologyWriter(wrapper_of(config)), ())
 
     @classmethod
     def _of(cls, writer: TopologyWriter, copartitioned: Iterable[frozenset[str]]) -> Self:

@@ -151,6 +151,11 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def wrapped(self) -> bool:
+        """Whether a :class:`~penstock.topology.processor_wrapper.ProcessorWrapper` has seen it."""
+        return False
+
+    @property
     def keeps_source(self) -> bool:
         """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
         return False

@@ -18,12 +18,15 @@ from penstock.topology.physical.topology import (
     Subtopology,
     Topology,
 )
+from penstock.topology.physical.wrapped_operators import wrapped
+from penstock.topology.processor_wrapper import ProcessorWrapper
 
 
 class TopologyWriter:
-    """The topology while it is written, node by node, parents first."""
+    """The topology while it is written, node by node, parents first. ``wrapper`` sees every processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrapper: ProcessorWrapper | None = None) -> None:
+        self._wrapper = wrapper
         self._nodes: dict[str, Node] = {}
         self._stores: dict[str, AnyStoreBuilder] = {}
         self._defined: dict[str, AnyStoreBuilder] = {}
@@ -52,6 +55,11 @@ class TopologyWriter:
 
     def add_processor(self, node: ProcessorNode) -> None:
         """A processor, whose stores are there already; all users of a store are in one sub-topology."""
+        if self._wrapper is not None:
+            operator, stores = wrapped(node.operator, node.name, self._wrapper)
+            node = replace(node, operator=operator)
+            for store in stores:
+                self.add_store(store)
         self._add(node, node.parents)
         self._use(node.name, node.stores)
 
