@@ -11,7 +11,7 @@ from penstock.topology.connected_stores import stores_of
 from penstock.topology.dsl.kstream_joins import KStreamJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, given_name
 from penstock.topology.fixed_key_processor import FixedKeyProcessorSupplier, checked_fixed_key_supplier
-from penstock.topology.logical.graph import Operation
+from penstock.topology.logical.processors import ProcessorOperation
 from penstock.topology.naming import checked_name
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.process_operators import Print, ProcessValues
@@ -84,6 +84,6 @@ class KStreamProcessors(KStreamJoins[K, V]):
             checked_name(store, f"{call}: store name")
         stores = stores_of(supplier, call)
         made = operator(supplier, tuple(dict.fromkeys((*store_names, *(store.name for store in stores)))))
-        node = Operation(name, lambda: made, lambda: stores)
+        node = ProcessorOperation(name, lambda: made, lambda: stores)
         self._head.graph.add(node, self._head.node)
         return self._head.moved(node)

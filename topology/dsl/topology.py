@@ -116,9 +116,9 @@ class Topology(TopologyValue):
         """
         checked_supplier(supplier, "add_processor")
         stores = stores_of(supplier, "add_processor")
-        self._writer.add_processor(ProcessorNode(_name(name), _parents(name, parents), AddedProcess(supplier)))
+        self._writer.add_processor(ProcessorNode(_name(name), self._parents(name, parents), AddedProcess(supplier)))
         for store in stores:
-            self._writer.add_store(store)
+            self._writer.add_connected_store(store)
         if stores:
             self._writer.connect(name, tuple(store.name for store in stores))
         return self._changed()
@@ -145,7 +145,7 @@ class Topology(TopologyValue):
         by = _written_by("add_sink", name)
         serdes = how.key_serde, how.value_serde
         self._writer.add_sink(
-            SinkNode(_name(name), _parents(name, parents), topic, *serdes, how.partitioner, written_by=by)
+            SinkNode(_name(name), self._parents(name, parents), topic, *serdes, how.partitioner, written_by=by)
         )
         return self._changed()
 
@@ -229,6 +229,19 @@ class Topology(TopologyValue):
         self._writer.add_processor(ProcessorNode(_name(processor_name), (source_name,), operator))
         return self._changed()
 
+    def _parents(self, name: str, parents: tuple[str, ...]) -> tuple[str, ...]:
+        if not parents:
+            raise TopologyError(f"{name!r} needs at least one parent: the name of a source or processor that feeds it")
+        if len(set(parents)) < len(parents):
+            raise TopologyError(f"{name!r} names a parent twice: {', '.join(parents)}")
+        for parent in parents:
+            if self._writer.forwards_updates(parent):
+                raise TopologyError(
+                    f"{parent!r} cannot be the parent of {name!r}: it hands on updates of a table, with the value "
+                    "before. Name what to_stream() gives (to_stream(named=...))"
+                )
+        return parents
+
 
 def _source(name: str, topics: Collection[str], how: Consumed[Any, Any], call: str) -> SourceNode:
     if not topics:
@@ -250,17 +263,6 @@ def _name(name: str) -> str:
     if not isinstance(name, str) or not name.strip():
         raise TopologyError(f"a node's name must be a string that is not empty, not {name!r}")
     return name
-
-
-def _parents(name: str, parents: tuple[str, ...]) -> tuple[str, ...]:
-    if not parents:
-        raise TopologyError(f"{name!r} needs at least one parent: the name of a source or processor that feeds it")
-    for parent in parents:
-        if not isinstance(parent, str):
-            raise TopologyError(f"a parent of {name!r} is named by a string, not by {parent!r}")
-    if len(set(parents)) < len(parents):
-        raise TopologyError(f"{name!r} names a parent twice: {', '.join(parents)}")
-    return parents
 
 
 def _different(source_name: str, processor_name: str) -> None:

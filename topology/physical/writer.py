@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.subtopologies import NodeGroups
+from penstock.topology.physical.table_join_operators import TableTableJoin
 from penstock.topology.physical.topology import (
     Node,
     ProcessorNode,
@@ -18,7 +20,7 @@ from penstock.topology.physical.topology import (
     Subtopology,
     Topology,
 )
-from penstock.topology.physical.wrapped_operators import wrapped
+from penstock.topology.physical.wrapped_operators import Wrapped, wrapped
 from penstock.topology.processor_wrapper import ProcessorWrapper
 
 
@@ -59,7 +61,7 @@ class TopologyWriter:
             operator, stores = wrapped(node.operator, node.name, self._wrapper)
             node = replace(node, operator=operator)
             for store in stores:
-                self.add_store(store)
+                self.add_connected_store(store)
         self._add(node, node.parents)
         self._use(node.name, node.stores)
 
@@ -107,6 +109,18 @@ class TopologyWriter:
             self._stores[name] = replace(builder, source_topic=source_topic, logging=False, topic_config={})
         else:
             self._stores.setdefault(name, builder)
+
+    def add_connected_store(self, builder: AnyStoreBuilder) -> None:
+        """A store that a supplier brings along; others may bring an equal one, and mean the same."""
+        self.add_store(known if (known := self._defined.get(builder.name)) == builder else builder)
+
+    def forwards_updates(self, name: str) -> bool:
+        """Whether node ``name`` hands on a table's updates, which no processor of the user's takes."""
+        node = self._nodes.get(name)
+        operator = node.operator if isinstance(node, ProcessorNode) else None
+        if isinstance(operator, Wrapped):
+            operator = operator.inner
+        return isinstance(operator, TableOperator | TableTableJoin)
 
     def add_global_store(self, source: SourceNode, node: ProcessorNode, builder: AnyStoreBuilder) -> None:
         """A store of which every host has all, kept by ``node`` from the one topic of ``source``, which restores it."""

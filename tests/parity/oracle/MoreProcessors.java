@@ -66,6 +66,7 @@ final class MoreProcessors {
     private static String meta(ProcessorContext<Object, Object> context, Headers headers) {
         StringBuilder said = new StringBuilder();
         said.append(context.recordMetadata()
+                .filter(at -> at.topic() != null) // in a punctuator it is of no record
                 .map(at -> at.topic() + "-" + at.partition() + "@" + at.offset())
                 .orElse("none"));
         said.append(" ").append(context.currentStreamTimeMs()).append(" ").append(context.currentSystemTimeMs());
