@@ -85,7 +85,6 @@ class TaskProgram:
         function of the configuration that cannot be called as it will be.
         """
         _check_functions(config)
-        _check_wrapped(subtopologies, config)
         nodes: list[Node] = []
         sources: dict[str, SourceTopic] = {}
         for node in (node for sub in subtopologies for node in sub.nodes):
@@ -135,18 +134,6 @@ def _check_functions(config: StreamsConfig) -> None:
         checked_function(config.default_timestamp_extractor, "default.timestamp.extractor", *EXTRACTOR_PARAMETERS)
     except TopologyError as error:
         raise ConfigError(str(error)) from None
-
-
-def _check_wrapped(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> None:
-    if config.processor_wrapper is None:
-        return
-    for node in (node for sub in subtopologies for node in sub.nodes if isinstance(node, ProcessorNode)):
-        if not node.operator.wrapped:
-            raise ConfigError(
-                f"configuration key 'processor.wrapper.class': {node.name} was written without a wrapper. Processors "
-                "are wrapped when the topology is built: give the same configuration to StreamsBuilder.build(config) "
-                "or Topology(config)"
-            )
 
 
 def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function
@@ -14,10 +14,6 @@ from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
 V = TypeVar("V")
-K1 = TypeVar("K1")
-V1 = TypeVar("V1")
-
-_replace: Callable[..., Any] = replace
 
 
 def key_and_value(key: object, value: object) -> str:
@@ -71,9 +67,9 @@ class Printed(Generic[K, V]):
         """The same with a label in front of each record."""
         return replace(self, label=label)
 
-    def with_key_value_mapper(self, mapper: Callable[[K1, V1], str]) -> Printed[K1, V1]:
+    def with_key_value_mapper(self, mapper: Callable[[K, V], str]) -> Printed[K, V]:
         """The same with the text that ``mapper(key, value)`` makes of each record."""
-        return cast("Printed[K1, V1]", _replace(self, mapper=mapper))
+        return replace(self, mapper=mapper)
 
     def with_name(self, name: str) -> Printed[K, V]:
         """The same with a name for the node."""

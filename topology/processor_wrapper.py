@@ -26,8 +26,9 @@ class ProcessorWrapper:
     (:class:`ConnectedStoreProvider`): they are connected to its processor alone.
 
     Operators of the DSL are wrapped as processors whose records are those of the operator; of a table the values are
-    :class:`Change`. ``filter``, ``map_values``, ``flat_map_values`` and ``peek`` are fixed-key processors, as in Kafka
-    Streams. Each record costs several times what it does without a wrapper. Mirrors ``ProcessorWrapper``.
+    :class:`Change`. ``filter``, ``map_values``, ``flat_map_values``, ``peek`` and ``to_stream`` are fixed-key
+    processors, as in Kafka Streams; processors that keep global and read-only stores are not wrapped. Each record costs
+    several times what it does without a wrapper. Mirrors ``ProcessorWrapper``.
     """
 
     def configure(self, config: Mapping[str, Any]) -> None:

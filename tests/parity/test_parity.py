@@ -3,8 +3,8 @@
 ``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from
 2,150 random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined
 twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps. ``found.jsonl``
-has what ``make fuzz-parity`` found, made small. ``by_hand.jsonl.gz`` was written for the Processor API: topologies built
-node by node, alone and with the DSL.
+has what ``make fuzz-parity`` found, made small. ``by_hand.jsonl.gz`` was written for the Processor API: topologies
+built node by node, alone and with the DSL.
 """
 
 from __future__ import annotations

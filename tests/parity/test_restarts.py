@@ -26,7 +26,9 @@ def forgets(case: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("medium", ["memory", "rocksdb"])
-@pytest.mark.parametrize("case", [it for it in CASES + MORE + FOUND + BY_HAND if not forgets(it)], ids=lambda it: it["name"])
+@pytest.mark.parametrize(
+    "case", [it for it in CASES + MORE + FOUND + BY_HAND if not forgets(it)], ids=lambda it: it["name"]
+)
 def test_a_task_that_was_restored_goes_on_as_if_nothing_had_been(
     case: dict[str, Any], medium: str, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ class Around(ps.Processor[Any, Any, Any, Any]):
         self._inner.close()
 
 
-class AroundFixedKey(Around, ps.FixedKeyProcessor[Any, Any, Any]):  # type: ignore[misc]  # both classes at once
+class AroundFixedKey(Around, ps.FixedKeyProcessor[Any, Any, Any]):
     """The same, for processors that cannot change keys."""
 
 

@@ -10,6 +10,9 @@ import pytest
 import penstock as ps
 from tests.tasks.bench import STRINGS, Bench
 
+ANYTHING: Any = str.upper
+SEVEN: Any = 7
+
 
 def bench_of(printed: ps.Printed[Any, Any]) -> Bench:
     builder = ps.StreamsBuilder()
@@ -75,8 +78,8 @@ def test_a_mapper_that_raises_is_an_error_of_its_record() -> None:
     [
         (lambda stream: ps.Printed.to_file(" "), "the path may not be empty"),
         (lambda stream: ps.Printed.to_file("/no/such/folder/file"), "/no/such/folder/file cannot be written: No such"),
-        (lambda stream: ps.Printed.to_sys_out().with_label(7), "label must be a string, not 7"),
-        (lambda stream: ps.Printed.to_sys_out().with_key_value_mapper(lambda value: value), "mapper"),
+        (lambda stream: ps.Printed.to_sys_out().with_label(SEVEN), "label must be a string, not 7"),
+        (lambda stream: ps.Printed.to_sys_out().with_key_value_mapper(ANYTHING), "yours takes 1 argument"),
         (lambda stream: ps.Printed.to_sys_out().with_name("a b"), "illegal name 'a b'"),
         (lambda stream: stream.print("x"), r"print needs a Printed, such as Printed.to_sys_out\(\), not 'x'"),
     ],

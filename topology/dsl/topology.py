@@ -32,8 +32,7 @@ class Topology(TopologyValue):
     :meth:`StreamsBuilder.build` returns one as well, to which more can be added. Each method changes this object and
     returns it. A node is added after its parents, so no record can go in a circle. Nodes that share an edge or a store
     are one sub-topology; these are numbered in the order in which their first nodes were added. Give it to
-    :class:`KafkaStreams`, :func:`run` or :class:`TopologyTestDriver` when it is complete: what is added later is not
-    seen there.
+    :class:`KafkaStreams`, :func:`run` or :class:`TopologyTestDriver` when it is complete.
 
     >>> from penstock.common.serdes import Serdes
     >>> from penstock.common.records import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from typing_extensions import override
 
@@ -338,8 +338,6 @@ class Process(Operator):
     keeps_key = keeps_value = False
     sees_key = sees_value = True
     runs_user_objects = True
-    keeps_source_store: ClassVar[bool] = False
-    """Whether it keeps a store that its source topic restores: all others may only read that one."""
 
     @property
     @override

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.common.errors import TopologyError
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
@@ -163,6 +164,19 @@ def checked_topology(given: object) -> None:
         raise TopologyError(f"a Topology is needed, not a {type(given).__name__}: give builder.build()")
     if not given.every_subtopology:
         raise TopologyError("the topology is empty: it must read at least one topic (add_source)")
+
+
+def check_wrapped(topology: Topology, config: StreamsConfig) -> None:
+    """Raises ConfigError where ``config`` has a wrapper of processors that ``topology`` was built without."""
+    if config.processor_wrapper is None:
+        return
+    for node in (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, ProcessorNode)):
+        if not node.operator.wrapped and not node.operator.keeps_source_store:
+            raise ConfigError(
+                f"configuration key 'processor.wrapper.class': {node.name} was written without a wrapper. Processors "
+                "are wrapped when the topology is built: give the same configuration to StreamsBuilder.build(config) "
+                "or Topology(config)"
+            )
 
 
 def internal_topic(application_id: str, name: str) -> str:

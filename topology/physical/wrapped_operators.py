@@ -14,11 +14,19 @@ from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.connected_stores import stores_of
 from penstock.topology.physical.operator import FilledSerde, Operator, called_with
-from penstock.topology.physical.operators import Filter, FlatMapValues, MapValues, Peek, Process
+from penstock.topology.physical.operators import (
+    DropNullKeys,
+    Filter,
+    FlatMapValues,
+    MapValues,
+    Peek,
+    Process,
+    TableToStream,
+)
 from penstock.topology.physical.process_operators import ProcessValues
 from penstock.topology.processor_wrapper import ProcessorWrapper
 
-_FIXED_KEY = (Filter, MapValues, FlatMapValues, Peek, ProcessValues)
+_FIXED_KEY = (Filter, DropNullKeys, MapValues, FlatMapValues, Peek, TableToStream, ProcessValues)
 """Those that Kafka Streams has as fixed-key processors."""
 
 _ENTERED: ContextVar[Callable[[], Any]] = ContextVar("the operator that a wrapped supplier makes in this task")

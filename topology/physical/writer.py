@@ -57,11 +57,14 @@ class TopologyWriter:
 
     def add_processor(self, node: ProcessorNode) -> None:
         """A processor, whose stores are there already; all users of a store are in one sub-topology."""
-        if self._wrapper is not None:
+        if self._wrapper is not None and not node.operator.keeps_source_store:
             operator, stores = wrapped(node.operator, node.name, self._wrapper)
             node = replace(node, operator=operator)
             for store in stores:
                 self.add_connected_store(store)
+        self._place(node)
+
+    def _place(self, node: ProcessorNode) -> None:
         self._add(node, node.parents)
         self._use(node.name, node.stores)
 
@@ -127,7 +130,7 @@ class TopologyWriter:
         (topic,) = source.topics
         self.add_source(source)
         self.add_store(builder, source_topic=topic)
-        self.add_processor(node)
+        self._place(node)  # no wrapper sees it, as in Kafka Streams
         self._global_stores[builder.name] = source.name
         self._of_global_stores |= {source.name, node.name}
 

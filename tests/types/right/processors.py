@@ -73,6 +73,7 @@ assert_type(lines.process_values(partial(Last, 5), "seen", named="last"), ps.KSt
 assert_type(lines.process(Shout, named="shout"), ps.KStream[str, str])
 lines.print(ps.Printed.to_sys_out())
 lines.print(ps.Printed.to_sys_out().with_label("lines").with_name("printer"))
+lines.print(ps.Printed.to_sys_out().with_key_value_mapper(lambda key, value: f"{key} {value}"))
 lines.process_values(Last).print(ps.Printed[str, int](mapper=lambda key, value: f"{key.upper()}{value + 1}"))
 
 topology = builder.build({"processor.wrapper.class": Timed})
