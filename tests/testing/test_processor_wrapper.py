@@ -180,7 +180,12 @@ def test_updates_of_a_table_are_changes() -> None:
             def make() -> Any:
                 inner = supplier()
                 process = inner.process
-                inner.process = lambda record: (seen.append((name, record.value)), process(record))
+
+                def note(record: ps.Record[Any, Any]) -> None:
+                    seen.append((name, record.value))
+                    process(record)
+
+                inner.process = note
                 return inner
 
             return make

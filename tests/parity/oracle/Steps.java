@@ -173,9 +173,9 @@ final class Steps {
         };
     }
 
-    /** To standard error, where nobody reads it: only its node is of interest. */
+    /** To where nobody reads it: only its node is of interest. */
     private static void print(JsonNode step, KStream<Object, Object> stream) {
-        Printed<Object, Object> printed = Printed.toSysOut();
+        Printed<Object, Object> printed = Printed.toFile("/dev/null");
         stream.print(step.has("named") ? printed.withName(text(step, "named")) : printed);
     }
 
