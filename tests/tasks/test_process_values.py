@@ -178,6 +178,26 @@ class TestConnectedStores:
         topology.add_processor("B", partial(Counting), "A")
         assert list(topology.store_builders) == ["counts"]
 
+    def test_a_transformer_brings_its_stores_along(self) -> None:
+        class Before(ps.ValueTransformerWithKey[str, str, str]):
+            @staticmethod
+            def stores() -> list[ps.StoreBuilder[str, str]]:
+                return [store("before")]
+
+            def init(self, context: ps.ProcessorContext[Any, Any]) -> None:
+                self.before = context.get_state_store("before")
+
+            def transform(self, read_only_key: str, value: str | None) -> str | None:
+                before: str | None = self.before.get(read_only_key)
+                self.before.put(read_only_key, value)
+                return f"{before} {value}"
+
+        builder = ps.StreamsBuilder()
+        for topic in ("in", "in2"):
+            builder.table(topic, STRINGS).transform_values(Before).to_stream().to("out", OUT)
+        bench = Bench(builder)
+        assert out([*bench.feed("in", ("k", "a", 1)), *bench.feed("in2", ("k", "b", 1))]) == ["None a", "a b"]
+
     def test_the_same_name_for_another_store_is_refused(self) -> None:
         class Other(Counting):
             @classmethod
