@@ -26,7 +26,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
 from penstock.topology.physical.topic_plan import plan_topics
-from penstock.topology.physical.topology import Topology, checked_topology
+from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
 
 _LOOK_EACH_S = 0.1
 
@@ -48,6 +48,7 @@ class KafkaStreams:
         that neither it nor the program gives a serde, and TopologyError when ``topology`` is none."""
         checked_topology(topology)
         checked = StreamsConfig.of(config)
+        check_wrapped(topology, checked)
         if checked.processing_guarantee == "exactly_once_v2":
             raise ConfigError(
                 "configuration key 'processing.guarantee': exactly_once_v2 comes in a later release; "

@@ -89,6 +89,8 @@ class StreamsConfig(BaseModel):
         default_factory=LogAndFail, alias="deserialization.exception.handler"
     )
     processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
+    processor_wrapper: Any = Field(default=None, alias="processor.wrapper.class")
+    """A ``ProcessorWrapper`` that the topology was built with, or its class."""
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
     statestore_memory_max_bytes: int | None = Field(default=None, alias="statestore.memory.max.bytes", ge=1 << 20)
     """What entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
@@ -136,6 +138,11 @@ class StreamsConfig(BaseModel):
     def entries_memory_bytes(self) -> int:
         """``statestore.memory.max.bytes``, or what stands for it."""
         return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
+
+    def entries(self) -> dict[str, Any]:
+        """Every key with its value, defaults included."""
+        own = {field.alias: getattr(self, name) for name, field in type(self).model_fields.items() if name != "clients"}
+        return {key: value for key, value in own.items() if key} | dict(self.clients)
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """The entries below ``prefix`` (such as ``consumer.``), without it."""

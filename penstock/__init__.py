@@ -54,6 +54,7 @@ from penstock.state.versioned.queries import VersionedKeyQuery
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
+from penstock.topology.connected_stores import ConnectedStoreProvider
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -64,16 +65,19 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
+from penstock.topology.dsl.topology import Topology
 from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
 from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
-from penstock.topology.physical.topology import Topology
+from penstock.topology.printed import Printed
 from penstock.topology.processor import (
     Cancellable,
+    ProcessingContext,
     Processor,
     ProcessorContext,
     PunctuationType,
@@ -81,6 +85,7 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
+from penstock.topology.processor_wrapper import Change, ProcessorWrapper
 from penstock.topology.session_windows import SessionWindows
 from penstock.topology.stream_joined import StreamJoined
 from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
@@ -108,10 +113,12 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "Cancellable",
+    "Change",
     "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
     "ConfigError",
+    "ConnectedStoreProvider",
     "Consumed",
     "CountQuery",
     "DeserializationError",
@@ -119,6 +126,9 @@ __all__ = [
     "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "FixedKeyProcessor",
+    "FixedKeyProcessorContext",
+    "FixedKeyRecord",
     "GlobalKTable",
     "Grouped",
     "HandlerResponse",
@@ -144,9 +154,12 @@ __all__ = [
     "MetricName",
     "MissingTopicError",
     "Named",
+    "Printed",
+    "ProcessingContext",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
+    "ProcessorWrapper",
     "Produced",
     "ProductionError",
     "PunctuationType",

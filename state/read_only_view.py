@@ -1,4 +1,4 @@
-"""A store that may only be read: what processors get of global stores."""
+"""A store that may only be read: what processors get of a store that its topic restores."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from typing import Any, NoReturn
 
 from penstock.common.errors import TopologyError
 
+GLOBAL_STORE = "every host has a copy of its own, which the records of the store's topic alone may change"
+SOURCE_STORE = "its topic is its changelog, and a change that is not in the topic would be lost at the next restore"
 _WRITES = frozenset({"put", "put_if_absent", "put_all", "delete", "remove"})
 
 
 class ReadOnlyView:
     """``view``, the typed store of any kind, without the methods by which penstock's kinds are written.
 
-    What else the view of a store of one's own can do, this one can.
+    What else the view of a store of one's own can do, this one can. ``why``: what would be wrong if it were written.
     """
 
-    def __init__(self, name: str, view: Any) -> None:
+    def __init__(self, name: str, view: Any, why: str) -> None:
         self.name = name
         self.view = view
+        self.why = why
 
     def __getattr__(self, name: str) -> Any:
         found = self._refuse if name in _WRITES else getattr(self.view, name)
@@ -25,7 +28,5 @@ class ReadOnlyView:
         return found
 
     def _refuse(self, *given: Any, **named: Any) -> NoReturn:
-        raise TopologyError(
-            f"global store {self.name!r} is read-only here: every host has a copy of its own, which the records of the "
-            "store's topic alone may change. Write to that topic instead"
-        )
+        kind = "global store" if self.why == GLOBAL_STORE else "store"
+        raise TopologyError(f"{kind} {self.name!r} is read-only here: {self.why}. Write to that topic instead")

@@ -48,6 +48,7 @@ def compose(
         wiring = Wiring(
             name=node.name,
             context=context,
+            config=program.config,
             children={child.name: edges[child.name] for child in children[node.name]},
             stores={name: stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
             global_stores=global_stores,

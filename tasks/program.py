@@ -197,13 +197,13 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
     """The user's call that ``node`` stands for, and the option that takes its serdes."""
     if node.written_by is None:
         return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
-    call, option = node.written_by.call, node.written_by.option
+    call, serdes = node.written_by.call, node.written_by.told_serdes
     if node.internal:
         topic = internal_topic(
             config.application_id, str(node.topics[0] if isinstance(node, SourceNode) else node.topic)
         )
-        return f"{call}, whose input goes by way of topic {topic},", f"{option}.with_(...)"
-    return f"{call} ({node.name})", f"{option}.with_(...)"
+        return f"{call}, whose input goes by way of topic {topic},", serdes
+    return f"{call} ({node.name})", serdes
 
 
 def _fill(

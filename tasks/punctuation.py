@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 
 from penstock.common.java_collections import JavaPriorityQueue
+from penstock.common.time import to_ms
 from penstock.topology.processor import Punctuator
 
 Run = Callable[[str, Punctuator, int], None]
 """Calls a punctuator of the named node at a time (ms)."""
 
 NEVER = 1 << 63
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(eq=False)
@@ -31,11 +34,22 @@ class Schedule:
 
     def advance(self, now_ms: int) -> None:
         """The next call; intervals that were missed are skipped, the phase is kept."""
-        following = self.due_ms + self.interval_ms
-        if now_ms >= following:
-            missed = (now_ms - self.due_ms) // self.interval_ms
-            following = self.due_ms + (missed + 1) * self.interval_ms
-        self.due_ms = following
+        self.due_ms = following(self.due_ms, self.interval_ms, now_ms)
+
+
+def following(due_ms: int, interval_ms: int, now_ms: int) -> int:
+    """When a schedule is due next that was due at ``due_ms``: at least one interval later, and after ``now_ms``."""
+    missed = max(0, now_ms - due_ms) // interval_ms
+    return due_ms + (missed + 1) * interval_ms
+
+
+def start_ms(start_time: datetime | int) -> int:
+    """``start_time`` in ms since the epoch. Raises ValueError and TypeError for what is no such time."""
+    if isinstance(start_time, datetime):
+        if start_time.tzinfo is None:
+            raise ValueError(f"schedule: start_time must have a time zone: {start_time.isoformat()}")
+        start_time = (start_time - _EPOCH) // timedelta(milliseconds=1)
+    return to_ms(start_time, "schedule: start_time")
 
 
 class PunctuationQueue:

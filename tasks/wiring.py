@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.buffered_store import BufferedStateStore
@@ -116,6 +117,7 @@ class Wiring:
 
     name: str
     context: TaskContext
+    config: StreamsConfig
     children: Mapping[str, Edge]
     stores: Mapping[str, Store]
     global_stores: Mapping[str, Store]

@@ -29,7 +29,7 @@ from penstock.testing.global_stores import DrivenGlobalStores
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.testing.watched_serdes import watched_serdes
-from penstock.topology.physical.topology import SinkNode, Topology, checked_topology
+from penstock.topology.physical.topology import SinkNode, Topology, check_wrapped, checked_topology
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -111,6 +111,7 @@ class TopologyTestDriver:
     ) -> None:
         checked_topology(topology)
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
+        check_wrapped(topology, checked)
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
         self._error: RecordError | RuleBrokenError | None = None

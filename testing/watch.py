@@ -16,7 +16,7 @@ from penstock.common.extractors import (
 )
 from penstock.common.shown import shown
 from penstock.testing.snapshots import form
-from penstock.testing.watched_processor import WatchedProcessor
+from penstock.testing.watched_processor import watched_processor
 from penstock.topology.physical.operator import KEY, VALUE, Operator, UserFunction
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, Subtopology
@@ -75,7 +75,7 @@ def _watched_node(node: Node) -> Node:
 def _watched(operator: Operator, node: str) -> Operator:
     if isinstance(operator, Process):
         supplier, who = operator.supplier, operator.whose(node)
-        return replace(operator, supplier=lambda: WatchedProcessor(supplier(), lambda name: Watch(f"{who}: {name}")))
+        return replace(operator, supplier=lambda: watched_processor(supplier(), lambda name: Watch(f"{who}: {name}")))
     return operator.with_functions(node, _watch)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Protocol
-
-from typing_extensions import override
 
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
 from penstock.testing.watched_views import watched_view
 from penstock.topology.arity import checked_function
+from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord
 from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 
 
@@ -25,26 +25,30 @@ class Watching(Protocol):
         """Raises RuleBrokenError."""
 
 
-class WatchedProcessor(Processor[Any, Any, Any, Any]):
-    """``inner``, watched call by call."""
+def watched_processor(inner: Any, watching: Callable[[str], Watching]) -> Any:
+    """``inner``, a processor of either class, watched call by call."""
+    if isinstance(inner, FixedKeyProcessor):
+        return WatchedFixedKeyProcessor(inner, watching)
+    if isinstance(inner, Processor):
+        return WatchedProcessor(inner, watching)
+    raise TopologyError(f"the supplier of a processor returned {inner!r}, not a Processor")
 
-    def __init__(self, inner: Processor[Any, Any, Any, Any], watching: Callable[[str], Watching]) -> None:
-        if not isinstance(inner, Processor):
-            raise TopologyError(f"the supplier of a processor returned {inner!r}, not a Processor")
+
+class _Watched:
+    """What is watched of a processor of either class."""
+
+    def __init__(self, inner: Any, watching: Callable[[str], Watching]) -> None:
         self._inner = inner
         self._watching = watching
         self._watch = watching("")
 
-    @override
     def init(self, context: Any) -> None:
         # The processor sees a context whose stores take note.
         self._call("init", self._inner.init, _WatchedContext(context, self))
 
-    @override
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Any) -> None:
         self._call("process", self._inner.process, record)
 
-    @override
     def close(self) -> None:
         self._inner.close()
 
@@ -58,7 +62,7 @@ class WatchedProcessor(Processor[Any, Any, Any, Any]):
 
     def _call(self, name: str, function: Callable[[Any], object], given: Any) -> None:
         outer, self._watch = self._watch, self._watching(f"{type(self._inner).__qualname__}, {name},")
-        if isinstance(given, Record):
+        if isinstance(given, Record | FixedKeyRecord):
             self._watch.add("the record's key", given.key)
             self._watch.add("the record's value", given.value)
         try:
@@ -68,25 +72,39 @@ class WatchedProcessor(Processor[Any, Any, Any, Any]):
             watch.compare()
 
 
+class WatchedProcessor(_Watched, Processor[Any, Any, Any, Any]):
+    """A :class:`Processor`, watched."""
+
+
+class WatchedFixedKeyProcessor(_Watched, FixedKeyProcessor[Any, Any, Any]):
+    """A :class:`FixedKeyProcessor`, watched."""
+
+
 class _WatchedContext:
     """A context that takes note of what is forwarded, and whose stores do of theirs."""
 
-    def __init__(self, context: Any, processor: WatchedProcessor) -> None:
+    def __init__(self, context: Any, processor: _Watched) -> None:
         self._context = context
         self._processor = processor
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        self._processor.note("the value of a record that it forwarded", record.value)
+    def forward(self, record: Any, child: str | None = None) -> None:
+        self._processor.note("the value of a record that it forwarded", getattr(record, "value", None))
         self._context.forward(record, child)
 
-    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Cancellable:
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time: datetime | int | None = None,
+    ) -> Cancellable:
         checked_function(punctuator, "schedule: punctuator", "now_ms")
-        cancellable: Cancellable = self._context.schedule(
-            interval, type, self._processor.watched_punctuator(punctuator)
-        )
+        watched = self._processor.watched_punctuator(punctuator)
+        cancellable: Cancellable = self._context.schedule(interval, type, watched, start_time=start_time)
         return cancellable
 
     def get_state_store(self, name: str) -> Any:

@@ -26,7 +26,7 @@ def watched_view(store: Any, note: Note) -> Any:
         case TypedSessionStore():
             return _WatchedSessionStore(store, note)
         case ReadOnlyView():
-            return ReadOnlyView(store.name, watched_view(store.view, note))
+            return ReadOnlyView(store.name, watched_view(store.view, note), store.why)
         case TypedVersionedKeyValueStore():
             return _WatchedVersionedStore(store, note)
         case _:

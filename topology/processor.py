@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.common.ids import TaskId
 from penstock.common.records import Headers, Record, RecordMetadata
+from penstock.common.serdes import Serde
 from penstock.common.time import Duration
 from penstock.topology.arity import checked_function
 
@@ -39,7 +41,7 @@ class Cancellable(Protocol):
         """No further call is made."""
 
 
-class ProcessorContext(Protocol[KOut, VOut]):
+class ProcessingContext(Protocol):
     """What a processor may ask of the task it runs in. Valid from ``init`` to ``close``, in the task's thread only."""
 
     @property
@@ -50,27 +52,52 @@ class ProcessorContext(Protocol[KOut, VOut]):
     def task_id(self) -> TaskId:
         """The task this processor belongs to."""
 
-    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
-        """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
+    @property
+    def key_serde(self) -> Serde[Any] | None:
+        """``default.key.serde``, None if there is none."""
 
-        Raises TopologyError when there is no such child.
+    @property
+    def value_serde(self) -> Serde[Any] | None:
+        """``default.value.serde``, None if there is none."""
+
+    def app_configs(self) -> Mapping[str, Any]:
+        """The application's configuration by key, defaults included.
+
+        There are no keys but penstock's and those of Kafka's clients: what a processor of yours is told, hand to its
+        supplier (``functools.partial(Limit, 5)``).
         """
 
-    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Cancellable:
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """The entries of :meth:`app_configs` whose key begins with ``prefix``, without it."""
+
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time: datetime | int | None = None,
+    ) -> Cancellable:
         """Call ``punctuator`` about every ``interval`` of the given clock.
 
         STREAM_TIME: first as soon as the task has seen a record, WALL_CLOCK_TIME: first after one interval. Intervals
-        that were missed are skipped: one call, the next aligned to the schedule.
+        that were missed are skipped: one call, the next aligned to the schedule. ``start_time`` (ms since the epoch, or
+        a datetime with a time zone) is when the first call is due; one that has passed only says where the intervals
+        begin (KIP-1146). Of several calls that are due, the one due first is made first. Schedules end with their task:
+        ``init`` of the next one makes them anew.
+
+        Raises ValueError for an interval below 1 ms and for a ``start_time`` that is negative or has no time zone.
         """
 
     def get_state_store(self, name: str) -> Any:
-        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor.
+        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor, or global.
 
         A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore`,
         :class:`~penstock.state.windowed.views.SessionStore` or
         :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table,
         have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not
-        be changed.
+        be changed. Processors that share a store see what the others put, at once. A global store, and a read-only one
+        elsewhere than in the processor that keeps it, raise TopologyError when they are written.
         """
 
     def commit(self) -> None:
@@ -84,6 +111,17 @@ class ProcessorContext(Protocol[KOut, VOut]):
 
     def current_system_time_ms(self) -> int:
         """The host's clock (ms), the same throughout one batch."""
+
+
+class ProcessorContext(ProcessingContext, Protocol[KOut, VOut]):
+    """What a :class:`Processor` may ask of the task it runs in. Mirrors ``ProcessorContext``."""
+
+    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
+        """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
+
+        Depth first: a child's children have had it before the next child has. Raises TopologyError when there is no
+        such child.
+        """
 
 
 class Processor(Generic[KIn, VIn, KOut, VOut]):
@@ -128,15 +166,22 @@ class RecordContext:
 def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any], call: str = "process") -> None:
     """Raises TopologyError unless ``supplier``, given to ``call``, makes a new processor, with the right methods, at
     each call."""
-    if isinstance(supplier, Processor):
+    checked_supplier_of(Processor, supplier, call)
+
+
+def checked_supplier_of(wanted: type[Any], supplier: Any, call: str) -> None:
+    """The same for processors of the class ``wanted``."""
+    if isinstance(supplier, wanted):
         raise TopologyError(
             f"{call}: give a supplier that makes processors, such as the class {type(supplier).__name__}, "
             "not a processor: each task needs one of its own"
         )
     checked_function(supplier, f"{call}: supplier")
     first, second = supplier(), supplier()
-    if not isinstance(first, Processor):
-        raise TopologyError(f"{call}: the supplier must make a Processor, not {first!r} ({type(first).__name__})")
+    if not isinstance(first, wanted):
+        raise TopologyError(
+            f"{call}: the supplier must make a {wanted.__name__}, not {first!r} ({type(first).__name__})"
+        )
     if first is second:
         raise TopologyError(
             f"{call}: the supplier returned the same processor twice; it must make a new one at each call"

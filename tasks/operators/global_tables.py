@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NoReturn
 
 from typing_extensions import override
@@ -77,7 +78,14 @@ class GlobalProcessorContext(TaskProcessorContext):
         raise self._refused("forward", "nothing is downstream of a global store")
 
     @override
-    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Schedule:
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time: datetime | int | None = None,
+    ) -> Schedule:
         raise self._refused("schedule", "a global store has no punctuations")
 
     @override

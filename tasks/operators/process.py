@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, cast
 
 from typing_extensions import override
 
 from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
-from penstock.common.records import NO_HEADERS, Record, RecordMetadata
+from penstock.common.records import NO_HEADERS, Headers, Record, RecordMetadata
+from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
-from penstock.state.read_only_view import ReadOnlyView
+from penstock.state.read_only_view import GLOBAL_STORE, SOURCE_STORE, ReadOnlyView
 from penstock.tasks.closures import closure_of
 from penstock.tasks.context import TaskContext
-from penstock.tasks.punctuation import PunctuationQueue, Schedule
+from penstock.tasks.punctuation import Schedule, following, start_ms
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
+from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
 from penstock.topology.physical.operators import Process
+from penstock.topology.physical.process_operators import AddedProcess, ProcessValues, ReadOnlyStoreProcess
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType, Punctuator
 
 
@@ -27,33 +31,57 @@ def _process(spec: Process, wiring: Wiring) -> StreamEdge:
     return host_processor(spec, wiring, TaskProcessorContext)
 
 
-def host_processor(spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> StreamEdge:
-    """Make the user's processor for this task, which sees a ``context``, and the closure that feeds it."""
-    hosted = TaskProcessor(spec, wiring, context)
+@closure_of(AddedProcess)
+def _added_process(spec: AddedProcess, wiring: Wiring) -> StreamEdge:
+    return host_processor(spec, wiring, AddedProcessorContext)
+
+
+@closure_of(ReadOnlyStoreProcess)
+def _read_only_store_process(spec: ReadOnlyStoreProcess, wiring: Wiring) -> StreamEdge:
+    return host_processor(spec, wiring, ReadOnlyStoreProcessorContext)
+
+
+@closure_of(ProcessValues)
+def _process_values(spec: ProcessValues, wiring: Wiring) -> StreamEdge:
+    return host_processor(spec, wiring, FixedKeyTaskContext, FixedKeyProcessor, fixed_key_record)
+
+
+def host_processor(
+    spec: Process,
+    wiring: Wiring,
+    context: type[TaskProcessorContext],
+    wanted: type[Any] = Processor,
+    record: Callable[[Any, Any, int, Headers], Any] = Record,
+) -> StreamEdge:
+    """Make the user's processor for this task, of class ``wanted``, which sees a ``context``, and the closure that
+    feeds it records."""
+    hosted = TaskProcessor(spec, wiring, context, wanted)
     wiring.processors.append(hosted)
-    return hosted.edge(wiring.context)
+    return hosted.edge(wiring.context, record)
 
 
 class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
-    def __init__(self, spec: Process, wiring: Wiring, context: type[TaskProcessorContext]) -> None:
+    def __init__(
+        self, spec: Process, wiring: Wiring, context: type[TaskProcessorContext], wanted: type[Any] = Processor
+    ) -> None:
         self.name = wiring.name
-        self.processor: Processor[Any, Any, Any, Any] = spec.supplier()
-        if not isinstance(self.processor, Processor):
-            raise TopologyError(f"the supplier of processor {self.name} returned {self.processor!r}, not a Processor")
-        self.context = context(
-            self.name, wiring.context, wiring.forward, wiring.children, views_of(wiring), wiring.punctuations
-        )
+        self.processor: Any = spec.supplier()
+        if not isinstance(self.processor, wanted):
+            raise TopologyError(
+                f"the supplier of processor {self.name} returned {self.processor!r}, not a {wanted.__name__}"
+            )
+        self.context = context(wiring, views_of(wiring, may_write_source_stores=spec.keeps_source_store))
 
-    def edge(self, context: TaskContext) -> StreamEdge:
+    def edge(self, context: TaskContext, record: Callable[[Any, Any, int, Headers], Any]) -> StreamEdge:
         """The closure that hands records to ``process``."""
         process, name = self.processor.process, self.name
 
         def run(key: Any, value: Any, timestamp: int) -> None:
             context.timestamp = timestamp
             try:
-                process(Record(key, value, timestamp, context.headers or NO_HEADERS))
+                process(record(key, value, timestamp, context.headers or NO_HEADERS))
             except Exception as error:
                 context.failed(error, name, key)
 
@@ -65,21 +93,14 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
 
     call = "process"
 
-    def __init__(
-        self,
-        name: str,
-        context: TaskContext,
-        forward: Edge,
-        children: Mapping[str, Edge],
-        stores: Mapping[str, Any],
-        queues: Mapping[PunctuationType, PunctuationQueue],
-    ) -> None:
-        self.name = name
-        self._context = context
-        self._forward = forward
-        self._children = children
+    def __init__(self, wiring: Wiring, stores: Mapping[str, Any]) -> None:
+        self.name = wiring.name
+        self._context = wiring.context
+        self._config = wiring.config
+        self._forward = wiring.forward
+        self._children = wiring.children
         self._stores = stores
-        self._queues = queues
+        self._queues = wiring.punctuations
 
     @property
     @override
@@ -90,6 +111,25 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def task_id(self) -> TaskId:
         return self._context.task_id
+
+    @property
+    @override
+    def key_serde(self) -> Serde[Any] | None:
+        return self._config.default_key_serde
+
+    @property
+    @override
+    def value_serde(self) -> Serde[Any] | None:
+        return self._config.default_value_serde
+
+    @override
+    def app_configs(self) -> Mapping[str, Any]:
+        return self._config.entries()
+
+    @override
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        entries = self._config.entries()
+        return {key[len(prefix) :]: value for key, value in entries.items() if key.startswith(prefix)}
 
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
@@ -111,11 +151,25 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         return self._children[name]
 
     @override
-    def schedule(self, interval: Duration, type: PunctuationType, punctuator: Punctuator) -> Schedule:
-        # Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval.
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time: datetime | int | None = None,
+    ) -> Schedule:
         interval_ms = to_ms(interval, "a punctuation interval")
         checked_function(punctuator, "schedule: punctuator", "now_ms")
-        first = 0 if type is PunctuationType.STREAM_TIME else self._context.wall_ms + interval_ms
+        by_records = type is PunctuationType.STREAM_TIME
+        now_ms = self._context.stream_time if by_records else self._context.wall_ms
+        if start_time is not None:
+            first = start_ms(start_time)
+            if first < now_ms and interval_ms:
+                first = following(first, interval_ms, now_ms)
+        else:
+            # Stream time is aligned to 0 and due with the first record; wall-clock time is due after one interval.
+            first = 0 if by_records else now_ms + interval_ms
         return self._queues[type].schedule(self.name, first, interval_ms, punctuator)
 
     @override
@@ -145,10 +199,51 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         return self._context.wall_ms
 
 
-def views_of(wiring: Wiring) -> dict[str, Any]:
-    """What a user's object at this node gets: its own stores, and to read every global one."""
-    shared = {name: ReadOnlyView(name, _view(store.opened)) for name, store in wiring.global_stores.items()}
-    return shared | {name: _view(store.opened) for name, store in wiring.stores.items()}
+class AddedProcessorContext(TaskProcessorContext):
+    """The same for a processor of a topology that is built by hand."""
+
+    call = "add_state_store(builder, processor) or connect_processor_and_state_stores"
+
+
+class ReadOnlyStoreProcessorContext(AddedProcessorContext):
+    """What the processor is given that keeps a read-only store: its store is all that it writes."""
+
+    @override
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        raise TopologyError(
+            f"the processor {self.name} of a read-only store called forward: it only keeps the store; let another "
+            "processor below the same source forward"
+        )
+
+
+class FixedKeyTaskContext(TaskProcessorContext):
+    """What a fixed-key processor is given."""
+
+    call = "process_values"
+
+    @override
+    def forward(self, record: Any, child: str | None = None) -> None:
+        if not isinstance(record, FixedKeyRecord):
+            raise TypeError(
+                f"process_values {self.name}: forward takes the FixedKeyRecord that was received, or one derived from "
+                f"it, not a {type(record).__name__}"
+            )
+        super().forward(cast("Record[Any, Any]", record), child)
+
+
+def views_of(wiring: Wiring, *, may_write_source_stores: bool = False) -> dict[str, Any]:
+    """What a user's object at this node gets: its own stores, and to read every global one. A store that its source
+    topic restores can be written by its keeper alone."""
+    shared = {
+        name: ReadOnlyView(name, _view(store.opened), GLOBAL_STORE) for name, store in wiring.global_stores.items()
+    }
+    own = {}
+    for name, store in wiring.stores.items():
+        view = _view(store.opened)
+        if store.builder.source_topic is not None and not may_write_source_stores:
+            view = ReadOnlyView(name, view, SOURCE_STORE)
+        own[name] = view
+    return shared | own
 
 
 def _view(store: StateStore) -> Any:

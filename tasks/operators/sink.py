@@ -133,7 +133,7 @@ def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception)
     """Which of the two was refused, by which serde, and what the serde takes; tried anew, for this is the end."""
     assert node.key_serde is not None
     assert node.value_serde is not None
-    option = f"{node.written_by.option}.with_(...)" if node.written_by else "an option"
+    option = node.written_by.told_serdes if node.written_by else "an option"
     if key is not None and wiring.undecoded_key is None:
         try:
             node.key_serde.serialize(key)

@@ -40,13 +40,8 @@ class TaskTransformer:
                 f"the supplier of transform_values {self.name} returned {self.processor!r}, "
                 "not a ValueTransformerWithKey"
             )
-        stores = views_of(wiring)
-        self.context = _TransformerContext(self.name, wiring.context, _nowhere, {}, stores, wiring.punctuations)
+        self.context = _TransformerContext(wiring, views_of(wiring))
         wiring.processors.append(self)
-
-
-def _nowhere(key: Any, value: Any, timestamp: int) -> None:
-    """A transformer has no successors of its own."""
 
 
 @closure_of(TableTransformValues)

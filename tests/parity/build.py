@@ -16,11 +16,12 @@ from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.dsl.topology import Topology
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
-from penstock.topology.physical.topology import Topology
-from penstock.topology.processor import Processor, PunctuationType
-from tests.parity import functions, ops_windows
+from penstock.topology.processor import Processor
+from tests.parity import functions, ops_by_hand, ops_windows, processors
+from tests.parity.ops_by_hand import ByHandSteps
 from tests.parity.ops_cogroup import CogroupSteps
 from tests.parity.ops_foreign_key import ForeignKeyOps
 from tests.parity.ops_globals import GlobalOps
@@ -29,7 +30,6 @@ from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
 from tests.parity.ops_versioned import VersionedSteps
-from tests.parity.processors import Dedupe, Tick
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
 
@@ -63,18 +63,29 @@ def build(case: dict[str, Any]) -> Built:
     """The topology of ``case``, with its configuration's optimisations."""
     steps = _Steps()
     for step in case["topology"]:
-        steps.run(step)
+        if step["op"] not in ops_by_hand.OPS:
+            steps.run(step)
     inputs = {
         topic: (step.get("key", "string"), step.get("value", "string"))
         for step in case["topology"]
-        if step["op"] != "to"
+        if step["op"] not in ("to", "add_sink")
         for topic in step.get("topics", [step["topic"]] if "topic" in step else [])
     }
-    return Built(steps.builder.build(case["config"]), steps.sinks, steps.stores, inputs)
+    dsl = any(step["op"] not in ops_by_hand.OPS for step in case["topology"])
+    topology = steps.builder.build(case["config"]) if dsl else Topology()
+    return Built(steps.add_by_hand(topology, case["topology"]), steps.sinks, steps.stores, inputs)
 
 
 class _Steps(
-    SuppressSteps, TableOps, ForeignKeyOps, StreamJoinSteps, GlobalOps, CogroupSteps, SessionSteps, VersionedSteps
+    ByHandSteps,
+    SuppressSteps,
+    TableOps,
+    ForeignKeyOps,
+    StreamJoinSteps,
+    GlobalOps,
+    CogroupSteps,
+    SessionSteps,
+    VersionedSteps,
 ):
     """The calls of one case, one method per kind of ``op``."""
 
@@ -249,14 +260,11 @@ class _Steps(
         self.sinks.append((step["topic"], source.key, source.value))
 
     def _processor(self, step: Step) -> tuple[Callable[[], Processor[Any, Any, Any, Any]], list[str]]:
-        name, argument = functions.split_name(step["fn"])
-        if name == "dedupe":
-            store = step["store"]
+        store = step.get("store")
+        if store is not None:
             supplier = Stores.in_memory_key_value_store(store)
             self.builder.add_state_store(Stores.key_value_store_builder(supplier, SERDES["string"], SERDES["string"]))
-            return partial(Dedupe, store), [store]
-        clock = PunctuationType.STREAM_TIME if name == "tick_stream" else PunctuationType.WALL_CLOCK_TIME
-        return partial(Tick, int(argument), clock), []
+        return processors.supplier(step["fn"], store or ""), [store] if store else []
 
     def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
         source = self._results.get(step.get("in", ""))

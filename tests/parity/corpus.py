@@ -12,7 +12,9 @@ _FOLDER = Path(__file__).parent
 
 FOUND = "found.jsonl"
 """What random cases found, each made small."""
-FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
+BY_HAND = "by_hand.jsonl.gz"
+"""What was written for the Processor API: topologies by hand, schedules, headers, shared stores."""
+FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND, BY_HAND)
 
 
 def read(file: str) -> list[dict[str, Any]]:

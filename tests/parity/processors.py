@@ -1,13 +1,16 @@
-"""The three processors that parity cases name."""
+"""The processors that parity cases name; those that show what a context does are in ``more_processors``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.common.records import Record
 from penstock.state.views import KeyValueStore
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
-from tests.parity.functions import text
+from tests.parity import more_processors
+from tests.parity.functions import split_name, text
 
 
 class Dedupe(Processor[Any, Any, Any, Any]):
@@ -48,3 +51,15 @@ class Tick(Processor[Any, Any, Any, Any]):
 
     def _tick(self, at_ms: int) -> None:
         self._context.forward(Record("tick", f"{at_ms}:{self._seen}", at_ms))
+
+
+def supplier(function: str, store: str) -> Callable[[], Processor[Any, Any, Any, Any]]:
+    """The supplier that ``function`` names."""
+    name, argument = split_name(function)
+    if name == "dedupe":
+        return partial(Dedupe, store)
+    if name == "tick_stream":
+        return partial(Tick, int(argument), PunctuationType.STREAM_TIME)
+    if name == "tick_wall":
+        return partial(Tick, int(argument), PunctuationType.WALL_CLOCK_TIME)
+    return more_processors.supplier(function, store)

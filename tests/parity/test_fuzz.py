@@ -68,7 +68,10 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
         *("filter", "filter_not", "map_values", "map", "flat_map", "flat_map_values", "select_key", "peek", "for_each"),
         *("merge", "branch", "repartition", "to_table", "to_stream", "to"),
         *("group_by", "group_by_key", "count", "reduce", "aggregate"),
-        *("stream_table", "stream_global", "stream_stream", "table_table", "foreign_key", "process"),
+        *("stream_table", "stream_global", "stream_stream", "table_table", "foreign_key"),
+        *("process", "process_values", "print"),
+        *("add_source", "add_processor", "add_sink", "add_state_store", "connect"),
+        *("add_global_store", "add_read_only_state_store"),
     }
     assert min(ops.values()) >= 3
 

@@ -3,7 +3,8 @@
 ``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from
 2,150 random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined
 twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps. ``found.jsonl``
-has what ``make fuzz-parity`` found, made small.
+has what ``make fuzz-parity`` found, made small. ``by_hand.jsonl.gz`` was written for the Processor API: topologies
+built node by node, alone and with the DSL.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ CASES = [
 ]
 MORE = corpus.read("more.jsonl.gz")
 FOUND = corpus.read(corpus.FOUND)
+BY_HAND = corpus.read(corpus.BY_HAND)
 
 
 def test_the_corpus_has_every_shape() -> None:
@@ -47,9 +49,10 @@ def test_the_corpus_has_every_shape() -> None:
     assert len(CASES) >= 200
     assert len(MORE) >= 59
     assert FOUND
+    assert len(BY_HAND) >= 35
 
 
-@pytest.mark.parametrize("case", CASES + MORE + FOUND, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", CASES + MORE + FOUND + BY_HAND, ids=lambda case: case["name"])
 def test_penstock_does_what_kafka_streams_did(case: dict[str, Any]) -> None:
     played = play(case)
     for field in FIELDS:

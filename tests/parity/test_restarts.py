@@ -12,21 +12,23 @@ import pytest
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from tests.parity.play import play
 from tests.parity.restarts import RestartingDriver
-from tests.parity.test_parity import CASES, FOUND, MORE
+from tests.parity.test_parity import BY_HAND, CASES, FOUND, MORE
 
 
 def forgets(case: dict[str, Any]) -> bool:
     """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
     streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
     return any(
-        (step["op"] == "process" and step["fn"].startswith("tick"))
+        (step["op"] in ("process", "add_processor") and step["fn"].startswith("tick"))
         or (step["op"] == "stream_stream" and step["kind"] != "inner")
         for step in case["topology"]
     )
 
 
 @pytest.mark.parametrize("medium", ["memory", "rocksdb"])
-@pytest.mark.parametrize("case", [it for it in CASES + MORE + FOUND if not forgets(it)], ids=lambda it: it["name"])
+@pytest.mark.parametrize(
+    "case", [it for it in CASES + MORE + FOUND + BY_HAND if not forgets(it)], ids=lambda it: it["name"]
+)
 def test_a_task_that_was_restored_goes_on_as_if_nothing_had_been(
     case: dict[str, Any], medium: str, tmp_path: Path
 ) -> None:

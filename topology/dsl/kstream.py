@@ -9,9 +9,9 @@ from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
-from penstock.topology.dsl.kstream_joins import KStreamJoins
+from penstock.topology.dsl.kstream_processors import KStreamProcessors
 from penstock.topology.dsl.ktable import KTable, table_of
-from penstock.topology.dsl.stream_base import NameLike, checked_option, given_name
+from penstock.topology.dsl.stream_base import NameLike, checked_option
 from penstock.topology.logical.graph import Operation, Sink, new_repartition, require_same_graph
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
@@ -25,10 +25,9 @@ from penstock.topology.physical.operators import (
     MapValues,
     PassThrough,
     Peek,
-    Process,
     SelectKey,
 )
-from penstock.topology.processor import ProcessorSupplier, TopicNameExtractor, checked_supplier
+from penstock.topology.processor import TopicNameExtractor
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,7 +35,7 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 
 
-class KStream(KStreamJoins[K, V]):
+class KStream(KStreamProcessors[K, V]):
     """A stream of records. Mirrors ``KStream``; made by :meth:`StreamsBuilder.stream` and by operators.
 
     Each operator adds a node to the builder's graph and returns a new object; nothing runs. Keys and values may be
@@ -280,26 +279,6 @@ class KStream(KStreamJoins[K, V]):
         """
         checked_option(materialized, Materialized, "to_table")
         return table_of(self._head, materialized or Materialized(), named)
-
-    # ---- Processor API ----
-
-    def process(
-        self, supplier: ProcessorSupplier[K, V, KR, VR], *store_names: str, named: NameLike | None = None
-    ) -> KStream[KR, VR]:
-        """The records that a user's :class:`Processor` forwards. Mirrors ``process``.
-
-        ``supplier()`` makes a new processor at each call: one per task, and two at once here to check that. The
-        processor may use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named
-        table. It may change keys: what depends on them afterwards is repartitioned; serdes are not inherited.
-        """
-        checked_supplier(supplier)
-        name = given_name(named) or self._head.graph.names.processor("KSTREAM-PROCESSOR-")
-        for store in store_names:
-            checked_name(store, "process: store name")
-        operator = Process(supplier, tuple(dict.fromkeys(store_names)))
-        node = Operation(name, lambda: operator)
-        self._head.graph.add(node, self._head.node)
-        return KStream(self._head.moved(node, key_serde=None, value_serde=None, repartition_required=True))
 
 
 def _check_kind(given: object, kind: type[Any], call: str, what: str) -> None:

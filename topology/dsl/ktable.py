@@ -9,10 +9,12 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.connected_stores import stores_of
 from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.suppress import suppressed_table
 from penstock.topology.logical.graph import Operation, new_repartition
+from penstock.topology.logical.processors import ConnectedStoreNode
 from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped, transformed
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
@@ -186,10 +188,10 @@ class KTable(TableJoins[K, V]):
         """Each value replaced by what a user's :class:`ValueTransformerWithKey` makes of it.
 
         ``supplier()`` makes a new transformer at each call: one per task, and two at once here to check that. It may
-        use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named table. Unlike
-        a mapper it is also called for deletions, with None. Kept in a store of its own only when ``materialized`` names
-        one; otherwise another transformer is called for each look-up, which is an error for one with stores. Mirrors
-        ``transformValues``.
+        use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named table, and
+        those that the supplier brings along (:class:`ConnectedStoreProvider`). Unlike a mapper it is also called for
+        deletions, with None. Kept in a store of its own only when ``materialized`` names one; otherwise another
+        transformer is called for each look-up, which is an error for one with stores. Mirrors ``transformValues``.
         """
         checked_transformer_supplier(supplier)
         checked_option(materialized, Materialized, "transform_values")
@@ -197,7 +199,11 @@ class KTable(TableJoins[K, V]):
             checked_name(store_name, "transform_values: store name")
         store = self._store("KTABLE-TRANSFORMVALUES-", materialized, None)
         name = self._head.name(named, "KTABLE-TRANSFORMVALUES-")
-        table = transformed(self._table, store, supplier, tuple(dict.fromkeys(store_names)))
+        brought = stores_of(supplier, "transform_values")
+        for builder in brought:
+            self._head.graph.add(ConnectedStoreNode(builder), self._head.graph.root)
+        used = dict.fromkeys((*store_names, *(builder.name for builder in brought)))
+        table = transformed(self._table, store, supplier, tuple(used))
         return self._derived(name, table, materialized, None)
 
     def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:

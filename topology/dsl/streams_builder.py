@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from penstock.common.config import StreamsConfig, optimizations
-from penstock.common.errors import ConfigError
+from penstock.common.errors import ConfigError, TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.dsl.global_ktable import (
@@ -19,6 +19,7 @@ from penstock.topology.dsl.global_ktable import (
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
+from penstock.topology.dsl.topology import Topology
 from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
 from penstock.topology.logical.tables import StoredTable
@@ -26,9 +27,9 @@ from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
 from penstock.topology.physical.operators import TableSource
-from penstock.topology.physical.topology import Topology
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import ProcessorSupplier, checked_supplier
+from penstock.topology.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -186,14 +187,20 @@ class StreamsBuilder:
         """The topology of all calls so far. Mirrors ``build``.
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
-        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``). May be called
-        again, with other calls between. Raises TopologyError for a program that cannot run.
+        ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``), and wrapped when
+        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called
+        again, with other calls between. To what it returns nodes may be added by hand. Raises TopologyError for a
+        program that cannot run.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))
-        writer = TopologyWriter()
+        writer = TopologyWriter(wrapper_of(config))
         graph.write(writer)
-        return writer.topology(graph.copartitioned)
+        if writer.is_empty:
+            raise TopologyError(
+                "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
+            )
+        return Topology._of(writer, graph.copartitioned)
 
 
 def _optimizations(config: Mapping[str, Any] | StreamsConfig | None) -> frozenset[str]:

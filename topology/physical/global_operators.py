@@ -50,3 +50,4 @@ class GlobalProcess(Process):
     """The user's processor that keeps a global store."""
 
     call = "add_global_store"
+    keeps_source_store = True

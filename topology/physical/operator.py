@@ -151,6 +151,17 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def wrapped(self) -> bool:
+        """Whether a :class:`~penstock.topology.processor_wrapper.ProcessorWrapper` has seen it."""
+        return False
+
+    @property
+    def keeps_source_store(self) -> bool:
+        """Whether it is a user's processor that keeps a store which its source topic restores: all others may only read
+        that one."""
+        return False
+
+    @property
     def keeps_source(self) -> bool:
         """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
         return False

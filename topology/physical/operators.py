@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from typing_extensions import override
 
@@ -331,6 +331,8 @@ class Process(Operator):
 
     supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
     store_names: tuple[str, ...] = ()
+    by_wrapper: bool = False
+    """Whether the supplier is one that a wrapper has returned."""
 
     call = "process"
     keeps_key = keeps_value = False
@@ -341,3 +343,12 @@ class Process(Operator):
     @override
     def stores(self) -> tuple[str, ...]:
         return self.store_names
+
+    @property
+    @override
+    def wrapped(self) -> bool:
+        return self.by_wrapper
+
+    def with_stores(self, names: Iterable[str]) -> Self:
+        """The same with more stores."""
+        return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))

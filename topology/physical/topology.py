@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.common.errors import TopologyError
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
@@ -19,10 +20,16 @@ from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 
 @dataclass(frozen=True)
 class WrittenBy:
-    """The user's call that a source or sink stands for, and the option by which it is told serdes: for messages."""
+    """The user's call that a source or sink stands for, and the option by which it is told serdes, empty where it takes
+    them itself: for messages."""
 
     call: str
     option: str
+
+    @property
+    def told_serdes(self) -> str:
+        """How serdes are given."""
+        return f"{self.option}.with_(...)" if self.option else "key_serde=... and value_serde=..."
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class Topology:
     are numbered together with the others.
     """
 
-    subtopologies: tuple[Subtopology, ...]
+    subtopologies: tuple[Subtopology, ...] = ()
     repartition_topics: Mapping[str, RepartitionTopic] = field(default_factory=dict)
     copartition_groups: tuple[frozenset[str], ...] = ()
     order: tuple[str, ...] = ()
@@ -151,9 +158,25 @@ class Topology:
 
 
 def checked_topology(given: object) -> None:
-    """Raises TopologyError unless ``given`` is a Topology: ``build()`` of a builder is easily forgotten."""
+    """Raises TopologyError unless ``given`` is a Topology that reads something: ``build()`` of a builder is easily
+    forgotten."""
     if not isinstance(given, Topology):
         raise TopologyError(f"a Topology is needed, not a {type(given).__name__}: give builder.build()")
+    if not given.every_subtopology:
+        raise TopologyError("the topology is empty: it must read at least one topic (add_source)")
+
+
+def check_wrapped(topology: Topology, config: StreamsConfig) -> None:
+    """Raises ConfigError where ``config`` has a wrapper of processors that ``topology`` was built without."""
+    if config.processor_wrapper is None:
+        return
+    for node in (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, ProcessorNode)):
+        if not node.operator.wrapped and not node.operator.keeps_source_store:
+            raise ConfigError(
+                f"configuration key 'processor.wrapper.class': {node.name} was written without a wrapper. Processors "
+                "are wrapped when the topology is built: give the same configuration to StreamsBuilder.build(config) "
+                "or Topology(config)"
+            )
 
 
 def internal_topic(application_id: str, name: str) -> str:

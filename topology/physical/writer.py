@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators import Process
 from penstock.topology.physical.subtopologies import NodeGroups
+from penstock.topology.physical.table_join_operators import TableTableJoin
 from penstock.topology.physical.topology import (
     Node,
     ProcessorNode,
@@ -17,12 +20,15 @@ from penstock.topology.physical.topology import (
     Subtopology,
     Topology,
 )
+from penstock.topology.physical.wrapped_operators import Wrapped, wrapped
+from penstock.topology.processor_wrapper import ProcessorWrapper
 
 
 class TopologyWriter:
-    """The topology while it is written, node by node, parents first."""
+    """The topology while it is written, node by node, parents first. ``wrapper`` sees every processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrapper: ProcessorWrapper | None = None) -> None:
+        self._wrapper = wrapper
         self._nodes: dict[str, Node] = {}
         self._stores: dict[str, AnyStoreBuilder] = {}
         self._defined: dict[str, AnyStoreBuilder] = {}
@@ -30,34 +36,68 @@ class TopologyWriter:
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._topic_readers: dict[str, str] = {}
         self._global_stores: dict[str, str] = {}
+        self._of_global_stores: set[str] = set()
         self._groups = NodeGroups()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is read yet."""
+        return not self._topic_readers
 
     def add_source(self, node: SourceNode) -> None:
         """A source. Raises TopologyError when one of its topics has a reader already."""
+        self._check_free(node.name)
         for topic in node.topics:
             if reader := self._topic_readers.get(topic):
                 raise TopologyError(
                     f"topic {topic!r} is already read by source {reader!r}: read it once and use the result twice"
                 )
-            self._topic_readers[topic] = node.name
+        self._topic_readers.update(dict.fromkeys(node.topics, node.name))
         self._add(node, ())
 
     def add_processor(self, node: ProcessorNode) -> None:
         """A processor, whose stores are there already; all users of a store are in one sub-topology."""
+        if self._wrapper is not None and not node.operator.keeps_source_store:
+            operator, stores = wrapped(node.operator, node.name, self._wrapper)
+            node = replace(node, operator=operator)
+            for store in stores:
+                self.add_connected_store(store)
+        self._place(node)
+
+    def _place(self, node: ProcessorNode) -> None:
         self._add(node, node.parents)
-        for store in node.stores:
+        self._use(node.name, node.stores)
+
+    def connect(self, processor: str, stores: tuple[str, ...]) -> None:
+        """The user's processor of that name, which is there already, uses ``stores``, too."""
+        node = self._nodes.get(processor)
+        if node is None:
+            raise TopologyError(
+                f"processor {processor!r}, which is to use {_stores(stores)}, does not exist: add it first"
+            )
+        if not isinstance(node, ProcessorNode) or not isinstance(node.operator, Process):
+            raise TopologyError(
+                f"{processor!r} cannot use {_stores(stores)}: only a processor of your own can be connected with "
+                "stores (add_processor, KStream.process, KStream.process_values)"
+            )
+        self._use(processor, stores)
+        self._nodes[processor] = replace(node, operator=node.operator.with_stores(stores))
+
+    def _use(self, processor: str, stores: tuple[str, ...]) -> None:
+        for store in stores:
             if store in self._global_stores:
                 raise TopologyError(
-                    f"{node.name} names global store {store!r}: every processor may read every global store, so leave "
+                    f"{processor} names global store {store!r}: every processor may read every global store, so leave "
                     "it out"
                 )
             if store not in self._stores:
                 known = ", ".join(sorted(self._stores)) or "none"
                 raise TopologyError(
-                    f"{node.name} uses store {store!r}, which does not exist: call add_state_store() first, or name a "
+                    f"{processor} uses store {store!r}, which does not exist: call add_state_store() first, or name a "
                     f"table's store (stores so far: {known})"
                 )
-            self._groups.unite(self._store_users.setdefault(store, node.name), [node.name])
+        for store in stores:
+            self._groups.unite(self._store_users.setdefault(store, processor), [processor])
 
     def add_sink(self, node: SinkNode) -> None:
         """A sink, whose parents are there already. Raises TopologyError when its name is taken."""
@@ -73,13 +113,26 @@ class TopologyWriter:
         else:
             self._stores.setdefault(name, builder)
 
+    def add_connected_store(self, builder: AnyStoreBuilder) -> None:
+        """A store that a supplier brings along; others may bring an equal one, and mean the same."""
+        self.add_store(known if (known := self._defined.get(builder.name)) == builder else builder)
+
+    def forwards_updates(self, name: str) -> bool:
+        """Whether node ``name`` hands on a table's updates, which no processor of the user's takes."""
+        node = self._nodes.get(name)
+        operator = node.operator if isinstance(node, ProcessorNode) else None
+        if isinstance(operator, Wrapped):
+            operator = operator.inner
+        return isinstance(operator, TableOperator | TableTableJoin)
+
     def add_global_store(self, source: SourceNode, node: ProcessorNode, builder: AnyStoreBuilder) -> None:
         """A store of which every host has all, kept by ``node`` from the one topic of ``source``, which restores it."""
         (topic,) = source.topics
         self.add_source(source)
         self.add_store(builder, source_topic=topic)
-        self.add_processor(node)
+        self._place(node)  # no wrapper sees it, as in Kafka Streams
         self._global_stores[builder.name] = source.name
+        self._of_global_stores |= {source.name, node.name}
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """A topic between two sub-topologies."""
@@ -91,10 +144,6 @@ class TopologyWriter:
 
     def topology(self, copartitioned: Sequence[Iterable[str]]) -> Topology:
         """The whole; ``copartitioned`` are sets of sources that must have equally many partitions."""
-        if not self._topic_readers:
-            raise TopologyError(
-                "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
-            )
         groups = self._copartition_groups(copartitioned)
         every, of_stores = self._subtopologies(), set(self._global_stores.values())
         global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))
@@ -102,11 +151,27 @@ class TopologyWriter:
         return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones)
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
-        if node.name in self._nodes:
-            raise TopologyError(f"two operators are named {node.name!r}: names must be unique within a topology")
+        self._check_free(node.name)
+        for parent in parents:
+            self._check_parent(node.name, parent)
         self._nodes[node.name] = node
         self._groups.add(node.name)
         self._groups.unite(node.name, parents)
+
+    def _check_free(self, name: str) -> None:
+        if name in self._nodes:
+            raise TopologyError(f"two operators are named {name!r}: names must be unique within a topology")
+
+    def _check_parent(self, name: str, parent: str) -> None:
+        if parent == name:
+            raise TopologyError(f"{name!r} cannot be a parent of itself: no record may go in a circle")
+        known = self._nodes.get(parent)
+        if known is None:
+            raise TopologyError(f"parent {parent!r} of {name!r} does not exist: add a node after its parents")
+        if isinstance(known, SinkNode):
+            raise TopologyError(f"sink {parent!r} cannot be the parent of {name!r}: a sink forwards nothing")
+        if parent in self._of_global_stores:
+            raise TopologyError(f"{parent!r} cannot be the parent of {name!r}: nothing is downstream of a global store")
 
     def _subtopologies(self) -> tuple[Subtopology, ...]:
         return tuple(
@@ -140,3 +205,7 @@ class TopologyWriter:
             raise TopologyError(
                 f"topics that are joined must have equally many partitions: {listed}; fix with_number_of_partitions()"
             )
+
+
+def _stores(names: tuple[str, ...]) -> str:
+    return f"store {', '.join(map(repr, names))}"

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.parity.fuzz import versioned, windows, words
+from tests.parity.fuzz.by_hand import generate_by_hand
 from tests.parity.fuzz.foreign_key import foreign_key
 from tests.parity.fuzz.global_tables import global_table, stream_global
 from tests.parity.fuzz.stores import kept as _kept
@@ -67,7 +68,10 @@ class _Program:
 
 
 def generate(seed: int, number: int) -> Case:
-    """The ``number``-th case of ``seed``."""
+    """The ``number``-th case of ``seed``; each tenth is built node by node."""
+    if number % 10 == 9:
+        case, inputs = generate_by_hand(seed, number)
+        return {**case, "input": _input(_Program(Random(f"{seed}-{number}"), inputs=inputs))}
     program = _Program(Random(f"{seed}-{number}"))
     for _ in range(program.rng.choice((1, 1, 2, 2, 3))):
         _source(program)
@@ -282,6 +286,16 @@ def _process(program: _Program) -> bool:
     return True
 
 
+def _process_values(program: _Program) -> bool:
+    source = program.any_of("stream", "string")
+    if source is None:
+        return False
+    fn = program.rng.choice(("twice", "last"))
+    store = {"store": f"last{program.number()}"} if fn == "last" else {}
+    program.add("process_values", "stream", "string", "string", source, fn=fn, value="string", **store)
+    return True
+
+
 def _through(program: _Program) -> bool:
     """A topic that one step writes and another reads."""
     source = program.any_of("stream")
@@ -306,7 +320,7 @@ def _to(program: _Program, source: _Made, topic: str) -> None:
 _CALLS: tuple[Callable[[_Program], bool], ...] = (
     *(_filter, _filter, _map_values, _map_values, _rekey, _rekey, _flat_map_values, _peek, _merge, _merge),
     *(_branch, _repartition, _to_table, _to_stream, _aggregate, _aggregate, _aggregate, _join, _join, _join),
-    *(_process, _process, _through, stream_join, stream_join),
+    *(_process, _process, _process_values, _through, stream_join, stream_join),
     *(foreign_key, foreign_key, global_table, stream_global, stream_global),
     *(table_table, table_table, table_aggregate, table_aggregate),
 )

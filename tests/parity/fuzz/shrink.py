@@ -17,6 +17,11 @@ _REQUIRED = {
 }
 """Fields without which a step is another one; the rest is left out where it does not matter."""
 
+_SOURCES = (
+    *("stream", "table", "versioned_table", "global_table"),
+    *("add_source", "add_global_store", "add_read_only_state_store"),
+)
+
 
 def shrink(case: Case, shows_it: Callable[[Case], bool]) -> Case:
     """The smallest case that was found for which ``shows_it`` holds; ``shows_it(case)`` must hold.
@@ -124,9 +129,9 @@ _PASSES: tuple[Variants, ...] = (
 
 def _made(step: Step) -> list[str]:
     """The ids that later steps may name; those of a sink are none."""
-    if step["op"] in ("to", "for_each"):
+    if step["op"] in ("to", "for_each", "print"):
         return []
-    return list(step["ids"]) if "ids" in step else [step["id"]]
+    return list(step.get("ids", [step[field] for field in ("id",) if field in step]))
 
 
 def _needed(step: Step) -> list[str]:
@@ -143,7 +148,7 @@ def _without(items: list[Any], number: int) -> list[Any]:
 
 def _with_steps(case: Case, steps: list[Step]) -> Case:
     """With other steps; records of topics that none of them reads are left out."""
-    sources = [step for step in steps if step["op"] in ("stream", "table", "versioned_table", "global_table")]
+    sources = [step for step in steps if step["op"] in _SOURCES]
     read = {topic for step in sources for topic in step.get("topics", [step.get("topic")])}
     events = [event for event in case["input"] if event.get("topic", None) in (None, *read)]
     return {**case, "topology": steps, "input": events}

@@ -26,6 +26,10 @@ final class Functions {
         return new Functions(function).name;
     }
 
+    static String argument(String function) {
+        return new Functions(function).argument;
+    }
+
     static long number(String function) {
         return new Functions(function).number();
     }

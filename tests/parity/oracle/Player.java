@@ -35,8 +35,17 @@ final class Player {
     static ObjectNode play(ObjectNode asked, Path stateFolder) {
         Properties config = config(asked.required("config"), stateFolder);
         Steps steps = new Steps();
-        asked.required("topology").forEach(steps::run);
+        asked.required("topology").forEach(step -> {
+            if (!ByHand.takes(step)) {
+                steps.run(step);
+            }
+        });
         Topology topology = steps.builder.build(config);
+        asked.required("topology").forEach(step -> {
+            if (ByHand.takes(step)) {
+                ByHand.run(step, topology, steps);
+            }
+        });
         ObjectNode answer = JSON.createObjectNode();
         for (String field : List.of("name", "config", "topology", "input")) {
             answer.set(field, asked.required(field));

@@ -15,8 +15,12 @@ final class Processors {
             case "dedupe" -> () -> new Dedupe(store);
             case "tick_stream" -> () -> new Tick(Functions.number(function), PunctuationType.STREAM_TIME);
             case "tick_wall" -> () -> new Tick(Functions.number(function), PunctuationType.WALL_CLOCK_TIME);
-            default -> throw new IllegalArgumentException("unknown processor " + function);
+            default -> MoreProcessors.supplier(Functions.name(function), Functions.argument(function), store);
         };
+    }
+
+    static Processor<Object, Object, Void, Void> keeper(String store) {
+        return MoreProcessors.keeper(store);
     }
 
     /** Forwards a record unless its value, as text, is the last one of its key. */

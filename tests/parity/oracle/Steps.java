@@ -16,6 +16,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.kstream.Printed;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.internals.NamedInternal;
@@ -73,6 +74,7 @@ final class Steps {
         switch (op) {
             case "stream", "table", "global_table", "versioned_table" -> keep(step, source(op, step));
             case "to" -> to(step, of(text(step, "in")));
+            case "print" -> print(step, of(text(step, "in")).stream());
             case "for_each" -> of(text(step, "in")).stream().foreach((key, value) -> {}, named(step));
             case "branch" -> branch(step, of(text(step, "in")));
             case "cogroup" -> keep(step, Aggregates.cogroup(step, this));
@@ -143,6 +145,7 @@ final class Steps {
             }
             case "to_table" -> new Made(stream.toTable(named, materialized(step, types)), types);
             case "process" -> new Made(process(step, stream), declared);
+            case "process_values" -> new Made(processValues(step, stream), declared);
             default -> throw new IllegalArgumentException("no operator " + op + " on a stream");
         };
     }
@@ -170,7 +173,30 @@ final class Steps {
         };
     }
 
+    /** To where nobody reads it: only its node is of interest. */
+    private static void print(JsonNode step, KStream<Object, Object> stream) {
+        Printed<Object, Object> printed = Printed.toFile("/dev/null");
+        stream.print(step.has("named") ? printed.withName(text(step, "named")) : printed);
+    }
+
+    private KStream<Object, Object> processValues(JsonNode step, KStream<Object, Object> stream) {
+        String[] connected = connected(step);
+        var supplier = MoreProcessors.fixedKeySupplier(fn(step), step.path("store").asText());
+        return step.has("named")
+                ? stream.processValues(supplier, named(step), connected)
+                : stream.processValues(supplier, connected);
+    }
+
     private KStream<Object, Object> process(JsonNode step, KStream<Object, Object> stream) {
+        String[] connected = connected(step);
+        var supplier = Processors.supplier(fn(step), step.path("store").asText());
+        return step.has("named") // here the empty name is none
+                ? stream.process(supplier, named(step), connected)
+                : stream.process(supplier, connected);
+    }
+
+    /** The store that the step's processor uses; it is new. */
+    private String[] connected(JsonNode step) {
         String[] connected = {};
         if (step.has("store")) {
             String store = text(step, "store");
@@ -179,10 +205,7 @@ final class Steps {
                     Stores.inMemoryKeyValueStore(store), types.keySerde(), types.valueSerde()));
             connected = new String[] {store};
         }
-        var supplier = Processors.supplier(fn(step), step.path("store").asText());
-        return step.has("named") // here the empty name is none
-                ? stream.process(supplier, named(step), connected)
-                : stream.process(supplier, connected);
+        return connected;
     }
 
     private void branch(JsonNode step, Made input) {

@@ -1,0 +1,59 @@
+"""Stores that a supplier of processors brings along. Mirrors ``ConnectedStoreProvider`` (KIP-401)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from penstock.common.errors import TopologyError
+from penstock.state.builders import AnyStoreBuilder, StoreBuilder
+
+
+class ConnectedStoreProvider(Protocol):
+    """A supplier that has ``stores()``: they are added to the topology, and connected to the processor that it makes.
+
+    The class of a processor is a supplier too; then ``stores`` is a class method or a static one. Suppliers that name
+    the same store share it: their builders must be equal. Mirrors ``ConnectedStoreProvider``.
+
+    >>> from penstock.common.serdes import Serdes
+    >>> from penstock.state.stores import Stores
+    >>> from penstock.topology.processor import Processor
+    >>> class Counting(Processor[str, str, str, int]):
+    ...     @staticmethod
+    ...     def stores() -> list[StoreBuilder[str, int]]:
+    ...         supplier = Stores.persistent_key_value_store("counts")
+    ...         return [Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.long())]
+    >>> [builder.name for builder in stores_of(Counting, "process")]
+    ['counts']
+    """
+
+    def stores(self) -> Collection[StoreBuilder[Any, Any]]:
+        """The builders of the stores."""
+
+
+def stores_of(supplier: Any, call: str) -> tuple[AnyStoreBuilder, ...]:
+    """The stores that ``supplier``, given to ``call``, brings along; those of a partial are those of its function.
+
+    Raises TopologyError where ``stores`` cannot be called or gives something else.
+    """
+    while isinstance(supplier, functools.partial):
+        supplier = supplier.func
+    provide = getattr(supplier, "stores", None)
+    if provide is None:
+        return ()
+    name = getattr(supplier, "__qualname__", type(supplier).__qualname__)
+    try:
+        builders = tuple(provide())
+    except TypeError as error:
+        raise TopologyError(
+            f"{call}: {name}.stores is what names the stores that a supplier brings along, and cannot be called so: "
+            f"{error}. In the class of a processor it must be a class method or a static method"
+        ) from error
+    for builder in builders:
+        if not isinstance(builder, StoreBuilder):
+            raise TopologyError(
+                f"{call}: {name}.stores() must give StoreBuilders, such as Stores.key_value_store_builder(...), "
+                f"not {builder!r}"
+            )
+    return builders
