@@ -25,6 +25,7 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
+from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
 
@@ -49,6 +50,7 @@ class KafkaStreams:
         checked_topology(topology)
         checked = StreamsConfig.of(config)
         check_wrapped(topology, checked)
+        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
         if checked.processing_guarantee == "exactly_once_v2":
             raise ConfigError(
                 "configuration key 'processing.guarantee': exactly_once_v2 comes in a later release; "

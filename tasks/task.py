@@ -9,15 +9,21 @@ from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.log import logger
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
-from penstock.tasks.context import PlacedHeaders, Remembered
+from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
-from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time, with_room
+from penstock.tasks.offsets import (
+    decode_partition_time,
+    decode_remembered,
+    encode_partition_time,
+    fitting,
+    say_left_out,
+    short_name,
+)
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
-from penstock.tasks.program import TaskProgram
+from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
@@ -75,6 +81,7 @@ class Task:
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
         self._processors = composed.processors
+        self._said_left_out = False
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         queues = {
@@ -87,25 +94,26 @@ class Task:
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
             for topic, reached in composed.prefetched.items()
         }
+        self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
-        self._remembered = self._kept_over_a_restart()
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
-    def _kept_over_a_restart(self) -> dict[str, Remembered]:
-        remembered = self._context.remembered
-        kept = {key: remembered[key] for key in with_room(remembered)}
-        if lost := remembered.keys() - kept.keys():
-            logger(__name__).warning(
-                "times that operators have come to are not committed: an offset has no room for so many. After a "
-                "restart these operators take late records again, as in Kafka Streams",
-                task=str(self.task_id),
-                lost=sorted(lost),
-            )
-        return kept
-
     # ---- start ----
+
+    def add_topic(self, topic: str) -> bool:
+        """Read another topic, if the pattern of a source matches it: for a host that does not know all of them before
+        the task begins."""
+        program = self.state_manager.program
+        source, partition = source_topic(program, topic), TopicPartition(topic, self.task_id.partition)
+        if source is None:
+            return False
+        handler = program.config.deserialization_exception_handler
+        self._group.queues[partition] = RecordQueue(partition, self._enter(source), handler, self._context)
+        self._read_ahead[partition] = ReadAhead(())
+        self.set_caught_up(partition, True)
+        return True
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """What the group has committed for the source partitions: partition times, stream time, and what
@@ -116,9 +124,9 @@ class Task:
                 queue.processed_offset = offset.offset - 1
                 queue.partition_time = decode_partition_time(offset.metadata)
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)
-                for key, ms in decode_remembered(offset.metadata).items():
-                    if (slot := self._context.remembered.get(key)) is not None:
-                        slot.ms = max(slot.ms, ms)
+                found = decode_remembered(offset.metadata)
+                for name, slot in self._context.remembered.items():
+                    slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
 
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
@@ -298,7 +306,10 @@ class Task:
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, the partition's time, and what
         operators remember."""
-        remembered = {key: slot.ms for key, slot in self._remembered.items() if slot.ms >= 0}
+        remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
+        if left_out and not self._said_left_out:
+            self._said_left_out = True
+            say_left_out(self.task_id, left_out)
         return {
             partition: CommittedOffset(
                 queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, overload
@@ -26,6 +27,7 @@ from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
+from penstock.topology.physical.explicit_names import NAMING_KEY, check_explicit_names
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import ProcessorSupplier, checked_supplier
@@ -52,20 +54,28 @@ class StreamsBuilder:
         self._graph = LogicalGraph()
 
     @overload
-    def stream(self, topics: str | Collection[str], consumed: Consumed[K, V]) -> KStream[K, V]: ...
+    def stream(self, topics: str | Collection[str] | re.Pattern[str], consumed: Consumed[K, V]) -> KStream[K, V]: ...
     @overload
-    def stream(self, topics: str | Collection[str], consumed: None = None) -> KStream[Any, Any]: ...
-    def stream(self, topics: str | Collection[str], consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
+    def stream(self, topics: str | Collection[str] | re.Pattern[str], consumed: None = None) -> KStream[Any, Any]: ...
+    def stream(
+        self, topics: str | Collection[str] | re.Pattern[str], consumed: Consumed[Any, Any] | None = None
+    ) -> KStream[Any, Any]:
         """The records of one topic or of several, in the order of each partition. Mirrors ``stream``.
 
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at
         :meth:`build`. The topics must exist when the application starts.
+
+        A pattern, ``stream(re.compile("orders-.*"))``, stands for all topics whose whole names match, but for Kafka's
+        own topics and the application's internal ones. At least one must exist when the application starts; others are
+        read from some 30 s after they were created, from their first record unless ``offset_reset`` says otherwise.
+        Joined with something else, each of them must have as many partitions as that.
         """
         checked_option(consumed, Consumed, "stream")
         how = consumed or Consumed()
-        names = checked_topics(topics)
+        pattern = topics if isinstance(topics, re.Pattern) else None
+        names = () if isinstance(topics, re.Pattern) else checked_topics(topics)
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
-        node = StreamSourceNode(name, names, how)
+        node = StreamSourceNode(name, names, how, pattern)
         self._graph.add(node, self._graph.root)
         return KStream(StreamHead(self._graph, node, how.key_serde, how.value_serde, frozenset((name,))))
 
@@ -188,9 +198,10 @@ class StreamsBuilder:
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
         ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``), and wrapped when
-        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called
-        again, with other calls between. To what it returns nodes may be added by hand. Raises TopologyError for a
-        program that cannot run.
+        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called again, with other calls between.
+        To what it returns nodes may be added by hand. Raises TopologyError for a program that cannot run, and, where
+        ``config`` has ``ensure.explicit.internal.resource.naming``, for one that leaves a store or an internal topic
+        without a name.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))
@@ -200,7 +211,15 @@ class StreamsBuilder:
             raise TopologyError(
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
-        return Topology._of(writer, graph.copartitioned)
+        topology = Topology._of(writer, graph.copartitioned, graph.names.is_generated)
+        check_explicit_names(topology, _ensures_names(config))
+        return topology
+
+
+def _ensures_names(config: Mapping[str, Any] | StreamsConfig | None) -> bool:
+    if isinstance(config, StreamsConfig):
+        return config.ensure_explicit_internal_resource_naming
+    return str((config or {}).get(NAMING_KEY, False)).lower() == "true"
 
 
 def _optimizations(config: Mapping[str, Any] | StreamsConfig | None) -> frozenset[str]:

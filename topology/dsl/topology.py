@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from penstock.common.config import StreamsConfig
@@ -62,31 +62,37 @@ class Topology(TopologyValue):
 
     _writer: TopologyWriter
     _copartitioned: tuple[frozenset[str], ...]
+    _is_generated: Callable[[str], bool]
 
     def __init__(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> None:
         """An empty topology. Of ``config`` only ``processor.wrapper.class`` counts (:class:`ProcessorWrapper`)."""
-        self._begin(TopologyWriter(wrapper_of(config)), ())
+        self._begin(TopologyWriter(wrapper_of(config)), (), lambda name: False)
 
     @classmethod
-    def _of(cls, writer: TopologyWriter, copartitioned: Iterable[frozenset[str]]) -> Self:
-        """What ``writer`` has so far; ``copartitioned`` are sets of sources that must have equally many partitions."""
+    def _of(
+        cls, writer: TopologyWriter, copartitioned: Iterable[frozenset[str]], is_generated: Callable[[str], bool]
+    ) -> Self:
+        """What ``writer`` has so far; ``copartitioned`` are sets of sources that must have equally many partitions,
+        ``is_generated`` says of the name of a store or a topic whether the user has not given it."""
         topology = cls.__new__(cls)
-        topology._begin(writer, tuple(copartitioned))
+        topology._begin(writer, tuple(copartitioned), is_generated)
         return topology
 
-    def _begin(self, writer: TopologyWriter, copartitioned: tuple[frozenset[str], ...]) -> None:
+    def _begin(
+        self, writer: TopologyWriter, copartitioned: tuple[frozenset[str], ...], is_generated: Callable[[str], bool]
+    ) -> None:
         # The value's fields are frozen to everybody else.
-        vars(self).update(_writer=writer, _copartitioned=copartitioned)
+        vars(self).update(_writer=writer, _copartitioned=copartitioned, _is_generated=is_generated)
         self._changed()
 
     def _changed(self) -> Self:
-        vars(self).update(vars(self._writer.topology(self._copartitioned)))
+        vars(self).update(vars(self._writer.topology(self._copartitioned, self._is_generated)))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Other processes run it; nothing is added there.
-        fields = (self.subtopologies, self.repartition_topics, self.copartition_groups)
-        return TopologyValue, (*fields, self.order, self.global_subtopologies)
+        fields = (self.subtopologies, self.repartition_topics, self.copartition_groups, self.order)
+        return TopologyValue, (*fields, self.global_subtopologies, self.copartitioned_sources, self.generated_names)
 
     def add_source(
         self,

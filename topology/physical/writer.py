@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import Process
+from penstock.topology.physical.pattern_sources import check_pattern
 from penstock.topology.physical.subtopologies import NodeGroups
 from penstock.topology.physical.table_join_operators import TableTableJoin
 from penstock.topology.physical.topology import (
@@ -42,11 +43,12 @@ class TopologyWriter:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is read yet."""
-        return not self._topic_readers
+        return not any(isinstance(node, SourceNode) for node in self._nodes.values())
 
     def add_source(self, node: SourceNode) -> None:
         """A source. Raises TopologyError when one of its topics has a reader already."""
         self._check_free(node.name)
+        check_pattern(node, [other for other in self._nodes.values() if isinstance(other, SourceNode)])
         for topic in node.topics:
             if reader := self._topic_readers.get(topic):
                 raise TopologyError(
@@ -142,13 +144,19 @@ class TopologyWriter:
             )
         self._repartition_topics[topic.name] = topic
 
-    def topology(self, copartitioned: Sequence[Iterable[str]]) -> Topology:
-        """The whole; ``copartitioned`` are sets of sources that must have equally many partitions."""
+    def topology(
+        self, copartitioned: Sequence[Iterable[str]], is_generated: Callable[[str], bool] = lambda name: False
+    ) -> Topology:
+        """The whole; ``copartitioned`` are sets of sources that must have equally many partitions, ``is_generated``
+        says of the name of a store or a topic whether the user has not given it."""
         groups = self._copartition_groups(copartitioned)
         every, of_stores = self._subtopologies(), set(self._global_stores.values())
         global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))
         with_tasks = tuple(sub for sub in every if sub not in global_ones)
-        return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones)
+        generated = frozenset(filter(is_generated, (*self._stores, *self._repartition_topics)))
+        by_pattern = self._copartitioned_by_pattern(copartitioned)
+        order = tuple(self._nodes)
+        return Topology(with_tasks, self._repartition_topics, groups, order, global_ones, by_pattern, generated)
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
         self._check_free(node.name)
@@ -192,6 +200,11 @@ class TopologyWriter:
                 self._check_fixed_counts(topics)
                 groups[topics] = None
         return tuple(groups)
+
+    def _copartitioned_by_pattern(self, copartitioned: Sequence[Iterable[str]]) -> tuple[frozenset[str], ...]:
+        patterns = {node.name for node in self._nodes.values() if isinstance(node, SourceNode) and node.pattern}
+        groups = (frozenset(name for name in sources if name in self._nodes) for sources in copartitioned)
+        return tuple(dict.fromkeys(group for group in groups if group & patterns and len(group) > 1))
 
     def _check_fixed_counts(self, topics: frozenset[str]) -> None:
         counts = {
