@@ -13,7 +13,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.flush_isolation import flushed_beside_records
+from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.offsets import (
     decode_partition_time,
     decode_remembered,
@@ -84,6 +84,8 @@ class Task:
         self._said_left_out = False
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
+        self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
+        """The stores that have not seen what is processed before the next snapshot has begun."""
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -317,6 +319,12 @@ class Task:
             for partition, queue in self._group.queues.items()
             if queue.processed_offset >= 0
         }
+
+    def positions(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Per source partition the offset of the last record that was processed; none where none was."""
+        for partition, queue in self._group.queues.items():
+            if queue.processed_offset >= 0:
+                yield partition, queue.processed_offset
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
@@ -13,12 +12,15 @@ from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow
+from penstock.state.entries import EntryForm
+from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
+from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder, FlushListener
 from penstock.state.windowed.keys import SessionKeySchema
-from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
+from penstock.state.windowed.row_queries import Found, Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.session_buffer import SessionBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
@@ -42,6 +44,11 @@ class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
 
     kind: ClassVar[str] = "session"
 
+    @property
+    @override
+    def entries(self) -> EntryForm:
+        return WindowedForm(SessionKeySchema())
+
     @override
     def open(self, context: StateStoreContext) -> StateStore:
         return SessionStateStore(self, context)
@@ -50,7 +57,7 @@ class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
 class SessionStateStore(ExpiringStateStore):
     """A session store. The time of its rows is the end of their sessions."""
 
-    queries = (SessionQuery,)
+    queries = (SessionQuery, SessionRangeQuery)
 
     def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = SessionKeySchema()
@@ -182,12 +189,20 @@ class SessionStateStore(ExpiringStateStore):
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        window = self._schema.window
         match query:
-            case SessionQuery(key):
-                found = self.rows.of_key(key, 0, LARGEST_TIMESTAMP, committed=committed, after=after)
-                return map(self.query_row, islice(found, limit))
+            case SessionQuery(key, earliest_end, latest_start):
+                place = Place(after, committed, query.descending)
+                of_key = rows_of_key(self.rows, key, earliest_end, LARGEST_TIMESTAMP, place)
+                found: Iterator[Found] = (row for row in of_key if window(row[0]).start <= latest_start)
+            case SessionRangeQuery(earliest_end, latest_start, from_key, to_key):
+                place, times = Place(after, committed, query.descending), (earliest_end, LARGEST_TIMESTAMP)
+                found = rows_of_keys(
+                    self.rows, from_key, to_key, times, place, lambda key: window(key).start <= latest_start
+                )
             case _:
-                raise self.not_from_outside(query)
+                raise unknown_query(query, self.name, self.queries)
+        return answered(found, self.query_row, limit)
 
 
 class TypedSessionStore(SessionStore[Any, Any]):
@@ -216,33 +231,28 @@ class TypedSessionStore(SessionStore[Any, Any]):
         return None if entry is None else self._value(entry)
 
     @override
-    def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(False, key, *rest)
+    def find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(False, in_places("find_sessions", FIND_SESSIONS, given, named))
 
     @override
-    def backward_find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(True, key, *rest)
+    def backward_find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(True, in_places("backward_find_sessions", FIND_SESSIONS, given, named))
 
     @override
-    def fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(False, key, *rest, 0, LARGEST_TIMESTAMP)
+    def fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(False, (*in_places("fetch", FETCH_SESSIONS, given, named), 0, LARGEST_TIMESTAMP))
 
     @override
-    def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(True, key, *rest, 0, LARGEST_TIMESTAMP)
+    def backward_fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(True, (*in_places("backward_fetch", FETCH_SESSIONS, given, named), 0, LARGEST_TIMESTAMP))
 
-    def _find(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        match arguments:
-            case (key, end, start):
-                end, start = self._times(_END, end, _START, start)
-                rows = self._store.find(self._keys.serialize(key), end, start, reverse)
-            case (key_from, key_to, end, start):
-                end, start = self._times(_END, end, _START, start)
-                bounds = self._keys.bound(key_from), self._keys.bound(key_to)
-                rows = self._store.find_in_keys(*bounds, end, start, reverse)
-            case _:
-                raise TypeError("a key or two keys are expected, and for find_sessions earliest end and latest start")
-        return map(self._windowed, rows)
+    def _find(self, reverse: bool, arguments: tuple[Any, ...]) -> Iterator[tuple[Windowed[Any], Any]]:
+        *keys, end, start = arguments
+        end, start = self._times(_END, end, _START, start)
+        if len(keys) == 1:
+            return map(self._windowed, self._store.find(self._keys.serialize(keys[0]), end, start, reverse))
+        bounds = self._keys.bound(keys[0]), self._keys.bound(keys[1])
+        return map(self._windowed, self._store.find_in_keys(*bounds, end, start, reverse))
 
     def _session(self, session_key: Windowed[Any]) -> tuple[Any, Window]:
         if not isinstance(session_key, Windowed) or not isinstance(session_key.window, Window):

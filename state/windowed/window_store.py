@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
@@ -14,13 +13,16 @@ from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow
+from penstock.state.entries import EntryForm
+from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
+from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
-from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
@@ -56,6 +58,11 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     @override
     def segments(self) -> Segments:
         return Segments(self.retention_ms, shows_last_ms=self.time_ordered)
+
+    @property
+    @override
+    def entries(self) -> EntryForm:
+        return WindowedForm(WindowKeySchema(self.window_size_ms))
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
@@ -144,12 +151,13 @@ class WindowStateStore(ExpiringStateStore):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         match query:
             case WindowKeyQuery(key, time_from, time_to):
-                found = self.rows.of_key(key, time_from, time_to, committed=committed, after=after)
-            case WindowRangeQuery(time_from, time_to):
-                found = self.rows.by_changelog_key(time_from, time_to, after, committed)
+                found = rows_of_key(self.rows, key, time_from, time_to, Place(after, committed, query.descending))
+            case WindowRangeQuery(time_from, time_to, from_key, to_key):
+                place, times = Place(after, committed, query.descending), (time_from, time_to)
+                found = rows_of_keys(self.rows, from_key, to_key, times, place)
             case _:
-                raise self.not_from_outside(query)
-        return map(self.query_row, islice(found, limit))
+                raise unknown_query(query, self.name, self.queries)
+        return answered(found, self.query_row, limit)
 
 
 class TypedWindowStore(WindowStore[Any, Any]):
@@ -180,26 +188,27 @@ class TypedWindowStore(WindowStore[Any, Any]):
         self._store.put(self._keys.written(key), value, timestamp, window_start)
 
     @override
-    def fetch(self, key: Any, *rest: Any) -> Any:
-        if len(rest) == 1:
-            entry = self._store.fetch(self._keys.serialize(key), whole_ms(self.name, "time", *rest))
+    def fetch(self, *given: Any, **named: Any) -> Any:
+        if named or not 2 <= len(given) <= 4:
+            given = in_places("fetch", FETCH, given, named)
+        if len(given) == 2:
+            key, time = given
+            entry = self._store.fetch(self._keys.serialize(key), whole_ms(self.name, "time", time))
             return None if entry is None else self._value(entry)
-        return self._fetch(False, key, *rest)
+        return self._fetch(False, given)
 
     @override
-    def backward_fetch(self, key: Any, *rest: Any) -> Any:
-        return self._fetch(True, key, *rest)
+    def backward_fetch(self, *given: Any, **named: Any) -> Any:
+        return self._fetch(True, in_places("backward_fetch", BACKWARD_FETCH, given, named))
 
-    def _fetch(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Any, Any]]:
-        match arguments:
-            case (key, time_from, time_to):
-                time = self._rows.schema.time
-                time_from, time_to = self._times(time_from, time_to)
-                rows = self._rows.of_key(self._keys.serialize(key), time_from, time_to, reverse)
-                return ((time(row_key), self._value(entry)) for row_key, entry in rows)
-            case (key_from, key_to, time_from, time_to):
-                return self._of_keys(key_from, key_to, time_from, time_to, reverse)
-        raise TypeError("fetch takes (key, time), (key, time_from, time_to) or (key_from, key_to, time_from, time_to)")
+    def _fetch(self, reverse: bool, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+        if len(arguments) == 4:
+            return self._of_keys(*arguments, reverse)
+        key, time_from, time_to = arguments
+        time = self._rows.schema.time
+        time_from, time_to = self._times(time_from, time_to)
+        rows = self._rows.of_key(self._keys.serialize(key), time_from, time_to, reverse)
+        return ((time(row_key), self._value(entry)) for row_key, entry in rows)
 
     @override
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[Any], Any]]:

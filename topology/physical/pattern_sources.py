@@ -61,7 +61,7 @@ def with_matched_topics(topology: Topology, application_id: str, existing: Itera
         frozenset(topic for name in names for topic in topics.get(name, ())) for names in topology.copartitioned_sources
     )
     groups = (*topology.copartition_groups, *(group for group in joined if len(group) > 1))
-    return replace(topology, subtopologies=subtopologies, copartition_groups=groups)
+    return replace(topology.as_value, subtopologies=subtopologies, copartition_groups=groups)
 
 
 def reading(sub: Subtopology, topics: Iterable[str]) -> Subtopology:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.common.config import StreamsConfig
@@ -137,6 +137,11 @@ class Topology:
         from penstock.topology.physical.description import describe
 
         return describe(self)
+
+    @property
+    def as_value(self) -> Topology:
+        """What it has by now, without the means of adding to it."""
+        return Topology(**{each.name: getattr(self, each.name) for each in fields(Topology)})
 
     @property
     def as_one(self) -> Subtopology:
