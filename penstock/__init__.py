@@ -57,6 +57,7 @@ from penstock.state.stores import Stores
 from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery, VersionEntry
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.windowed.deduplication_store import FirstSeen
 from penstock.state.windowed.queries import (
     SessionQuery,
     SessionRangeQuery,
@@ -67,6 +68,7 @@ from penstock.state.windowed.queries import (
 from penstock.state.windowed.views import ReadOnlySessionStore, ReadOnlyWindowStore, SessionStore, WindowStore
 from penstock.state.with_headers.views import AggregationWithHeaders, ValueTimestampHeaders
 from penstock.topology.connected_stores import ConnectedStoreProvider
+from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -136,11 +138,13 @@ __all__ = [
     "ConnectedStoreProvider",
     "Consumed",
     "CountQuery",
+    "Deduplicated",
     "DeserializationError",
     "EagerBufferConfig",
     "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "FirstSeen",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyRecord",

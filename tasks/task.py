@@ -7,13 +7,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
+from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.offsets import (
     decode_partition_time,
     decode_remembered,
@@ -78,8 +81,14 @@ class Task:
             self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
+        idle = self._context.idle = _idle_time(config, clock_stands)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
-        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
+        expiry = Expiry(self._context)
+        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores, expiry)
+        for store in wired.values():
+            expiry.add(store, None)
+        expiry.begin()
+        self._expiry = expiry if expiry else None
         self._processors = composed.processors
         self._said_left_out = False
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
@@ -98,7 +107,10 @@ class Task:
         }
         self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
-        self._reads_time = bool(self._processors)
+        entered_by = {topic: source.node for topic, source in program.sources.items()}
+        self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
+        self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
+        self._reads_time = bool(self._processors) or self._expiry is not None
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
@@ -133,6 +145,10 @@ class Task:
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
         self._context.wall_ms = wall_ms
+        if self._idle is not None:
+            self._idle.begin(self._group.processed_offsets(), wall_ms)
+        if self._expiry is not None:
+            self._expiry.resume()
         for hosted in self._processors:
             try:
                 hosted.processor.init(hosted.context)
@@ -154,7 +170,7 @@ class Task:
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Whether everything the broker has of ``partition`` was added; None when that is not known.
 
-        Only needed by tasks with several source partitions (``max.task.idle.ms``).
+        Only needed by tasks with several source partitions (``max.task.idle.ms``), and by those that watch idleness.
         """
         self._group.set_caught_up(partition, caught_up)
 
@@ -184,6 +200,8 @@ class Task:
         self._processed += done
         if done:
             self._budget.processed(done)
+            if self._idle is not None:
+                self._idle.note(group.processed_offsets(), wall_ms)
         return done
 
     @staticmethod
@@ -210,7 +228,7 @@ class Task:
         keys = batch.keys if whole else batch.keys[begin:end]
         timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
         context.enter(queue.partition, batch.offsets, end, values)
-        head = queue.source.head
+        head, expiry = queue.source.head, self._expiry
         if plain:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 head(key, value, timestamp)
@@ -229,6 +247,8 @@ class Task:
             for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
                 if timestamp > context.stream_time:
                     context.stream_time = timestamp
+                    if expiry is not None:
+                        expiry.observe(timestamp)
                 context.timestamp = timestamp
                 head(key, value, timestamp)
                 self._punctuate_stream_time(queue, batch.offsets, end, values)
@@ -258,9 +278,24 @@ class Task:
     # ---- time ----
 
     def punctuate(self, wall_ms: int) -> bool:
-        """Call the wall-clock punctuators that are due; whether there were any."""
+        """Let the time of idle operators go on, and call the wall-clock punctuators that are due; whether there were
+        any of either."""
         self._context.wall_ms = wall_ms
-        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator)
+        went_on = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
+        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
+
+    @property
+    def watches_idleness(self) -> bool:
+        """Whether the host must say of each source whether all of it was fetched (:meth:`set_caught_up`)."""
+        return self._idle is not None
+
+    def _is_flushed(self) -> bool:
+        """Whether no cache holds updates back. If one does, they are let go by a commit, which is asked for."""
+        if any(store.has_changes for store in self._caches):
+            self._context.commit_requested = True
+            return False
+        self._context.leave()
+        return True
 
     def _call_punctuator(self, node: str, punctuator: Punctuator, now_ms: int) -> None:
         self._context.timestamp = now_ms
@@ -344,6 +379,11 @@ class Task:
                 closing.callback(hosted.processor.close)
 
 
+def _idle_time(config: StreamsConfig, clock_stands: bool) -> IdleTime | None:
+    idle_ms = config.window_idle_advance_ms
+    return None if idle_ms is None else IdleTime(idle_ms, clock_stands=clock_stands)
+
+
 def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
     asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
-    return asks and any(store.opened.context.caching for store in stores.values())
+    return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from typing_extensions import override
 
+from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
+from penstock.common.time import Duration, to_ms
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
@@ -56,8 +58,41 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
 
     kind: ClassVar[str] = "timestamped key-value"
 
+    ttl_ms: int | None = None
+    """How long after its last update a row expires; None: never."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ttl_ms is not None and self.ttl_ms < 1:
+            raise TopologyError(f"store {self.name}: a TTL must be 1 ms at least, not {self.ttl_ms} ms")
+        if self.ttl_ms is not None and self.headers:
+            raise TopologyError(
+                f"store {self.name}: one with a TTL cannot keep headers. Leave out with_ttl(), or take a store without "
+                "headers (of an operator: dsl.store.format=DEFAULT)"
+            )
+
+    @property
+    @override
+    def layout(self) -> str:
+        return super().layout if self.ttl_ms is None else f"{self.kind}, with a TTL"
+
+    @property
+    @override
+    def changes_by_itself(self) -> bool:
+        return self.ttl_ms is not None
+
+    def with_ttl(self, ttl: Duration) -> Self:
+        """Rows expire ``ttl`` after their last update in event time, when the task's stream time gets there: they are
+        deleted, also in the changelog. What is put with a timestamp that old is dropped and counted. Kafka Streams has
+        none (KIP-1225). Raises TopologyError for a TTL of nothing."""
+        return replace(self, ttl_ms=to_ms(ttl, "ttl"))
+
     @override
     def open(self, context: StateStoreContext) -> StateStore:
+        if self.ttl_ms is not None:
+            from penstock.state.key_value.ttl_store import TtlStateStore  # which is made of this file's
+
+            return TtlStateStore(self, self.ttl_ms, context)
         return KeyValueStateStore(self, headers_format(TIMESTAMPED_VALUE, self.headers, self.of_dsl), context)
 
 
@@ -74,9 +109,15 @@ class KeyValueStateStore(BufferedStateStore):
 
     queries = (KeyQuery, KeysQuery, RangeQuery, PrefixQuery, CountQuery)
 
-    def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
+    def __init__(
+        self,
+        builder: AnyStoreBuilder,
+        row_format: RowFormat,
+        context: StateStoreContext,
+        buffer: WriteBuffer | None = None,
+    ) -> None:
         kind = HeadersBuffer if isinstance(row_format, HeaderRows) else WriteBuffer
-        buffer = kind(builder.name, builder.value_serde, row_format, context)
+        buffer = buffer or kind(builder.name, builder.value_serde, row_format, context)
         super().__init__(builder, buffer, context)
 
     @override
