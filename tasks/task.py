@@ -25,6 +25,8 @@ from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
 
+_NONE_LEFT: Iterator[object] = iter(())
+
 
 @dataclass(frozen=True)
 class TaskMetrics:
@@ -211,6 +213,44 @@ class Task:
         context.leave()
         queue.advance(end)
 
+    def process_alone(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        offset: int,
+        headers: Headers | None,
+        wall_ms: int,
+    ) -> bool:
+        """``add`` and ``process`` of one record while none is queued and no partition is waited for, past the queues.
+
+        False: it needs a closer look, and nothing was done. ``add`` it then.
+        """
+        queue = self._group.queues[partition]
+        decoded = queue.decode_alone(key, value, timestamp)
+        if decoded is None:
+            return False
+        context, offsets = self._context, (offset,)
+        context.wall_ms = wall_ms
+        context.enter(partition, offsets, 1, _NONE_LEFT)
+        if headers is None and not self._reads_time and not self._places_headers:
+            queue.source.head(*decoded, timestamp)
+            if timestamp > context.stream_time:
+                context.stream_time = timestamp
+        else:
+            if timestamp > context.stream_time:
+                context.stream_time = timestamp
+            context.timestamp = timestamp
+            context.headers = PlacedHeaders(partition, offset, headers) if self._places_headers else headers
+            queue.source.head(*decoded, timestamp)
+            self._punctuate_stream_time(queue, offsets, 1, _NONE_LEFT)
+        context.leave()
+        queue.passed(offset, timestamp)
+        self._processed += 1
+        self._budget.processed(1)
+        return True
+
     def _run_one(self, queue: RecordQueue, index: int) -> None:
         """A run of a single record: records of two topics alternate where many have the same timestamp."""
         batch, context = queue.batch, self._context
@@ -292,6 +332,13 @@ class Task:
             for partition, queue in self._group.queues.items()
             if queue.processed_offset >= 0
         }
+
+    def commit_at_once(self) -> None:
+        """``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
+        self._context.leave()
+        self.state_manager.commit_at_once()
+        self._context.headers = None
+        self._context.commit_requested = False
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""

@@ -193,7 +193,7 @@ def test_new_objects_are_right_everywhere() -> None:
             .aggregate(lambda: {"n": []}, lambda k, v, a: {"n": [*a["n"], *v["n"]]}, kept())
         )
     ) as driver:
-        assert driver.get_key_value_store("kept").get("k").value == {"n": [1, 2]}
+        assert driver.get_key_value_store("kept").get("k") == {"n": [1, 2]}
 
 
 class Busy(ps.Processor[Any, Any, Any, Any]):
