@@ -31,19 +31,32 @@ class Noting(ps.Processor[str, str, str, str]):
         self.context.forward(record.with_value(f"{record.value} {at} {self.context.current_stream_time_ms()}"))
 
 
+class Scattering(ps.Processor[str, str, str, str]):
+    """Forwards each record twice, the second one earlier."""
+
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        self.context = context
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        if record.value is not None and len(record.value) < 4:
+            self.context.forward(record.with_value(record.value + "x1"))
+            self.context.forward(record.with_value(record.value + "y2").with_timestamp(record.timestamp // 2))
+
+
 def program() -> ps.Topology:
     """Inputs that feed each other: one record becomes several, of one topic and of two; late times; a global table."""
     builder = ps.StreamsBuilder()
     names = builder.global_table("names", STRINGS)
     one, other = builder.stream("one", STRINGS), builder.stream("other", STRINGS)
-    one.filter(lambda key, value: value is not None and len(value) < 4).flat_map_values(
-        lambda value: [value + "x", value + "y"]
-    ).to("other", OUT)
+    third = builder.stream("third", STRINGS)
+    scattered = one.process(Scattering)
+    scattered.filter(lambda key, value: value.endswith("1")).to("other", OUT)
+    scattered.filter(lambda key, value: value.endswith("2")).to("third", OUT)
     one.map_values(lambda value: value or "-").to("names", OUT)
     words = one.merge(other).flat_map_values(lambda value: (value or "").split("x"))
     counts = words.group_by(lambda key, value: value, ps.Grouped.with_(STRING, STRING)).count()
     counts.to_stream().map_values(str).to("counts", OUT)
-    other.process(Noting).to("noted", OUT)
+    other.merge(third).process(Noting).to("noted", OUT)
     other.left_join(names, lambda key, value: key, lambda value, name: f"{value}/{name}").to("named", OUT)
     table = builder.table("table", STRINGS)
     other.left_join(table, lambda value, row: f"{value}/{row}").to("joined", OUT)
