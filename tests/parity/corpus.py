@@ -12,7 +12,9 @@ _FOLDER = Path(__file__).parent
 
 FOUND = "found.jsonl"
 """What random cases found, each made small."""
-FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
+TABLES = "tables.jsonl.gz"
+"""Scenarios in rows and columns: every kind of join, window and suppression, each over the same few inputs."""
+FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND, TABLES)
 
 
 def read(file: str) -> list[dict[str, Any]]:
