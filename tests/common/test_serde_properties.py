@@ -1,4 +1,4 @@
-"""Every serde gives back what it was given, and rows of every form what they were made of: for values by the hundred."""
+"""Every serde gives back what it was given, and rows of every form what they were made of, by the hundred."""
 
 from __future__ import annotations
 

@@ -185,8 +185,8 @@ def joined(sides: list[Side], kind: str, windows: ps.JoinWindows) -> Counter[tup
         # What waits for its window to close is let go by a record of another key behind all windows.
         topics[True].pipe_input("other", -1, FOR_EVER * 2)
         topics[True].pipe_input("other", -1, FOR_EVER * 4)
-        values = driver.create_output_topic("out", STRING, JSON).read_key_values_to_list()
-    return Counter((one, other) for _, (one, other) in values if one != -1)
+        pairs = driver.create_output_topic("out", STRING, JSON).read_values_to_list()
+    return Counter((one, other) for one, other in filter(None, pairs) if one != -1)
 
 
 @pytest.mark.parametrize("kind", ["inner", "left", "outer"])

@@ -46,7 +46,10 @@ class TestForms:
         assert sink.read_records_to_list() == [ps.TestRecord(None, "a", 100), ps.TestRecord(None, None, 110)]
 
     def test_a_record_has_its_own_time_and_headers(self, source: Input, sink: Output) -> None:
-        records = [ps.TestRecord("k", "a", 7, [("h", b"1")]), ps.TestRecord("k", None, 3)]
+        records: list[ps.TestRecord[str | None, str | None]] = [
+            ps.TestRecord("k", "a", 7, [("h", b"1")]),
+            ps.TestRecord("k", None, 3),
+        ]
         for record in records:
             source.pipe_input(record)
         source.pipe_record_list(records)
