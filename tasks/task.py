@@ -220,31 +220,25 @@ class Task:
         value: bytes | None,
         timestamp: int,
         offset: int,
-        headers: Headers | None,
         wall_ms: int,
     ) -> bool:
-        """``add`` and ``process`` of one record while none is queued and no partition is waited for, past the queues.
+        """``add`` and ``process`` of one record without headers while none is queued and no partition is waited for,
+        past the queues.
 
         False: it needs a closer look, and nothing was done. ``add`` it then.
         """
+        if self._reads_time or self._places_headers:
+            return False
         queue = self._group.queues[partition]
         decoded = queue.decode_alone(key, value, timestamp)
         if decoded is None:
             return False
-        context, offsets = self._context, (offset,)
+        context = self._context
         context.wall_ms = wall_ms
-        context.enter(partition, offsets, 1, _NONE_LEFT)
-        if headers is None and not self._reads_time and not self._places_headers:
-            queue.source.head(*decoded, timestamp)
-            if timestamp > context.stream_time:
-                context.stream_time = timestamp
-        else:
-            if timestamp > context.stream_time:
-                context.stream_time = timestamp
-            context.timestamp = timestamp
-            context.headers = PlacedHeaders(partition, offset, headers) if self._places_headers else headers
-            queue.source.head(*decoded, timestamp)
-            self._punctuate_stream_time(queue, offsets, 1, _NONE_LEFT)
+        context.enter(partition, (offset,), 1, _NONE_LEFT)
+        queue.source.head(*decoded, timestamp)
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
         context.leave()
         queue.passed(offset, timestamp)
         self._processed += 1

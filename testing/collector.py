@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.common.records import NO_HEADERS, Headers
 
@@ -18,14 +18,14 @@ ArrivedRecord = tuple[str, bytes | None, bytes | None, int, Headers]
 class Collector:
     """Takes what sinks and changelogs write. ``read_back``: the topics that the topology itself reads."""
 
-    def __init__(self, read_back: Collection[str]) -> None:
+    def __init__(self, read_back: Iterable[str]) -> None:
+        self.read_back = set(read_back)
         self.topics: dict[str, deque[ProducedRecord]] = defaultdict(deque)
         self.produced: set[str] = set()
         self.unseen: deque[ArrivedRecord] = deque()
         """Of ``read_back``: what did not go in yet."""
         self.logged: Mapping[str, dict[bytes, bytes | None]] = {}
         """Of the changelogs that are watched: what was written last under each key."""
-        self._read_back = frozenset(read_back)
 
     def send(
         self,
@@ -39,7 +39,7 @@ class Collector:
         """One record."""
         self.topics[topic].append((key, value, timestamp, headers or NO_HEADERS, partition))
         self.produced.add(topic)
-        if topic in self._read_back:
+        if topic in self.read_back:
             self.unseen.append((topic, key, value, timestamp, headers or NO_HEADERS))
         if topic in self.logged and key is not None:
             self.logged[topic][key] = value

@@ -71,9 +71,11 @@ class TopologyTestDriver(StoreAccess):
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
         self._writes_any = any(callable(topic) for topic in sinks)
         self._globals = DrivenGlobalStores(topology, checked, self._lost)
-        self._offsets = dict.fromkeys(program.sources, 0)
-        self._partitions = {topic: TopicPartition(topic, 0) for topic in program.sources}
-        self._collector = Collector({*self._offsets, *self._globals.topics})
+        self._collector = Collector(self._globals.topics)
+        self._offsets: dict[str, int] = {}
+        self._partitions: dict[str, TopicPartition] = {}
+        for topic in program.sources:
+            self._read(topic)
         self._waits = checked.max_task_idle_ms > 0
         self._arrived: deque[tuple[int, ArrivedRecord]] = deque()
         self._queued = False
@@ -189,6 +191,12 @@ class TopologyTestDriver(StoreAccess):
     def _now(self) -> int:
         return self._now_ms
 
+    def _read(self, topic: str) -> None:
+        """The task reads ``topic``."""
+        self._offsets[topic] = 0
+        self._partitions[topic] = TopicPartition(topic, 0)
+        self._collector.read_back.add(topic)
+
     def _unread(self, topic: str) -> StreamsError:
         read = ", ".join((*self._offsets, *self._globals.topics))
         return StreamsError(f"the topology reads no topic {topic!r}; it reads: {read}")
@@ -228,7 +236,7 @@ class TopologyTestDriver(StoreAccess):
         if arrived and not self._queued and not self._waits and self._of_one_topic():
             offset, (topic, key, value, timestamp, headers) = arrived[0]
             partition = self._partitions[topic]
-            if self._task.process_alone(partition, key, value, timestamp, offset, headers or None, self._now_ms):
+            if not headers and self._task.process_alone(partition, key, value, timestamp, offset, self._now_ms):
                 arrived.popleft()
                 return True
         while arrived:

@@ -38,25 +38,26 @@ class Scattering(ps.Processor[str, str, str, str]):
         self.context = context
 
     def process(self, record: ps.Record[str, str]) -> None:
-        if record.value is not None and len(record.value) < 4:
-            self.context.forward(record.with_value(record.value + "x1"))
-            self.context.forward(record.with_value(record.value + "y2").with_timestamp(record.timestamp // 2))
+        self.context.forward(record.with_value(record.value + "x1"))
+        self.context.forward(record.with_value(record.value + "y2").with_timestamp(record.timestamp // 2))
 
 
-def program() -> ps.Topology:
+def program(processors: bool) -> ps.Topology:
     """Inputs that feed each other: one record becomes several, of one topic and of two; late times; a global table."""
     builder = ps.StreamsBuilder()
     names = builder.global_table("names", STRINGS)
     one, other = builder.stream("one", STRINGS), builder.stream("other", STRINGS)
     third = builder.stream("third", STRINGS)
-    scattered = one.process(Scattering)
+    short = one.filter(lambda key, value: value is not None and len(value) < 4)
+    scattered = short.process(Scattering) if processors else short.flat_map_values(lambda v: [v + "x1", v + "y2"] * 2)
     scattered.filter(lambda key, value: value.endswith("1")).to("other", OUT)
     scattered.filter(lambda key, value: value.endswith("2")).to("third", OUT)
     one.map_values(lambda value: value or "-").to("names", OUT)
     words = one.merge(other).flat_map_values(lambda value: (value or "").split("x"))
     counts = words.group_by(lambda key, value: value, ps.Grouped.with_(STRING, STRING)).count()
     counts.to_stream().map_values(str).to("counts", OUT)
-    other.merge(third).process(Noting).to("noted", OUT)
+    merged = other.merge(third)
+    (merged.process(Noting) if processors else merged).to("noted", OUT)
     other.left_join(names, lambda key, value: key, lambda value, name: f"{value}/{name}").to("named", OUT)
     table = builder.table("table", STRINGS)
     other.left_join(table, lambda value, row: f"{value}/{row}").to("joined", OUT)
@@ -67,8 +68,8 @@ def by_the_queues(driver: ps.TopologyTestDriver) -> None:
     driver._task.process_alone = lambda *given: False  # type: ignore[method-assign]  # as for a record that may be bad
 
 
-def played(given: Sequence[Given], alone: bool, **config: Any) -> dict[str, Any]:
-    with ps.TopologyTestDriver(program(), config) as driver:
+def played(given: Sequence[Given], processors: bool, alone: bool, **config: Any) -> dict[str, Any]:
+    with ps.TopologyTestDriver(program(processors), config) as driver:
         if not alone:
             by_the_queues(driver)
         inputs = {topic: driver.create_input_topic(topic, STRING, STRING) for topic in ("one", "other", "table")}
@@ -84,7 +85,8 @@ def played(given: Sequence[Given], alone: bool, **config: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("idle_ms", [-1, 0, 50])
-def test_what_comes_out_is_the_same(seed: int, idle_ms: int) -> None:
+@pytest.mark.parametrize("processors", [True, False])
+def test_what_comes_out_is_the_same(seed: int, idle_ms: int, processors: bool) -> None:
     rng = random.Random(seed)
     given: list[Given] = [
         (
@@ -97,12 +99,12 @@ def test_what_comes_out_is_the_same(seed: int, idle_ms: int) -> None:
         for n in range(15)
     ]
     config = {"max.task.idle.ms": idle_ms}
-    assert played(given, alone=True, **config) == played(given, alone=False, **config)
+    assert played(given, processors, alone=True, **config) == played(given, processors, alone=False, **config)
 
 
 def test_the_short_way_is_taken_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would compare the long way with itself."""
-    with ps.TopologyTestDriver(program()) as driver:
+    with ps.TopologyTestDriver(program(processors=False)) as driver:
         taken: list[bool] = []
         alone = driver._task.process_alone
 
