@@ -85,6 +85,8 @@ def _check_text(data: Iterable[bytes]) -> None:
     # A line feed is one byte in UTF-8 and part of no other character: joined, they are valid iff each of them is. Some
     # at a time: a whole fetch of large texts would stand in memory twice more.
     texts = data if isinstance(data, list) else list(data)
+    if len(texts) == 1 and texts[0].isascii():
+        return
     for start in range(0, len(texts), 64):
         whole = b"\n".join(texts[start : start + 64])
         if not whole.isascii():

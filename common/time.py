@@ -1,10 +1,12 @@
-"""Durations: users give ``timedelta`` or whole milliseconds, everything inside is milliseconds."""
+"""Durations and instants: users give ``timedelta``, ``datetime`` or whole ms, everything inside is ms."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 Duration = timedelta | int
+Instant = datetime | int
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_ms(duration: Duration, what: str) -> int:
@@ -19,3 +21,17 @@ def to_ms(duration: Duration, what: str) -> int:
     if duration < 0:
         raise ValueError(f"{what} may not be negative: {duration} ms")
     return duration
+
+
+def to_epoch_ms(instant: Instant, what: str) -> int:
+    """``instant`` in whole ms since the epoch, rounded down; ``what`` names it in an error.
+
+    Raises TypeError when it is neither whole ms nor a datetime with a time zone.
+    """
+    if isinstance(instant, datetime):
+        if instant.utcoffset() is None:
+            raise TypeError(f"{what} has no time zone: {instant!r}. Give one, as tzinfo=datetime.UTC")
+        return (instant - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(instant, bool) or not isinstance(instant, int):
+        raise TypeError(f"{what} must be a datetime or whole milliseconds, not {instant!r}")
+    return instant

@@ -115,7 +115,8 @@ if TYPE_CHECKING:
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
     from penstock.cluster.state_query import StateQueryRequest, StateQueryResult
     from penstock.cluster.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
-    from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+    from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
+    from penstock.testing.topology_test_driver import TopologyTestDriver
 
     __version__: str
 
@@ -280,9 +281,9 @@ _LATER = {
     "StateQueryRequest": ("penstock.cluster.state_query", "StateQueryRequest"),
     "StateQueryResult": ("penstock.cluster.state_query", "StateQueryResult"),
     "run": ("penstock.cli.run", "run_application"),
-    "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
-    "TestOutputTopic": ("penstock.testing.topology_test_driver", "TestOutputTopic"),
-    "TestRecord": ("penstock.testing.topology_test_driver", "TestRecord"),
+    "TestInputTopic": ("penstock.testing.driver_topics", "TestInputTopic"),
+    "TestOutputTopic": ("penstock.testing.driver_topics", "TestOutputTopic"),
+    "TestRecord": ("penstock.testing.driver_topics", "TestRecord"),
     "TopologyTestDriver": ("penstock.testing.topology_test_driver", "TopologyTestDriver"),
 }
 

@@ -16,16 +16,14 @@ class FlushListeners:
 
     def __init__(self) -> None:
         self._listeners: list[tuple[OnFlush, bool]] = []
+        self.want_old_values = False
+        """Whether any of them does."""
 
     def add(self, on_flush: OnFlush, old_values: bool) -> None:
         """Have ``on_flush`` hear of each update after all that were added before, with None in place of each old value
         unless it wants ``old_values``."""
         self._listeners.append((on_flush, old_values))
-
-    @property
-    def want_old_values(self) -> bool:
-        """Whether any of them does."""
-        return any(old_values for _, old_values in self._listeners)
+        self.want_old_values = self.want_old_values or old_values
 
     def as_one(self) -> OnFlush | None:
         """One function that tells all; None if there are none."""

@@ -17,6 +17,7 @@ _LATER = 10
 
 _IDENTITY: object = object.__eq__
 _NUMBERS = (bool, int, float)
+_TOLD_BY_EQUALITY = frozenset({bool, int, str, bytes})
 
 
 class RoundTripCheck:
@@ -112,6 +113,8 @@ def _plain(value: Any) -> Any:
 def _same(value: Any, back: Any) -> bool:
     if value is back:
         return True
+    if type(value) in _TOLD_BY_EQUALITY and type(back) is type(value):
+        return bool(value == back)
     value, back = _plain(value), _plain(back)
     if type(value) in _NUMBERS and type(back) in _NUMBERS:
         return bool(value == back or (value != value and back != back))

@@ -122,6 +122,8 @@ class WaitingSizes:
     def _mean(self) -> Size:
         """Of one entry. Called only while there is one."""
         samples = self._prior_samples + len(self._keys)
+        if samples and not self._keys:
+            return self._prior
         if not samples:  # some operators write to ``dirty`` themselves
             self.drawn(next(iter(self._dirty)), True, None)
             samples = 1
@@ -134,6 +136,8 @@ class WaitingSizes:
         if not self._dirty:
             return Size(0, 0)
         mean, entries, large = self._mean(), len(self._dirty), self._large.values()
+        if entries == 1 and not large:
+            return mean
         return Size(
             entries * mean.cached + sum([cached for cached, _ in large]),
             entries * mean.resident + sum([resident for _, resident in large]),
@@ -142,7 +146,7 @@ class WaitingSizes:
     def begin_flush(self) -> float:
         """All that waits is flushed now; the mean of its entries in the process. ``dirty`` is cleared after it."""
         total, entries = self.total(), len(self._dirty)
-        self._prior = Size(total.cached / entries, total.resident / entries)
+        self._prior = total if entries == 1 else Size(total.cached / entries, total.resident / entries)
         self._prior_samples = min(self._prior_samples + len(self._keys), _PRIOR_SAMPLES)
         self._keys.clear()
         self._places.clear()
@@ -153,7 +157,7 @@ class WaitingSizes:
 
     def flushed(self, entries: int, data_bytes: int) -> None:
         """The flush has serialised all ``entries``, keys and values together ``data_bytes``."""
-        self._prior = self._prior._replace(cached=data_bytes / entries + CACHE_ENTRY_OVERHEAD_BYTES)
+        self._prior = Size(data_bytes / entries + CACHE_ENTRY_OVERHEAD_BYTES, self._prior.resident)
 
 
 def entry_bytes(key: bytes, value: Any, data_bytes: int) -> int:

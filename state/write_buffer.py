@@ -26,7 +26,7 @@ from penstock.state.overlay import overlay
 from penstock.state.prefetched_rows import PrefetchedRows
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat, update_number
-from penstock.state.sizes import WaitingSizes, strides
+from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
 
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
@@ -227,11 +227,13 @@ class WriteBuffer:
         self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))
-        for kept in filter(None, (self.clean, self._older)):
-            for key in dirty:
-                kept.pop(key, None)
+        for kept in (self.clean, self._older):
+            if kept:
+                for key in dirty:
+                    kept.pop(key, None)
+        if len(dirty) > SAMPLE_EVERY:  # of small commits one in so many updates is measured, not one in each
+            self._sample_put_at = 0
         dirty.clear()
-        self._sample_put_at = 0
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
@@ -248,7 +250,7 @@ class WriteBuffer:
         if not self._frozen:
             return
         updates, clean = list(self._frozen.items()), self.clean
-        if caching:
+        if caching and len(updates) > 1:
             yield from sort_in_steps(updates, update_number)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
@@ -301,6 +303,8 @@ class WriteBuffer:
     def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
         check, before = self._round_trip, self._updates
         self._updates += len(updates)
+        if check.next > self._updates:
+            return
         while 0 < check.next <= self._updates:
             number = check.next
             value = next((update[1][0] for update in updates[number - before - 1 :] if update[1][0] is not None), None)
@@ -316,14 +320,16 @@ class WriteBuffer:
     def batch_written(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
-        self._prefetched.clear()  # these rows may have been changed
+        if self._prefetched.rows:
+            self._prefetched.clear()  # these rows may have been changed
         self._changes.forget()
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again, as after a restart."""
         self.clean.clear()
         self._older.clear()
-        self._prefetched.clear()
+        if self._prefetched.rows:
+            self._prefetched.clear()
 
     # ---- memory ----
 

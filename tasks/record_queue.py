@@ -44,7 +44,13 @@ class Part:
 
     def one(self, data: bytes | None) -> Any:
         """One of the column."""
-        return self.column([data])[0]
+        if data is None:
+            return None
+        if self.decode is not None:
+            return self.decode(data)
+        if self.check is not None:
+            self.check([data])
+        return data
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,22 @@ class RecordQueue:
             self.processed_offset = batch.last_offset
             self._batches.popleft()
             self.position = 0
+
+    def decode_alone(self, key: bytes | None, value: bytes | None, timestamp: int) -> tuple[Any, Any] | None:
+        """Key and value of a record that is not queued; None if :meth:`add` must look at it: it may be bad."""
+        source = self.source
+        if self._failed or timestamp < 0 or type(source.extractor) is not FailOnInvalidTimestamp:
+            return None
+        try:
+            return source.key.one(key), source.value.one(value)
+        except Exception:  # as in _columns
+            return None
+
+    def passed(self, offset: int, timestamp: int) -> None:
+        """A record that was not queued is done."""
+        self.processed_offset = offset
+        if timestamp > self.partition_time:
+            self.partition_time = timestamp
 
     def _columns(self, batch: RecordBatch) -> Decoded | None:
         source = self.source

@@ -35,6 +35,8 @@ from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
 
+_NONE_LEFT: Iterator[object] = iter(())
+
 
 @dataclass(frozen=True)
 class TaskMetrics:
@@ -255,6 +257,38 @@ class Task:
         context.leave()
         queue.advance(end)
 
+    def process_alone(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        offset: int,
+        wall_ms: int,
+    ) -> bool:
+        """``add`` and ``process`` of one record without headers while none is queued and no partition is waited for,
+        past the queues.
+
+        False: it needs a closer look, and nothing was done. ``add`` it then.
+        """
+        if self._reads_time or self._places_headers or self._idle is not None:
+            return False
+        queue = self._group.queues[partition]
+        decoded = queue.decode_alone(key, value, timestamp)
+        if decoded is None:
+            return False
+        context = self._context
+        context.wall_ms = wall_ms
+        context.enter(partition, (offset,), 1, _NONE_LEFT)
+        queue.source.head(*decoded, timestamp)
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
+        context.leave()
+        queue.passed(offset, timestamp)
+        self._processed += 1
+        self._budget.processed(1)
+        return True
+
     def _run_one(self, queue: RecordQueue, index: int) -> None:
         """A run of a single record: records of two topics alternate where many have the same timestamp."""
         batch, context = queue.batch, self._context
@@ -360,6 +394,13 @@ class Task:
         for partition, queue in self._group.queues.items():
             if queue.processed_offset >= 0:
                 yield partition, queue.processed_offset
+
+    def commit_at_once(self) -> None:
+        """``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
+        self._context.leave()
+        self.state_manager.commit_at_once()
+        self._context.headers = None
+        self._context.commit_requested = False
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from penstock.common.shown import shown
 
-_NEVER_CHANGE = frozenset({type(None), bool, int, float, complex, str, bytes, type, range})
+NEVER_CHANGE = frozenset({type(None), bool, int, float, complex, str, bytes, type, range})
+"""Types whose objects stay as they are."""
 
 
 def form(value: Any) -> Any:
@@ -22,7 +23,7 @@ def form(value: Any) -> Any:
 def _form(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
     """``seen`` numbers, and keeps alive, what was walked already: shared parts and cycles are walked once."""
     kind = type(value)
-    if kind in _NEVER_CHANGE:
+    if kind in NEVER_CHANGE:
         return kind, value
     if isinstance(value, type | Enum):
         return kind, id(value)

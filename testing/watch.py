@@ -15,7 +15,7 @@ from penstock.common.extractors import (
     UsePartitionTimeOnInvalidTimestamp,
 )
 from penstock.common.shown import shown
-from penstock.testing.snapshots import form
+from penstock.testing.snapshots import NEVER_CHANGE, form
 from penstock.testing.watched_processor import watched_processor
 from penstock.topology.physical.operator import KEY, VALUE, Operator, UserFunction
 from penstock.topology.physical.operators import Process
@@ -24,6 +24,8 @@ from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, S
 Function = Callable[..., Any]
 # They change nothing, and tasks know the first by its type.
 _EXTRACTORS = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)
+
+_PLAIN_RESULTS = NEVER_CHANGE | {list, tuple, dict}
 
 
 class Watch:
@@ -81,21 +83,33 @@ def _watched(operator: Operator, node: str) -> Operator:
 
 def _watch(watched: UserFunction) -> Function:
     """The function, watched; if its result is to be iterated, that is done while it is watched."""
-    function, names = watched.function, watched.parameters
+    function, names, many = watched.function, watched.parameters, watched.many
     who = f"{watched.whose}: {_where(function)}"
 
     def run(*given: Any) -> Any:
+        for value in given:
+            if type(value) not in NEVER_CHANGE:
+                break
+        else:
+            return checked(function(*given))
         watch = Watch(who)
         for name, value in zip(names, given, strict=True):
             watch.add(name, value)
         try:
             result = function(*given)
-            if watched.many:
+            if many:
                 result = list(result)
         except Exception:
             watch.compare()  # a handler may go on behind the error, and the change would stay
             raise
         watch.compare()
+        return checked(result)
+
+    def checked(result: Any) -> Any:
+        if many and type(result) is not list:
+            result = list(result)
+        if type(result) in _PLAIN_RESULTS:
+            return result
         if inspect.iscoroutine(result):
             result.close()
         if inspect.isawaitable(result) or inspect.isasyncgen(result) or inspect.isgenerator(result):

@@ -1,4 +1,7 @@
-"""Stores of the program's own, watched as they commit: could each be restored from what it wrote to its changelog?"""
+"""Stores of the program's own, watched as they commit: could each be restored from what it wrote to its changelog?
+
+penstock's own kinds are proven by their tests: a program that has no other ones is not watched so.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,40 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing_extensions import override
 
 from penstock.common.errors import RuleBrokenError
+from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, TaskStores
 
 _SEE = "(docs/STORES.md, What the engine asks of it)"
 
 
+def is_own(builder: AnyStoreBuilder) -> bool:
+    """Whether the program has written this kind of store itself."""
+    return not type(builder).__module__.startswith("penstock.")
+
+
 class WatchedTaskStores(TaskStores):
     """``inner``, whose batches are looked at: rows must be bytes, and :meth:`check` compares them with changelogs."""
 
-    def __init__(self, inner: TaskStores, with_changelogs: Iterable[str]) -> None:
+    def __init__(self, inner: TaskStores) -> None:
         self._inner = inner
         self._rows: dict[str, dict[bytes, bytes | None]] = {}
-        self.logged: dict[str, dict[bytes, bytes | None]] = {name: {} for name in with_changelogs}
-        """Filled by whoever takes what the stores write to their changelogs."""
+        self._watched: list[tuple[StateStore, dict[bytes, bytes | None]]] = []
 
-    def check(self, stores: Iterable[StateStore]) -> None:
-        """After a commit: raises RuleBrokenError for the first of ``stores``, which have changelogs of their own, whose
-        rows a restart would not bring back.
+    def watch(self, stores: Iterable[StateStore], logs: Mapping[str, str]) -> dict[str, dict[bytes, bytes | None]]:
+        """Compare ``stores`` with their changelogs from now on. ``logs`` are topics by the stores that have changelogs
+        of their own; returned is, per topic, where to put what such a store writes to it."""
+        self._watched = [(store, {}) for store in stores if store.name in logs]
+        return {logs[store.name]: logged for store, logged in self._watched}
+
+    def check(self) -> None:
+        """After a commit: raises RuleBrokenError for the first store whose rows a restart would not bring back.
 
         Only a store that restores as :class:`StateStore` does can be compared: its rows are what its changelog holds.
         """
-        for store in stores:
+        for store, logged in self._watched:
             if type(store).restore is StateStore.restore:
-                _compare(store.name, self._rows.get(store.name, {}), self.logged[store.name])
-            self.logged[store.name].clear()
+                _compare(store.name, self._rows.get(store.name, {}), logged)
+            logged.clear()
         self._rows.clear()
 
     @override

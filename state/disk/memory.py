@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError
@@ -26,10 +26,12 @@ class InMemoryStore:
         self._ordered: OrderedKeys | None = None
         self._moved_keys: set[bytes] = set()
         self._scans: WeakSet[_Scan] = WeakSet()
+        self._scans_read_rows = False  # walking a WeakSet, even an empty one, costs as much as a commit of one row
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
-        self._check_open()
+        if self._closed:
+            self._check_open()
         return self._rows.get(key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -42,6 +44,7 @@ class InMemoryStore:
         self._check_open()
         scan = _Scan(self._name, self._ordered_keys().between(from_key, to_key, reverse), self._rows)
         self._scans.add(scan)
+        self._scans_read_rows = True
         return scan
 
     def approximate_num_entries(self) -> int:
@@ -51,8 +54,10 @@ class InMemoryStore:
     def apply(self, changes: Mapping[bytes, bytes | None], deleted: Iterable[Range] = ()) -> None:
         """Delete the ranges, then set rows, or with None delete them. Scans under way go on seeing what they saw."""
         self._check_open()
-        for scan in self._scans:
-            scan.freeze()
+        if self._scans_read_rows:
+            self._scans_read_rows = False
+            for scan in self._scans:
+                scan.freeze()
         for from_key, to_key in deleted:
             for key in self._ordered_keys().take_out(from_key, to_key):
                 del self._rows[key]
@@ -139,8 +144,8 @@ class _Changes:
 
 
 class _Batch:
-    def __init__(self, stores: Iterable[str]) -> None:
-        self.changes: dict[str, _Changes] = _ByName((name, _Changes()) for name in stores)
+    def __init__(self, stores: Collection[str]) -> None:
+        self.changes: dict[str, _Changes] = _ByName(stores)
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         self.changes[store].rows[key] = row
@@ -157,8 +162,17 @@ class _Batch:
 
 
 class _ByName(dict[str, _Changes]):
+    """Only the stores that the batch changes."""
+
+    def __init__(self, stores: Collection[str]) -> None:
+        super().__init__()
+        self._stores = stores
+
     def __missing__(self, name: str) -> _Changes:
-        raise no_such_store(name, self)
+        if name not in self._stores:
+            raise no_such_store(name, self._stores)
+        changes = self[name] = _Changes()
+        return changes
 
 
 class InMemoryTaskStores:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import CommitRequest, TaskState
+from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.topics import NewTopic
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_clients import FakeProducer
-from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states
+from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states
 
 KEYS = 3 * FLUSH_STEP_ENTRIES
 TASK = TaskId(0, 0)
@@ -402,198 +398,3 @@ def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
     offset = loop._tasks[TASK].state_manager.changelog_offset("counts")
     assert offset == len(rig.counts(CHANGELOG))
     assert {key: count_of(loop, key, committed=True) for key in ("k0", "k1")} == dict(rig.counts(CHANGELOG))
-
-
-def failing_on(bad: str, partitions: int) -> ps.Topology:
-    def check(value: str) -> str:
-        if value == bad:
-            raise ValueError(f"cannot bear {bad}")
-        return value
-
-    builder = ps.StreamsBuilder()
-    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING)).map_values(check)
-    stream.group_by_key().count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
-    return builder.build()
-
-
-def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
-    loop = rig.running()
-    for partition in range(2):
-        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
-    settle(loop)
-    begin_commit(rig, loop)
-    rig.write("in", ("k0", "bad", 2), partition=0)
-    settle(loop)
-    assert "cannot bear bad" in (loop.finished.result() or "")
-    assert (rig.committed(0), rig.committed(1)) == (None, KEYS)
-
-
-def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
-    loop = rig.running()
-    for partition in range(2):
-        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
-    settle(loop)
-    begin_commit(rig, loop)
-    rig.write("in", ("k0", "bad", 2), partition=0)
-    while not loop._jobs:
-        loop.step()
-
-    def refuse() -> None:
-        raise StreamsError("the broker does not take it")
-
-    monkeypatch.setattr(loop._producer, "mark", refuse)
-    settle(loop)
-    assert "cannot bear bad" in (loop.finished.result() or "")
-    assert (rig.committed(0), rig.committed(1)) == (None, None)
-
-
-def test_a_task_that_has_failed_is_not_flushed_when_its_turn_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
-    loop = rig.running()
-    for partition in range(2):
-        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
-    settle(loop)
-    begin_commit(rig, loop)
-    commit = loop._commits.under_way
-    assert commit is not None
-    last = commit.tasks[-1]
-    flushed: list[str] = []
-
-    def flush_snapshot() -> Iterator[None]:
-        flushed.append("flushed")
-        yield
-
-    monkeypatch.setattr(last.task, "flush_snapshot", flush_snapshot)
-    rig.write("in", ("k0", "bad", 2), partition=last.id.partition)
-    settle(loop)
-    assert "cannot bear bad" in (loop.finished.result() or "")
-    assert flushed == []
-    assert rig.committed(1 - last.id.partition) == KEYS
-
-
-# ---- whatever happens, and whenever ----
-
-
-def rows_of(rig: Rig, offset: int) -> dict[bytes, bytes]:
-    """The rows that the first ``offset`` records of the changelog make."""
-    rows: dict[bytes, bytes] = {}
-    for record in rig.broker.records(CHANGELOG)[:offset]:
-        assert record.key is not None
-        assert record.value is not None
-        rows[record.key] = record.value
-    return rows
-
-
-def topologies() -> dict[str, ps.Topology]:
-    def count(materialized: Any) -> ps.KTable[str, int]:
-        return builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key().count(materialized)
-
-    made = {}
-    builder = ps.StreamsBuilder()
-    count(ps.Materialized.as_("counts")).to_stream().to("out", ps.Produced.with_(STRING, LONG))
-    made["cached"] = builder.build()
-    made["uncached"] = uncached()
-    builder = ps.StreamsBuilder()
-    doubled = count(ps.Materialized.as_("counts")).map_values(
-        lambda value: 2 * value, ps.Materialized.as_("doubled").with_value_serde(LONG)
-    )
-    doubled.to_stream().to("out", ps.Produced.with_(STRING, LONG))
-    made["two stores"] = builder.build()
-    return made
-
-
-TOPOLOGIES = topologies()
-
-
-@pytest.mark.parametrize("shape", list(TOPOLOGIES))
-@pytest.mark.parametrize("seed", range(8))
-def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset(
-    tmp_path: Path, shape: str, seed: int
-) -> None:
-    print(f"seed {seed}, {shape}")
-    random = Random(seed)
-    rig = Rig(tmp_path, TOPOLOGIES[shape])
-    rig.clients.admin().create_topics([NewTopic(f"{APPLICATION}-doubled-changelog", 1)])
-    fed: Counter[str] = Counter()
-    kills = 0
-    for epoch in range(1, 7):
-        loop, known = rig.loop(), None
-        assert isinstance(loop._producer, FakeProducer)
-        loop._producer.most_at_once = random.choice([None, 1, 50])
-        rig.assign(loop, epoch, TASK)
-        for _ in range(random.randrange(10, 250)):
-            what = random.random()
-            if what < 0.2:
-                keys = [f"k{random.randrange(1300)}" for _ in range(random.choice([1, 10, 700]))]
-                fed.update(keys)
-                rig.write("in", *((key, "x", 1) for key in keys))
-            elif what < 0.3:
-                rig.clock.now_ms += 1001
-            elif what < 0.4 and rig.coordinator.held is None:
-                rig.coordinator.hold()
-            elif what < 0.5:
-                rig.coordinator.release()
-            elif what < 0.55:
-                loop._producer.offsets_unknown = not loop._producer.offsets_unknown
-            loop.step()
-            assert not loop.finished.done(), loop.finished.result()
-            known = _offset_is_true(rig, loop, known)
-        kills += 1
-        _kill(rig, loop)
-    last = rig.loop()
-    rig.assign(last, 99, TASK)
-    settle(last, at_most=20_000)
-    rig.stop(last)
-    assert kills == 6
-    found = dict(rig.counts())
-    factor = 2 if shape == "two stores" else 1
-    assert found.keys() == fed.keys()
-    assert all(found[key] >= factor * count for key, count in fed.items()), "at least once: nothing is lost"
-    assert rig.committed() == sum(fed.values())
-
-
-def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None:
-    """The committed rows are not older than what the changelog has in front of the offset stored beside them; looked at
-    whenever that moves on from ``known``."""
-    hosted = loop._tasks.get(TASK)
-    offset = hosted.state_manager.changelog_offset("counts") if hosted is not None else None
-    if hosted is None or not offset or offset == known:
-        return known
-    assert known is None or offset > known
-    buffer = hosted.state_manager.store("counts").buffer  # type: ignore[attr-defined]  # a key-value store's
-    for key, value in rows_of(rig, offset).items():
-        row = buffer.committed.get(key)
-        assert row is not None
-        assert int.from_bytes(row[8:], "big") >= int.from_bytes(value, "big"), (key, offset)
-    return offset
-
-
-def _kill(rig: Rig, loop: StreamLoop) -> None:
-    """As if the process had ended: what is queued is gone, and answers that come now reach nobody."""
-    loop._producer.close()
-    loop._commits.abandon()
-    loop._job = None
-    loop._jobs.clear()
-    rig.coordinator.held = None
-    for hosted in loop._tasks.values():
-        hosted.state_manager.close()
-
-
-def test_a_request_that_was_sent_and_never_answered_is_repeated_by_the_next_life(tmp_path: Path) -> None:
-    rig, loop = counted_once(tmp_path)
-    taken: list[CommitRequest] = []
-    rig.coordinator.hold()
-    rig.commit(loop)
-    taken += rig.coordinator.requests
-    _kill(rig, loop)
-    again = rig.running(epoch=2)
-    assert len(taken) == 1
-    assert processed(again) == KEYS
-    rig.commit(again)
-    assert rig.committed() == KEYS

@@ -18,8 +18,8 @@ def test_without_faults_every_check_holds_and_nothing_is_repeated() -> None:
         for name, count in truth.items():
             for number in range(count):
                 numbers.pipe_input(name, number)
-        counts = {name: row.value for name, row in driver.get_key_value_store(program.COUNTS).all()}
-        tallies = {name: row.value for name, row in driver.get_key_value_store(program.TALLIES).all()}
+        counts = {name: row.value for name, row in driver.get_timestamped_key_value_store(program.COUNTS).all()}
+        tallies = {name: row.value for name, row in driver.get_timestamped_key_value_store(program.TALLIES).all()}
         assert dict(output.read_key_values_to_list()) == counts
     assert checks.counted(counts, truth) == checks.followed(tallies, truth) == []
     assert counts == truth

@@ -14,7 +14,9 @@ FOUND = "found.jsonl"
 """What random cases found, each made small."""
 BY_HAND = "by_hand.jsonl.gz"
 """What was written for the Processor API: topologies by hand, schedules, headers, shared stores."""
-FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND, BY_HAND)
+TABLES = "tables.jsonl.gz"
+"""Scenarios in rows and columns: every kind of join, window and suppression, each over the same few inputs."""
+FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND, BY_HAND, TABLES)
 
 
 def read(file: str) -> list[dict[str, Any]]:

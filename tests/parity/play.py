@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from penstock.common.records import SENT_NOW
-from penstock.testing.topology_test_driver import TestRecord, TopologyTestDriver
+from penstock.testing.driver_topics import TestRecord
+from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.physical.topology import Topology
 from tests.parity.build import SERDES, Built, build
 
@@ -99,9 +100,7 @@ def _hex(data: bytes | None) -> str | None:
 
 
 def _store(driver: TopologyTestDriver, name: str) -> list[list[Any]]:
-    # The driver of Kafka Streams shows a timestamped store without its timestamps.
-    entries = driver.get_key_value_store(name).all()
-    return [[key, value.value if hasattr(value, "timestamp") else value] for key, value in entries]
+    return [[key, value] for key, value in driver.get_key_value_store(name).all()]
 
 
 def answer(line: bytes) -> bytes:

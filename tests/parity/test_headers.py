@@ -33,7 +33,7 @@ def _with_headers(case: dict[str, Any], *given: Any) -> dict[str, Any]:
         topics = driver._collector.topics
         for topic, records in topics.items():
             headers[topic] = [
-                [text for name, data in record.headers for text in (name, None if data is None else data.hex())]
+                [text for name, data in record[3] for text in (name, None if data is None else data.hex())]
                 for record in records
             ]
 

@@ -117,8 +117,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.flush_all()
         if self.batch is None:
             return
-        # With caching only flushes write the changelog; without it what came after the snapshot is of the next commit.
-        by_the_flush = self.caching or not self.store.takes_changes_while_committed
+        # Where only flushes write the changelog all of it is of this commit; else what came later is of the next one.
+        by_the_flush = self.store.logs_when_flushed or not self.store.takes_changes_while_committed
         offset = len(self.changelog) if by_the_flush else self.logged_by_then
         self.stores.write(self.batch, {NAME: offset})
         self.written = True

@@ -248,7 +248,7 @@ def test_the_test_driver_binds_what_its_topics_are_given() -> None:
         given.pipe_input("k", "v", 1)
         given.pipe_input("k", "v", 2)
         assert driver.create_output_topic("out", MARKING, MARKING).read_key_values_to_list() == [("k", "1"), ("k", "2")]
-        assert driver.get_key_value_store("counts").get("k").value == 2
+        assert driver.get_key_value_store("counts").get("k") == 2
 
 
 def test_the_test_driver_watches_what_bound_serdes_of_stores_write() -> None:

@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.common.ids import TopicPartition
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
-from penstock.testing.topology_test_driver import TestRecord
+from penstock.testing.driver_topics import TestRecord
 from penstock.topology.session_windows import SessionWindows
 from tests.tasks.bench import Bench
 

@@ -237,7 +237,7 @@ def test_a_grouped_table_subtracts_what_has_expired() -> None:
     with ps.TopologyTestDriver(builder.build()) as driver:
         for key, timestamp in (("ada", 100), ("bob", 105), ("eve", 112)):
             driver.pipe("in", key.encode(), b"paris", timestamp)
-        assert driver.get_key_value_store("cities").get("paris").value == 2
+        assert driver.get_key_value_store("cities").get("paris") == 2
 
 
 def test_a_filtered_table_of_its_own_expires_by_itself() -> None:

@@ -14,7 +14,8 @@ from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
 from penstock.state.views import ValueAndTimestamp
-from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
+from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
@@ -182,7 +183,7 @@ class TestRunning:
 
     def test_stores_can_be_read_and_written(self) -> None:
         with TopologyTestDriver(self.counting().build(), self.CONFIG) as driver:
-            store = driver.get_key_value_store("counts")
+            store = driver.get_timestamped_key_value_store("counts")
             store.put("a", ValueAndTimestamp(41, 0))
             driver.create_input_topic("in", Serdes.string(), Serdes.string()).pipe_input("k", "a", 9)
             assert store.get("a") == ValueAndTimestamp(42, 9)

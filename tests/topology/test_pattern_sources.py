@@ -75,7 +75,7 @@ def test_records_of_such_a_topic_know_where_they_come_from_and_reach_stores() ->
         assert {name for name in driver.produced_topic_names() if name.startswith("from")} == {
             "from-orders-a-0", "from-orders-b-0", "from-orders-b-1"
         }  # fmt: skip
-        assert driver.get_key_value_store("counts").get("k").value == 3
+        assert driver.get_key_value_store("counts").get("k") == 3
 
 
 def test_the_plan_has_what_matches_and_no_topic_of_kafkas_or_of_the_applications_own() -> None:

@@ -25,11 +25,14 @@ RIGHT = sorted(file.name for file in (HERE / "right").glob("*.py"))
 WRONG = sorted(file.name for file in (HERE / "wrong").glob("*.py"))
 PAGES = (
     "README.md",
+    "docs/JOINS.md",
     "docs/PROCESSORS.md",
     "docs/PROGRAMS.md",
     "docs/QUERIES.md",
     "docs/SERDES.md",
     "docs/STORES.md",
+    "docs/TABLES.md",
+    "docs/WINDOWS.md",
 )
 CHECKERS = ("mypy", "pyright")
 
