@@ -1,52 +1,109 @@
-"""``python -m tests.live``: all cases live, shape by shape; ends with the table of docs/PARITY.md."""
+"""``python -m tests.live``: all parity cases live and backfilled; ends with the table of docs/PARITY.md.
+
+``--only`` plays some shapes (``windowed``) or bunches (``windowed-3``), so that a long run can be cut; ``--keep FILE``
+adds what was found to a file, and the table is of all that it has.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
+from unittest.mock import patch
 
 import ray
 
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.live.bunches import bunches
-from tests.live.play import excluded, play
-from tests.parity import corpus
+from tests.live.bunches import Bunch, bunches
+from tests.live.play import Outcome, excluded, play
+from tests.live.shapes import of_shapes
+from tests.live.table import table
 
-SIZE = 30
+Play = Callable[[Bunch, str, str, Path], Outcome]
+MOST_SHOWN = 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.live")
-    parser.add_argument("--shapes", default="")
-    parser.add_argument("--cases", type=int, default=0)
-    parser.add_argument("--size", type=int, default=SIZE)
-    arguments = parser.parse_args()
-    shapes: dict[str, list] = {}
-    for file in corpus.FILES:
-        for case in corpus.read(file):
-            shapes.setdefault(case["name"].rsplit("-", 2)[0], []).append(case)
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
-    with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder) / "broker", port=0) as status:
-        ray.init(address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-            object_store_memory=100_000_000)
-        for shape, cases in shapes.items():
-            if arguments.shapes and shape not in arguments.shapes.split(","):
+    """Play, and end with 1 where something differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
+    parser.add_argument("--how", choices=("live", "backfilled", "both"), default="both")
+    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="shapes or bunches")
+    parser.add_argument("--size", type=int, default=30, help="how many cases an application has at most")
+    parser.add_argument("--keep", type=Path, help="a file of results to add to")
+    given = parser.parse_args()
+    results = [] if given.keep is None or not given.keep.exists() else list(map(json.loads, given.keep.open()))
+    with tempfile.TemporaryDirectory() as folder, _hosts(Path(folder), given.how) as (broker, ways):
+        for how, play_one, why_not in ways:
+            for result in _played(how, play_one, why_not, given, broker, Path(folder)):
+                results.append(result)
+                if given.keep is not None:
+                    with given.keep.open("a") as file:
+                        file.write(json.dumps(result) + "\n")
+    print(table(results))
+    sys.exit(any(result["differ"] for result in results))
+
+
+def _played(
+    how: str, play_one: Play, why_not: Callable[[dict[str, Any]], str | None], given: Any, broker: str, folder: Path
+) -> Iterator[dict[str, Any]]:
+    for shape, cases in of_shapes().items():
+        left_out = [reason for case in cases if (reason := why_not(case)) is not None]
+        for bunch in bunches(shape, [case for case in cases if why_not(case) is None], given.size):
+            if given.only and shape not in given.only and bunch.name not in given.only:
                 continue
-            cases = [c for c in cases if excluded(c) is None]
-            if arguments.cases:
-                cases = cases[: arguments.cases]
-            for number, bunch in enumerate(bunches(shape, cases, arguments.size)):
-                begun = monotonic()
-                found = play(bunch, status.bootstrap_servers, f"l{number}-{bunch.name}", Path(folder) / f"{shape}{number}", print)
-                for name, diffs in found.items():
-                    for d in diffs[:3]:
-                        print(name, d)
-                print(f"{bunch.name}: {len(found)} cases, {sum(map(bool, found.values()))} differ, {monotonic() - begun:.0f} s", flush=True)
-        ray.shutdown()
+            begun = monotonic()
+            outcome = play_one(bunch, broker, f"{how}-{bunch.name}", folder / how / bunch.name)
+            found = outcome.differences
+            seconds = monotonic() - begun
+            for name, differences in found.items():
+                for difference in differences[:MOST_SHOWN]:
+                    print(f"{name}: {difference}")
+            differ = sorted(name for name, differences in found.items() if differences)
+            what = f"{len(found)} cases, {outcome.records} records, {len(differ)} differ, {seconds:.0f} s"
+            print(f"{how} {bunch.name}: {what}", flush=True)
+            yield {
+                "how": how, "shape": shape, "bunch": bunch.name, "cases": len(found), "records": outcome.records,
+                "differ": differ, "seconds": seconds, "left_out": left_out,
+            }  # fmt: skip
+
+
+@contextmanager
+def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
+    """A broker, a Ray of this process, and a Spark where there is something to backfill."""
+    # Ray's workers and Spark's find the tests' functions by it.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    ways: list[Any] = [("live", play, excluded)] if how != "backfilled" else []
+    with LocalBroker(folder / "broker", port=0) as status:
+        ray.init(
+            address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+            object_store_memory=100_000_000,
+        )  # fmt: skip
+        try:
+            if how == "live":
+                yield status.bootstrap_servers, ways
+                return
+            from penstock.pipeline.spark_session import spark_session
+            from tests.live.backfilled import excluded_from_backfill, play_backfilled
+
+            os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            with spark_session("local[2]", "tests") as spark:
+
+                @contextmanager
+                def session(master: str, application_id: str) -> Iterator[Any]:
+                    yield spark
+
+                # One for all bunches.
+                with patch("penstock.pipeline.backfill.spark_session", session):
+                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded_from_backfill)]
+        finally:
+            ray.shutdown()
 
 
 if __name__ == "__main__":

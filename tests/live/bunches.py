@@ -117,7 +117,7 @@ def bunches(shape: str, cases: Iterable[Case], size: int) -> Iterator[Bunch]:
 
 def owners(topology: Topology, application_id: str, cases: Iterable[Case]) -> dict[str, str]:
     """Of every topic and internal topic of a bunch: the name of its case."""
-    by_topic = {}
+    by_topic: dict[str, str] = {}
     names = [case["name"] for case in cases]
     waiting = list(topology.every_subtopology)
     while waiting:

@@ -28,6 +28,20 @@ def differences(expected: Topics, actual: Topics, topics: set[str]) -> Iterator[
             yield f"{topic}: without a key expected {without[0] - without[1]}, live {without[1] - without[0]}"
 
 
+def last_differences(expected: Topics, actual: Topics, topics: set[str]) -> Iterator[str]:
+    """What differs in changelogs, in the last row of each key: several updates may be one row of a commit, and a
+    key that has come and gone between two commits is not there."""
+    for topic in sorted(topics):
+        for number, (one, other) in enumerate(zip(expected[topic], actual[topic], strict=True)):
+            left, right = ({row.key: row for row in rows} for rows in (one, other))
+            for key in left | right:
+                if key not in right and left[key].value is None:
+                    continue
+                if key not in left or key not in right or _differ(left[key], right[key]):
+                    both = f"\n      expected {left.get(key)}\n      live     {right.get(key)}"
+                    yield f"{topic}[{number}]: last of {key!r}{both}"
+
+
 def _of_partition(place: str, expected: list[Written], actual: list[Written]) -> Iterator[str]:
     left, right = _by_key(expected), _by_key(actual)
     for key in left | right:

@@ -138,7 +138,12 @@ class _Hosted:
             columns: list[Headers | None] | None = [record.headers] if record.headers else None
             self._task.add(
                 RecordBatch(
-                    TopicPartition(topic, partition), [record.key], [record.value], [record.timestamp], [offset], columns
+                    TopicPartition(topic, partition),
+                    [record.key],
+                    [record.value],
+                    [record.timestamp],
+                    [offset],
+                    columns,
                 )
             )
         while self._task.process(1, 0):

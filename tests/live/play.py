@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, replace
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 from typing import Any
 
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
-from tests.live.comparison import differences
+from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.rig import LiveBunch, configuration
 
+Stores = Mapping[str, dict[Any, Any]]
+"""What named key-value stores hold."""
 PACE_S = 1.1
 """An operator that looks for closed windows does so once in a second of the wall clock."""
 
@@ -29,9 +31,20 @@ class Half:
     records: list[Input]
 
 
-def halves(bunch: Bunch, case: Case) -> tuple[Half, Half]:
-    """The two halves of a case, cut at a place that follows from its name."""
+@dataclass(frozen=True)
+class Outcome:
+    """The differences by the names of cases, each of which is there, and how many records stood in all topics."""
+
+    differences: dict[str, list[str]]
+    records: int
+
+
+def halves(bunch: Bunch, case: Case, in_order: bool = False) -> tuple[Half, Half]:
+    """The two halves of a case, cut at a place that follows from its name. ``in_order``: no record is late, and no two
+    have the same time."""
     inputs = bunch.inputs(case)
+    if in_order:
+        inputs = list(accumulate(inputs, _later))
     at = Random(case["name"]).randrange(1, max(2, len(inputs)))
     global_topics = set(bunch.built.topology.global_topics)
 
@@ -40,6 +53,10 @@ def halves(bunch: Bunch, case: Case) -> tuple[Half, Half]:
         return Half(filled, [record for record in part if record.topic not in global_topics])
 
     return half(inputs[:at]), half(inputs[at:])
+
+
+def _later(before: Input, record: Input) -> Input:
+    return replace(record, timestamp=max(before.timestamp + 1, record.timestamp))
 
 
 def forgets(case: Case) -> bool:
@@ -63,11 +80,11 @@ def excluded(case: Case) -> str | None:
 class Expected:
     """What the driver makes of a bunch."""
 
-    def __init__(self, bunch: Bunch, application_id: str) -> None:
+    def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
         config = configuration(bunch, application_id)
         self._forgetful = {case["name"] for case in bunch.cases if forgets(case)}
         self._kept, self._restarted = (
-            _driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), bunch, restart)
+            _driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), cut, restart)
             for restart in (False, True)
         )
 
@@ -81,8 +98,7 @@ class Expected:
         return {key: value for task in tasks for key, value in task.entries(name)}
 
 
-def _driven(driver: PartitionedDriver, bunch: Bunch, restart: bool) -> PartitionedDriver:
-    cut = [halves(bunch, case) for case in bunch.cases]
+def _driven(driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool) -> PartitionedDriver:
     for number in (0, 1):
         for half in (it[number] for it in cut):
             for record in (*half.filled, *half.records):
@@ -99,53 +115,55 @@ def _rounds(parts: list[Half]) -> Iterator[list[Input]]:
         yield [record for record in together if record is not None]
 
 
-def play(bunch: Bunch, broker: str, application_id: str, state: Path, say: Callable[[str], None]) -> dict[str, list[str]]:
-    """The differences by the names of cases; each is there."""
-    expected = Expected(bunch, application_id)
-    live = LiveBunch(bunch, broker, application_id)
+def play(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
+    """Both halves live, the second one on another disk."""
     cut = [halves(bunch, case) for case in bunch.cases]
-    with closing(_Ended(live)):
-        for number in (0, 1):
-            parts = [it[number] for it in cut]
-            live.send(record for half in parts for record in half.filled)
-            begun = monotonic()
-            live.start(state / str(number))
-            started = monotonic()
-            for records in _rounds(parts):
-                sent = monotonic()
-                live.send(records)
-                live.settle()
-                if bunch.paced:
-                    sleep(max(0.0, sent + PACE_S - monotonic()))
-            played = monotonic()
-            stores = live.stores() if number else {}
-            live.stop()
-            say(f"started in {started - begun:.1f} s, played in {played - started:.1f} s, stopped in {monotonic() - played:.1f} s")
+    expected = Expected(bunch, application_id, cut)
+    with closing(LiveBunch(bunch, broker, application_id)) as live:
+        play_live(live, [first for first, _ in cut], state / "first")
+        stores = play_live(live, [second for _, second in cut], state / "second")
         return compared(bunch, expected, live.written(), stores, application_id)
+
+
+def play_live(live: LiveBunch, parts: list[Half], state: Path) -> Stores:
+    """One half, from start to stop. Returns what queries said of the stores at its end."""
+    live.send(record for half in parts for record in half.filled)
+    live.start(state)
+    for records in _rounds(parts):
+        sent = monotonic()
+        live.send(records)
+        live.settle()
+        if live.bunch.paced:
+            sleep(max(0.0, sent + PACE_S - monotonic()))
+    stores = live.stores()
+    live.stop()
+    return stores
 
 
 def compared(
     bunch: Bunch,
     expected: Expected,
-    written: Mapping[str, list[list[Written]]],
-    stores: Mapping[str, dict[Any, Any]],
+    written: Topics,
+    stores: Stores,
     application_id: str,
-) -> dict[str, list[str]]:
-    """The differences by the names of cases; each is there."""
+    backfilled: bool = False,
+) -> Outcome:
+    """What differs from what was expected. A backfill writes nothing to repartition topics."""
     of_case = owners(bunch.built.topology, application_id, bunch.cases)
+    sinks = {topic for topic, _, _ in bunch.built.sinks}
     found = {}
     for case in bunch.cases:
         topics = {topic for topic, owner in of_case.items() if owner == case["name"]} & written.keys()
-        topics -= set(bunch.built.inputs) - {topic for topic, _, _ in bunch.built.sinks}
-        found[case["name"]] = list(differences(expected.of(case).topics, written, topics))
+        topics -= bunch.built.inputs.keys() - sinks
+        internal = {topic for topic in topics if topic.startswith(f"{application_id}-")}
+        changelogs = {topic for topic in internal if topic.endswith("-changelog")}
+        compared_whole = topics - (internal if backfilled else changelogs)
+        there = expected.of(case).topics
+        found[case["name"]] = [
+            *differences(there, written, compared_whole),
+            *last_differences(there, written, changelogs),
+        ]
         for name in bunch.built.stores:
-            if name.startswith(prefixed(case, "")) and stores[name] != (there := expected.store(case, name)):
-                found[case["name"]].append(f"store {name}: expected {there}, live {stores[name]}")
-    return found
-
-
-class _Ended:
-    """What ``closing`` needs to end a bunch."""
-
-    def __init__(self, live: LiveBunch) -> None:
-        self.close = live.end
+            if name.startswith(prefixed(case, "")) and stores[name] != (held := expected.store(case, name)):
+                found[case["name"]].append(f"store {name}: expected {held}, live {stores[name]}")
+    return Outcome(found, sum(len(rows) for partitions in written.values() for rows in partitions))

@@ -16,8 +16,9 @@ from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from tests.live.bunches import PARTITIONS, SERDES, Bunch, Input
+from tests.live.bunches import PARTITIONS, Bunch, Input
 from tests.live.partitioned_driver import Written
+from tests.parity.build import SERDES
 
 SETTLE_S = 60.0
 _KEEP = {"retention.ms": "-1"}
@@ -135,7 +136,7 @@ class LiveBunch:
         assert self.app is not None
         return {name: dict(self.app.store(name).all()) for name in self.bunch.built.stores}
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End whatever runs, and delete the topics."""
         end_actors(self.application_id, find_coordinator(self.application_id))
         self._admin.delete_topics(self.bunch.topics | self.internal_topics())
