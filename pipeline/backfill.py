@@ -95,6 +95,7 @@ class _Backfill:
         self._spark = spark
         self._progress = progress
         self._results: dict[int, DataFrame] = {}
+        self._shuffles = {stage.subtopology.id: stage.shuffles for stage in plan.stages}
         self._read: Counter[str] = Counter()
         self._dropped = 0
         self._metadata: dict[TopicPartition, str] = {}
@@ -138,8 +139,8 @@ class _Backfill:
         address = self._config.bootstrap_servers
         inputs = [records_of(self._spark, address, stage.records)]
         for number, results in self._results.items():
-            if stage.repartition_topics:
-                inputs.append(shuffled(results, number, sorted(stage.repartition_topics)))
+            if topics := stage.repartition_topics & self._shuffles[number]:
+                inputs.append(shuffled(results, number, sorted(topics)))
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -27,16 +29,15 @@ class RecordWriter:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """How many rows of each topic it wrote, when Kafka has acknowledged all of them."""
-        producer = self.clients.producer()
         written: Counter[str] = Counter()
-        try:
-            for batch in batches:
-                written.update(_send(producer, batch))
-                producer.poll()
-            if not producer.flush(_FLUSH_TIMEOUT_S):
-                raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
-        finally:
-            producer.close()
+        batches = (batch for batch in batches if len(batch))
+        if (first := next(batches, None)) is not None:  # of many stages most partitions write nothing
+            with closing(self.clients.producer()) as producer:
+                for batch in chain([first], batches):
+                    written.update(_send(producer, batch))
+                    producer.poll()
+                if not producer.flush(_FLUSH_TIMEOUT_S):
+                    raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
         columns = [pa.array(written.keys(), pa.string()), pa.array(written.values(), pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, schema=WRITTEN_ARROW)
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from penstock.common.records import SENT_NOW
+from penstock.common.records import NO_HEADERS, SENT_NOW
 from tests.live.partitioned_driver import Written
 
 Topics = Mapping[str, list[list[Written]]]
 
 
-def differences(expected: Topics, actual: Topics, topics: set[str]) -> Iterator[str]:
+def differences(expected: Topics, actual: Topics, topics: set[str], headers: bool = True) -> Iterator[str]:
     """What differs in ``topics``. In each partition the records of each key must be the same, in the same order; among
-    keys the order is open, and so is where the producer puts records without a key."""
+    keys the order is open, and so is where the producer puts records without a key. ``headers``: whether they count."""
     for topic in sorted(topics):
         left, right = expected.get(topic, []), actual.get(topic, [])
+        if not headers:
+            left, right = _without_headers(left), _without_headers(right)
         if missing := [side for side, rows in (("expected", left), ("live", right)) if not rows]:
             if any(left) or any(right):
                 yield f"{topic}: nothing {missing[0]}"
@@ -26,6 +29,10 @@ def differences(expected: Topics, actual: Topics, topics: set[str]) -> Iterator[
         without = [Counter(_row(row) for rows in side for row in rows if row.key is None) for side in (left, right)]
         if without[0] != without[1]:
             yield f"{topic}: without a key expected {without[0] - without[1]}, live {without[1] - without[0]}"
+
+
+def _without_headers(partitions: list[list[Written]]) -> list[list[Written]]:
+    return [[replace(row, headers=NO_HEADERS) for row in rows] for rows in partitions]
 
 
 def last_differences(expected: Topics, actual: Topics, topics: set[str]) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
-from tests.live.bunches import Case
+from tests.live.bunches import Bunch, Case, paced
 from tests.parity import corpus
 
 
@@ -15,3 +16,13 @@ def of_shapes() -> dict[str, list[Case]]:
         for case in corpus.read(file):
             found[case["name"].rsplit("-", 2)[0]].append(case)
     return found
+
+
+def sample(per_shape: int, records: int, why_not: Callable[[Case], str | None]) -> Bunch:
+    """The first records of the first cases of each shape, as one application."""
+    cases = tuple(
+        {**case, "input": case["input"][:records]}
+        for of_shape in of_shapes().values()
+        for case in [case for case in of_shape if not case["config"] and why_not(case) is None][:per_shape]
+    )
+    return Bunch("sample", {}, cases, any(map(paced, cases)))
