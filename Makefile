@@ -21,7 +21,7 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 test: environment jars  ## run all tests
 	@$(RUN) -m pytest
 
-test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,foreign_key-2 plays some
+test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
 check: environment  ## lint, format, types

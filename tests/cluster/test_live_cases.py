@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.bunches import shape_of
 from tests.live.play import excluded, play
 from tests.live.shapes import of_shapes, sample
 
@@ -18,7 +19,7 @@ def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     bunch = sample(2, 12, excluded)
-    assert {case["name"].rsplit("-", 2)[0] for case in bunch.cases} == of_shapes().keys()
+    assert set(map(shape_of, bunch.cases)) == of_shapes().keys()
     outcome = play(bunch, broker, topic_name("live"), tmp_path)
     assert outcome.differences == {case["name"]: [] for case in bunch.cases}
     assert outcome.records > 1000

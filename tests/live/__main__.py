@@ -1,7 +1,7 @@
 """``python -m tests.live``: all parity cases live and backfilled; ends with the table of docs/PARITY.md.
 
-``--only`` plays some shapes (``windowed``) or bunches (``windowed-3``), so that a long run can be cut; ``--keep FILE``
-adds what was found to a file, and the table is of all that it has.
+``--only`` plays some shapes (``windowed``) or applications (``bunch-3``), so that a long run can be cut; ``--keep`` adds
+what was found to a file, and the table is of all that it has.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from unittest.mock import patch
 import ray
 
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.live.bunches import Bunch, bunches
+from tests.live.bunches import Bunch, bunches, shape_of
 from tests.live.play import Outcome, excluded, play
 from tests.live.shapes import of_shapes
 from tests.live.table import table
@@ -34,8 +35,10 @@ def main() -> None:
     """Play, and end with 1 where something differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
     parser.add_argument("--how", choices=("live", "backfilled", "both"), default="both")
-    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="shapes or bunches")
-    parser.add_argument("--size", type=int, default=30, help="how many cases an application has at most")
+    parser.add_argument(
+        "--only", type=lambda names: names.split(","), default=[], help="shapes or bunches, with commas"
+    )
+    parser.add_argument("--size", type=int, default=50, help="how many cases an application has at most")
     parser.add_argument("--keep", type=Path, help="a file of results to add to")
     given = parser.parse_args()
     results = [] if given.keep is None or not given.keep.exists() else list(map(json.loads, given.keep.open()))
@@ -53,36 +56,39 @@ def main() -> None:
 def _played(
     how: str, play_one: Play, why_not: Callable[[dict[str, Any]], str | None], given: Any, broker: str, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    for shape, cases in of_shapes().items():
-        left_out = [reason for case in cases if (reason := why_not(case)) is not None]
-        for bunch in bunches(shape, [case for case in cases if why_not(case) is None], given.size):
-            if given.only and shape not in given.only and bunch.name not in given.only:
-                continue
-            begun = monotonic()
-            outcome = play_one(bunch, broker, f"{how}-{bunch.name}", folder / how / bunch.name)
-            found = outcome.differences
-            seconds = monotonic() - begun
-            for name, differences in found.items():
-                for difference in differences[:MOST_SHOWN]:
-                    print(f"{name}: {difference}")
-            differ = sorted(name for name, differences in found.items() if differences)
-            what = f"{len(found)} cases, {outcome.records} records, {len(differ)} differ, {seconds:.0f} s"
-            print(f"{how} {bunch.name}: {what}", flush=True)
-            yield {
-                "how": how, "shape": shape, "bunch": bunch.name, "cases": len(found), "records": outcome.records,
-                "differ": differ, "seconds": seconds, "left_out": left_out,
-            }  # fmt: skip
+    shapes = set(given.only) & of_shapes().keys()
+    cases = [case for shape, alike in of_shapes().items() if not shapes or shape in shapes for case in alike]
+    numbers = set(given.only) - shapes
+    left_out = Counter((shape_of(case), reason) for case in cases if (reason := why_not(case)) is not None)
+    for bunch in bunches([case for case in cases if why_not(case) is None], given.size):
+        if numbers and bunch.name not in numbers:
+            continue
+        begun = monotonic()
+        outcome = play_one(bunch, broker, f"{how}-{bunch.name}", folder / how / bunch.name)
+        seconds = monotonic() - begun
+        for name, differences in outcome.differences.items():
+            for difference in differences[:MOST_SHOWN]:
+                print(f"{name}: {difference}")
+        differ = [case["name"] for case in bunch.cases if outcome.differences[case["name"]]]
+        what = f"{len(bunch.cases)} cases, {outcome.records} records, {len(differ)} differ, {seconds:.0f} s"
+        print(f"{how} {bunch.name}: {what}", flush=True)
+        yield {
+            "how": how, "bunch": bunch.name, "cases": [case["name"] for case in bunch.cases], "differ": differ,
+            "records": outcome.records, "seconds": seconds, "left_out": [[*key, n] for key, n in left_out.items()],
+        }  # fmt: skip
 
 
 @contextmanager
 def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
     """A broker, a Ray of this process, and a Spark where there is something to backfill."""
+    # Not behind all else that runs here.
+    os.environ["RAY_worker_niceness"] = "0"
     # Ray's workers and Spark's find the tests' functions by it.
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     ways: list[Any] = [("live", play, excluded)] if how != "backfilled" else []
     with LocalBroker(folder / "broker", port=0) as status:
         ray.init(
-            address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+            address="local", num_cpus=2, namespace="penstock", include_dashboard=False, log_to_driver=False,
             object_store_memory=100_000_000,
         )  # fmt: skip
         try:

@@ -103,8 +103,14 @@ def paced(case: Case) -> bool:
     )
 
 
-def bunches(shape: str, cases: Iterable[Case], size: int) -> Iterator[Bunch]:
-    """The cases in applications of at most ``size``, apart by configuration, and the paced ones by themselves."""
+def shape_of(case: Case) -> str:
+    """The shape is the beginning of a case's name."""
+    shape: str = case["name"].rsplit("-", 2)[0]
+    return shape
+
+
+def bunches(cases: Iterable[Case], size: int) -> Iterator[Bunch]:
+    """The cases in applications of about ``size``, apart by configuration, and the paced ones by themselves."""
     kinds: dict[tuple[str, bool], list[Case]] = defaultdict(list)
     for case in cases:
         kinds[json.dumps(case["config"], sort_keys=True), paced(case)].append(case)
@@ -112,7 +118,7 @@ def bunches(shape: str, cases: Iterable[Case], size: int) -> Iterator[Bunch]:
     for (config, slow), alike in kinds.items():
         count = -(-len(alike) // size)
         for first in range(count):
-            yield Bunch(f"{shape}-{next(numbers)}", json.loads(config), tuple(alike[first::count]), slow)
+            yield Bunch(f"bunch-{next(numbers)}", json.loads(config), tuple(alike[first::count]), slow)
 
 
 def owners(topology: Topology, application_id: str, cases: Iterable[Case]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from tests.live.bunches import Bunch, Case, paced
+from tests.live.bunches import Bunch, Case, paced, shape_of
 from tests.parity import corpus
 
 
@@ -14,7 +14,7 @@ def of_shapes() -> dict[str, list[Case]]:
     found: dict[str, list[Case]] = defaultdict(list)
     for file in corpus.FILES:
         for case in corpus.read(file):
-            found[case["name"].rsplit("-", 2)[0]].append(case)
+            found[shape_of(case)].append(case)
     return found
 
 
