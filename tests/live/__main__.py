@@ -1,7 +1,7 @@
 """``python -m tests.live``: all parity cases live and backfilled; ends with the table of docs/PARITY.md.
 
-``--only`` plays some shapes (``windowed``) or applications (``bunch-3``), so that a long run can be cut; ``--keep`` adds
-what was found to a file, and the table is of all that it has.
+``--only`` plays some shapes (``windowed``) or applications (``bunch-3``), so that a long run can be cut; ``--keep``
+adds what was found to a file, and the table is of all that it has.
 """
 
 from __future__ import annotations
@@ -81,10 +81,8 @@ def _played(
 @contextmanager
 def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
     """A broker, a Ray of this process, and a Spark where there is something to backfill."""
-    # Not behind all else that runs here.
-    os.environ["RAY_worker_niceness"] = "0"
-    # Ray's workers and Spark's find the tests' functions by it.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    # Ray's workers and Spark's find the tests' functions by the path, and do not run behind all else.
+    os.environ.update({"PYTHONPATH": str(Path(__file__).parents[2]), "RAY_worker_niceness": "0"})
     ways: list[Any] = [("live", play, excluded)] if how != "backfilled" else []
     with LocalBroker(folder / "broker", port=0) as status:
         ray.init(
