@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
 
 from penstock.common.errors import StreamsError
 from penstock.kafka.clients import KafkaClients
@@ -51,12 +50,11 @@ def _send(producer: RecordProducer, batch: pa.RecordBatch) -> list[str]:
     return columns[0]
 
 
-def write_records(results: DataFrame, kind: str, clients: KafkaClients) -> Mapping[str, int]:
-    """Write the rows of ``kind``; returns how many of each topic. Each task's rows keep their order.
+def write_records(rows: DataFrame, clients: KafkaClients) -> Mapping[str, int]:
+    """Write ``rows``; returns how many of each topic. Those of a partition of the frame keep their order.
 
     If it fails, any of them may have been written.
     """
-    rows = results.where(sql.col("kind") == kind)
     written: Counter[str] = Counter()
     for row in rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect():
         written[row["topic"]] += row["written"]
