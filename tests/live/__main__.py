@@ -23,7 +23,7 @@ import ray
 
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.live.bunches import Bunch, bunches, shape_of
-from tests.live.play import Outcome, excluded, play
+from tests.live.play import Outcome, excluded, play, play_with_caches
 from tests.live.shapes import of_shapes
 from tests.live.table import table
 
@@ -34,7 +34,7 @@ MOST_SHOWN = 3
 def main() -> None:
     """Play, and end with 1 where something differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__)
-    parser.add_argument("--how", choices=("live", "backfilled", "both"), default="both")
+    parser.add_argument("--how", choices=("live", "cached", "backfilled", "all"), default="all")
     parser.add_argument(
         "--only", type=lambda names: names.split(","), default=[], help="shapes or bunches, with commas"
     )
@@ -83,14 +83,15 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
     """A broker, a Ray of this process, and a Spark where there is something to backfill."""
     # Ray's workers and Spark's find the tests' functions by the path, and do not run behind all else.
     os.environ.update({"PYTHONPATH": str(Path(__file__).parents[2]), "RAY_worker_niceness": "0"})
-    ways: list[Any] = [("live", play, excluded)] if how != "backfilled" else []
+    played = [("live", play, excluded), ("cached", play_with_caches, excluded)]
+    ways: list[Any] = [way for way in played if how in ("all", way[0])]
     with LocalBroker(folder / "broker", port=0) as status:
         ray.init(
             address="local", num_cpus=2, namespace="penstock", include_dashboard=False, log_to_driver=False,
             object_store_memory=100_000_000,
         )  # fmt: skip
         try:
-            if how == "live":
+            if how in ("live", "cached"):
                 yield status.bootstrap_servers, ways
                 return
             from penstock.pipeline.spark_session import spark_session

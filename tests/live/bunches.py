@@ -42,12 +42,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Bunch:
-    """Cases that run as one application. ``paced``: some of them look for closed windows once a second at most."""
+    """Cases that run as one application. ``paced``: some of them look for closed windows once a second at most.
+
+    Without ``caching`` every update goes downstream, so that all records can be compared, and not the last ones alone.
+    """
 
     name: str
     config: Mapping[str, Any]
     cases: tuple[Case, ...]
     paced: bool
+    caching: bool = False
 
     @cached_property
     def built(self) -> Built:

@@ -25,14 +25,13 @@ _KEEP = {"retention.ms": "-1"}
 
 
 def configuration(bunch: Bunch, application_id: str) -> dict[str, Any]:
-    """What both sides are configured with. Without caches every update goes downstream, so that all records can be
-    compared, and not the last ones alone."""
+    """What both sides are configured with."""
     return {
         **bunch.config,
+        **({} if bunch.caching else {"statestore.cache.max.bytes": 0}),
         "application.id": application_id,
         "default.key.serde": SERDES["string"],
         "default.value.serde": SERDES["string"],
-        "statestore.cache.max.bytes": 0,
     }
 
 

@@ -36,9 +36,8 @@ def test_on_one_partition_the_driver_of_partitions_does_what_kafka_streams_did(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bunches, "BASE_MS", 0)
-    bunch = Bunch("one", case["config"], (case,), False)
+    bunch = Bunch("one", case["config"], (case,), False, caching=True)
     config = configuration(bunch, "parity")
-    del config["statestore.cache.max.bytes"]
     driver = PartitionedDriver(bunch.built.topology, config, 1)
     for record in bunch.inputs(case):
         driver.pipe(record.topic, 0, Written(record.key, record.value, record.timestamp, record.headers))
