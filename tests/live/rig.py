@@ -11,7 +11,7 @@ from penstock.actors.messages import ApplicationState
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -21,6 +21,8 @@ from tests.live.partitioned_driver import Written
 from tests.parity.build import SERDES
 
 SETTLE_S = 60.0
+LOOK_EACH_S = 0.1
+"""About as often as tasks commit: each look costs the broker something."""
 _KEEP = {"retention.ms": "-1"}
 
 
@@ -46,8 +48,12 @@ class LiveBunch:
         self._producer = self._clients.producer()
         self._consumer = self._clients.consumer()
         self._admin.create_topics(NewTopic(topic, PARTITIONS, config=_KEEP) for topic in sorted(bunch.topics))
-        self._read = set(bunch.built.inputs) - set(bunch.built.topology.global_topics)
-        self._read |= {f"{application_id}-{name}" for name in bunch.built.topology.repartition_topics}
+        topology = bunch.built.topology
+        read = bunch.built.inputs.keys() - set(topology.global_topics)
+        self._sent = dict.fromkeys(_partitions(read), 0)
+        written = {f"{application_id}-{name}" for name in topology.repartition_topics}
+        written |= read & {topic for topic, _, _ in bunch.built.sinks}
+        self._written_by_tasks = _partitions(written)
         self.app: KafkaStreams | None = None
 
     def configuration(self, state_dir: Path) -> dict[str, Any]:
@@ -78,6 +84,8 @@ class LiveBunch:
     def send(self, records: Iterable[Input]) -> None:
         """Write to the input topics."""
         for record in records:
+            if (tp := TopicPartition(record.topic, record.partition)) in self._sent:
+                self._sent[tp] += 1
             headers = record.headers or None
             self._producer.send(
                 record.topic, record.key, record.value, record.timestamp, headers, partition=record.partition
@@ -89,23 +97,20 @@ class LiveBunch:
 
         A task commits only what it has written the results of: if what is committed now reaches the ends as they are
         afterwards, nothing is under way."""
-        partitions = self._partitions(self._read)
+        sent = {tp: count for tp, count in self._sent.items() if count}
+        behind: Iterable[TopicPartition] = sent
         deadline = time.monotonic() + SETTLE_S
         while True:
-            committed = self._consumer.committed(partitions)
-            ends = self._consumer.fetch_end_offsets(partitions)
-            behind = {
-                tp: end for tp, end in ends.items() if end and (tp not in committed or committed[tp].offset < end)
-            }
+            committed = self._consumer.committed([*behind, *self._written_by_tasks])
+            ends = sent | self._consumer.fetch_end_offsets(self._written_by_tasks)
+            behind = {tp for tp in {*behind, *self._written_by_tasks} if ends[tp] > _offset(committed, tp)}
             if not behind:
                 return
+            behind &= sent.keys()
             if self.app is not None and (status := self.app.status()).state is not ApplicationState.RUNNING:
                 raise AssertionError(f"{self.application_id}: {status.state.value}: {status.error}")
             assert time.monotonic() < deadline, f"not processed within {SETTLE_S:.0f} s: {behind}"
-            time.sleep(0.02)
-
-    def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(PARTITIONS)]
+            time.sleep(LOOK_EACH_S)
 
     def internal_topics(self) -> set[str]:
         """The changelogs and repartition topics that the application has made."""
@@ -113,7 +118,7 @@ class LiveBunch:
 
     def written(self) -> dict[str, list[list[Written]]]:
         """What stands in all topics of the bunch, by topic and partition."""
-        partitions = self._partitions(self.bunch.topics | self.internal_topics())
+        partitions = _partitions(self.bunch.topics | self.internal_topics())
         found: dict[str, list[list[Written]]] = {tp.topic: [[] for _ in range(PARTITIONS)] for tp in partitions}
         consumer = self._clients.consumer()
         ends = {tp: end for tp, end in consumer.fetch_end_offsets(partitions).items() if end}
@@ -141,3 +146,11 @@ class LiveBunch:
         self._admin.delete_topics(self.bunch.topics | self.internal_topics())
         self._producer.close()
         self._consumer.close()
+
+
+def _partitions(topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(PARTITIONS)]
+
+
+def _offset(committed: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:
+    return committed[partition].offset if partition in committed else 0
