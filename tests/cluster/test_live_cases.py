@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.bunches import shape_of
 from tests.live.play import excluded, play
-from tests.live.shapes import of_shapes, sample
+from tests.live.shapes import of_shapes, operators_seen, sample
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ from tests.live.shapes import of_shapes, sample
 def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    bunch = sample(2, 12, excluded)
+    bunch = sample(12, excluded, operators_seen)
     assert set(map(shape_of, bunch.cases)) == of_shapes().keys()
     outcome = play(bunch, broker, topic_name("live"), tmp_path)
     assert outcome.differences == {case["name"]: [] for case in bunch.cases}

@@ -14,7 +14,7 @@ from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.play import excluded
 from tests.live.rig import configuration
-from tests.live.shapes import of_shapes, sample
+from tests.live.shapes import of_shapes, operators_seen, sample
 from tests.parity.build import SERDES
 
 
@@ -57,7 +57,7 @@ def _shown(row: Written, key: str, value: str) -> dict[str, Any]:
 
 
 def test_names_of_a_bunch_lead_back_to_its_cases() -> None:
-    bunch = sample(2, 1, excluded)
+    bunch = sample(1, excluded, operators_seen)
     of_case = owners(bunch.built.topology, "app", bunch.cases)
     assert set(of_case.values()) == {case["name"] for case in bunch.cases}
     assert bunch.topics <= of_case.keys()
