@@ -42,9 +42,10 @@ def last_differences(expected: Topics, actual: Topics, topics: set[str]) -> Iter
         for number, (one, other) in enumerate(zip(expected[topic], actual[topic], strict=True)):
             left, right = ({row.key: row for row in rows if row.key is not None} for rows in (one, other))
             for key in left | right:
-                if key not in right and left[key].value is None:
+                last = [row for row in (left.get(key), right.get(key)) if row is not None]
+                if all(row.value is None for row in last) and len(last) == 1:
                     continue
-                if key not in left or key not in right or _differ(left[key], right[key]):
+                if len(last) == 1 or _differ(*last):
                     both = f"\n      expected {left.get(key)}\n      live     {right.get(key)}"
                     yield f"{topic}[{number}]: last of {key!r}{both}"
 

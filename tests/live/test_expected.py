@@ -109,4 +109,6 @@ def test_of_changelogs_the_last_row_of_each_key_counts() -> None:
     assert last([first, second], [first]) == 1
     assert last([first], [first, second]) == 1
     assert last([first, replace(second, value=None)], [first]) == 0
+    assert last([first], [first, replace(second, value=None)]) == 0
+    assert last([first, replace(second, value=None)], [first, second]) == 1
     assert last([replace(first, timestamp=SENT_NOW)], [first]) == 0
