@@ -14,8 +14,9 @@ Topics = Mapping[str, list[list[Written]]]
 
 
 def differences(expected: Topics, actual: Topics, topics: set[str], headers: bool = True) -> Iterator[str]:
-    """What differs in ``topics``. In each partition the records of each key must be the same, in the same order; among
-    keys the order is open, and so is where the producer puts records without a key. ``headers``: whether they count."""
+    """What differs in ``topics``. In each partition the records of each key must be the same; in the same order, if
+    one task has written them. Among keys the order is open, and so is where the producer puts records without a key.
+    ``headers``: whether they count."""
     for topic in sorted(topics):
         left, right = expected.get(topic, []), actual.get(topic, [])
         if not headers:
@@ -54,6 +55,8 @@ def _of_partition(place: str, expected: list[Written], actual: list[Written]) ->
     left, right = _by_key(expected), _by_key(actual)
     for key in left | right:
         one, other = left.get(key, []), right.get(key, [])
+        if len({row.task for row in one}) > 1:
+            one, other = sorted(one, key=_in_any_order), sorted(other, key=_in_any_order)
         if len(one) != len(other) or any(map(_differ, one, other)):
             yield f"{place}: of {key!r}\n      expected {list(map(_row, one))}\n      live     {list(map(_row, other))}"
 
@@ -69,6 +72,10 @@ def _by_key(rows: list[Written]) -> dict[bytes, list[Written]]:
 def _differ(expected: Written, actual: Written) -> bool:
     timed = expected.timestamp != SENT_NOW
     return _row(expected)[:2] != _row(actual)[:2] or (timed and expected.timestamp != actual.timestamp)
+
+
+def _in_any_order(row: Written) -> tuple[int, bool, bytes]:
+    return row.timestamp, row.value is None, row.value or b""
 
 
 def _row(row: Written) -> tuple[bytes | None, tuple[Any, ...], int]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
 from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -21,12 +24,13 @@ from penstock.topology.physical.topology import Topology
 
 @dataclass(frozen=True)
 class Written:
-    """A record in a partition of a topic."""
+    """A record in a partition of a topic; ``task``: who wrote it, where that is known."""
 
     key: bytes | None
     value: bytes | None
     timestamp: int
     headers: Headers
+    task: TaskId | None = field(default=None, compare=False)
 
 
 class PartitionedDriver:
@@ -35,7 +39,7 @@ class PartitionedDriver:
 
     def __init__(self, topology: Topology, config: Mapping[str, Any], partitions: int) -> None:
         checked = StreamsConfig.of(config)
-        self._count = partitions
+        self.partitions = partitions
         self.topics: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
         self._globals = DrivenGlobalStores(topology, checked, [])
         self._globals.init(0)
@@ -62,7 +66,7 @@ class PartitionedDriver:
         if topic in self._globals.topics:
             self._globals.pipe(topic, record.key, record.value, record.timestamp, record.headers, 0)
             return
-        self._append(topic, partition, record)
+        self.append(topic, partition, record)
         while self._unseen:
             to = self._unseen.popleft()
             if (hosted := self._tasks.get(to)) is not None:
@@ -73,12 +77,22 @@ class PartitionedDriver:
         for hosted in self.hosted:
             hosted.restart()
 
-    def _append(self, topic: str, partition: int, record: Written) -> None:
+    def append(self, topic: str, partition: int, record: Written) -> None:
+        """A record of whomever; one without a key, and without a partition, goes to the first."""
+        if partition < 0:
+            partition = 0 if record.key is None else partition_for(record.key, self.partitions)
         self.topics[topic][partition].append(record)
         self._unseen.append((topic, partition))
 
-    # ---- what tasks write to ----
 
+class _Collector(RecordCollector):
+    """What a task writes to."""
+
+    def __init__(self, task: TaskId, driver: PartitionedDriver) -> None:
+        self._task = task
+        self._driver = driver
+
+    @override
     def send(
         self,
         topic: str,
@@ -88,14 +102,11 @@ class PartitionedDriver:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """A record goes where the default partitioner puts it; one without a key to the first partition."""
-        if partition < 0:
-            partition = 0 if key is None else partition_for(key, self._count)
-        self._append(topic, partition, Written(key, value, timestamp, headers or NO_HEADERS))
+        self._driver.append(topic, partition, Written(key, value, timestamp, headers or NO_HEADERS, self._task))
 
+    @override
     def partitions(self, topic: str) -> int:
-        """As many as of every topic."""
-        return self._count
+        return self._driver.partitions
 
 
 class _Hosted:
@@ -105,12 +116,13 @@ class _Hosted:
         self.id = id
         self._program = program
         self._driver = driver
+        self._collector = _Collector(id, driver)
         self._read = dict.fromkeys(program.sources, 0)
         self._begin({})
 
     def _begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         rows = open_task_stores(None, self._program.stores.values())
-        self.state_manager = StateManager(self.id, self._program, rows, self._driver)
+        self.state_manager = StateManager(self.id, self._program, rows, self._collector)
         for name, log in self._program.changelogs.items():
             written = self._driver.topics[log.topic][self.id.partition]
             if log.is_source_topic:
@@ -118,7 +130,7 @@ class _Hosted:
             keys, values = [record.key for record in written], [record.value for record in written]
             self.state_manager.restore(name, keys, values, [record.timestamp for record in written], len(written))
         stores = self._driver.global_stores
-        self._task = Task(self.state_manager, self._driver, stores, clock_stands=True)
+        self._task = Task(self.state_manager, self._collector, stores, clock_stands=True)
         for topic in self._read:
             self._task.set_caught_up(TopicPartition(topic, self.id.partition), True)
         self._task.resume(offsets)

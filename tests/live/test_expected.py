@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common.ids import TaskId
 from penstock.common.records import SENT_NOW
 from tests.live import bunches
 from tests.live.bunches import Bunch, Case, owners, prefixed
@@ -81,6 +82,12 @@ def test_each_key_keeps_its_order_and_the_order_of_keys_is_open() -> None:
     assert len(found([[first, second, third, third], ROWS[1]])) == 1
     assert len(found([[], [*ROWS[0], *ROWS[1]]])) == 4, "each key is in its partition"
     assert len(found([])) == 1
+
+
+def test_the_order_of_what_several_tasks_write_under_a_key_is_open() -> None:
+    rows = [Written(b"k", b"%d" % number, number, (), TaskId(0, number)) for number in range(3)]
+    assert list(differences({"t": [rows]}, {"t": [rows[::-1]]}, {"t"})) == []
+    assert len(list(differences({"t": [rows]}, {"t": [[rows[0], rows[0], rows[2]]]}, {"t"}))) == 1
 
 
 def test_a_record_without_a_key_may_be_in_any_partition() -> None:
