@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test check chaos golden fuzz-parity bench lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos golden fuzz-parity bench lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -20,6 +20,9 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 
 test: environment jars  ## run all tests
 	@$(RUN) -m pytest
+
+test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
+	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
 check: environment  ## lint, format, types
 	@$(RUN) -m ruff check .

@@ -40,6 +40,8 @@ from penstock.kafka.settings import (
 
 T = TypeVar("T")
 _VISIBLE_TIMEOUT_S = 30.0
+_EACH_PARTITION_S = 0.1
+"""So much longer for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
 _ANSWER_GRACE_S = 2.0
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
@@ -79,7 +81,9 @@ class ConfluentAdmin(Admin):
             except KafkaException as error:
                 if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
-        self._wait(lambda: self._led(wanted), f"topics {', '.join(sorted(wanted))} are created but not visible")
+        partitions = sum(max(topic.partitions, 1) for topic in wanted.values())
+        what = f"topics {', '.join(sorted(wanted))} are created but not visible"
+        self._wait(lambda: self._led(wanted), what, _VISIBLE_TIMEOUT_S + partitions * _EACH_PARTITION_S)
 
     def _led(self, names: Iterable[str]) -> bool:
         with broker_errors("list the topics", self._address):
@@ -99,11 +103,11 @@ class ConfluentAdmin(Admin):
             raise
         return True
 
-    def _wait(self, condition: Any, what: str) -> None:
-        deadline = time.monotonic() + _VISIBLE_TIMEOUT_S
+    def _wait(self, condition: Callable[[], bool], what: str, timeout_s: float = _VISIBLE_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
-                raise StreamsError(f"{what} after {_VISIBLE_TIMEOUT_S:.0f} s: look at the broker's log")
+                raise StreamsError(f"{what} after {timeout_s:.0f} s: look at the broker's log")
             time.sleep(_LOOK_AGAIN_S)
 
     @override

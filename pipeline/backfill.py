@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -97,6 +97,7 @@ class _Backfill:
         self._spark = spark
         self._progress = progress
         self._results: dict[int, DataFrame] = {}
+        self._shuffles = {stage.subtopology.id: stage.shuffles for stage in plan.stages}
         self._read: Counter[str] = Counter()
         self._dropped = 0
         self._metadata: dict[TopicPartition, str] = {}
@@ -105,6 +106,8 @@ class _Backfill:
         for number, stage in enumerate(self._plan.stages, 1):
             self._progress(f"stage {number} of {len(self._plan.stages)}: sub-topology {stage.subtopology.id}")
             self._run_stage(stage)
+        for row in self._rows(OFFSET, READ, DROPPED).collect():
+            self._take_report(row)
         # Processing may have taken hours.
         refuse_if_running(self._config, self._admin)
         changelogs = self._changelog_ends()
@@ -133,15 +136,13 @@ class _Backfill:
             # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.
             results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         self._results[stage.subtopology.id] = results
-        for row in results.where(sql.col("kind").isin(OFFSET, READ, DROPPED)).collect():
-            self._take_report(row)
 
     def _inputs(self, stage: Stage) -> list[DataFrame | None]:
         address = self._config.bootstrap_servers
         inputs = [records_of(self._spark, address, stage.records)]
         for number, results in self._results.items():
-            if stage.repartition_topics:
-                inputs.append(shuffled(results, number, sorted(stage.repartition_topics)))
+            if topics := stage.repartition_topics & self._shuffles[number]:
+                inputs.append(shuffled(results, number, sorted(topics)))
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():
@@ -169,11 +170,15 @@ class _Backfill:
         }
 
     def _write(self, kind: str) -> dict[str, int]:
-        written: Counter[str] = Counter()
-        for results in self._results.values():
-            with _causes("the backfill cannot write to Kafka; run it again"):
-                written.update(write_records(results, kind, self._clients))
-        return dict(written)
+        with _causes("the backfill cannot write to Kafka; run it again"):
+            return dict(write_records(self._rows(kind), self._clients))
+
+    def _rows(self, *kinds: str) -> DataFrame:
+        """What all stages have made of ``kinds``: one job for all, in which no core is without work, and none has more
+        than one producer."""
+        rows = [results.where(sql.col("kind").isin(*kinds)) for results in self._results.values()]
+        together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
+        return together.coalesce(self._spark.sparkContext.defaultParallelism)
 
     def _offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """The tasks know their partitions' times. They do not know where the ranges end: compaction and transactions

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
 
 from penstock.common.errors import StreamsError
 from penstock.kafka.clients import KafkaClients
@@ -27,16 +28,15 @@ class RecordWriter:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """How many rows of each topic it wrote, when Kafka has acknowledged all of them."""
-        producer = self.clients.producer()
         written: Counter[str] = Counter()
-        try:
-            for batch in batches:
-                written.update(_send(producer, batch))
-                producer.poll()
-            if not producer.flush(_FLUSH_TIMEOUT_S):
-                raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
-        finally:
-            producer.close()
+        batches = (batch for batch in batches if len(batch))
+        if (first := next(batches, None)) is not None:  # of many stages most partitions write nothing
+            with closing(self.clients.producer()) as producer:
+                for batch in chain([first], batches):
+                    written.update(_send(producer, batch))
+                    producer.poll()
+                if not producer.flush(_FLUSH_TIMEOUT_S):
+                    raise StreamsError(f"Kafka did not acknowledge what was written within {_FLUSH_TIMEOUT_S:.0f} s")
         columns = [pa.array(written.keys(), pa.string()), pa.array(written.values(), pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, schema=WRITTEN_ARROW)
 
@@ -50,12 +50,11 @@ def _send(producer: RecordProducer, batch: pa.RecordBatch) -> list[str]:
     return columns[0]
 
 
-def write_records(results: DataFrame, kind: str, clients: KafkaClients) -> Mapping[str, int]:
-    """Write the rows of ``kind``; returns how many of each topic. Each task's rows keep their order.
+def write_records(rows: DataFrame, clients: KafkaClients) -> Mapping[str, int]:
+    """Write ``rows``; returns how many of each topic. Those of a partition of the frame keep their order.
 
     If it fails, any of them may have been written.
     """
-    rows = results.where(sql.col("kind") == kind)
     written: Counter[str] = Counter()
     for row in rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect():
         written[row["topic"]] += row["written"]

@@ -37,7 +37,8 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 @dataclass(frozen=True)
 class Stage:
-    """One sub-topology: runs as one Spark job, behind those that write its repartition topics.
+    """One sub-topology: runs as one Spark job, behind those that write its repartition topics. ``shuffles`` are the
+    repartition topics that it writes itself.
 
     ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
     them, which an unfinished backfill wrote.
@@ -47,6 +48,7 @@ class Stage:
     tasks: int
     records: Ranges
     repartition_topics: frozenset[str]
+    shuffles: frozenset[str]
     changelogs: Mapping[str, Ranges]
     abandoned: Mapping[str, Ranges]
 
@@ -98,9 +100,8 @@ def _in_order(topology: Topology) -> Iterable[Subtopology]:
     subtopologies = {sub.id: sub for sub in topology.subtopologies if sub.sources}
     writers: dict[str, set[int]] = {}
     for sub in subtopologies.values():
-        for node in sub.nodes:
-            if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str):
-                writers.setdefault(node.topic, set()).add(sub.id)
+        for topic in _shuffles(sub):
+            writers.setdefault(topic, set()).add(sub.id)
     reads = {sub.id: {topic for source in sub.sources for topic in source.topics} for sub in subtopologies.values()}
     before = {number: set().union(*(writers.get(topic, set()) for topic in topics)) for number, topics in reads.items()}
     try:
@@ -111,6 +112,13 @@ def _in_order(topology: Topology) -> Iterable[Subtopology]:
             f"a backfill runs one sub-topology behind the other, but sub-topologies {circle} write to each other, as "
             "those of a foreign-key join do: start the application without a backfill"
         ) from None
+
+
+def _shuffles(sub: Subtopology) -> Iterable[str]:
+    """The repartition topics that ``sub`` writes, without the application's prefix."""
+    return (
+        node.topic for node in sub.nodes if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str)
+    )
 
 
 class _Reader:
@@ -170,6 +178,7 @@ class _Reader:
             tasks.tasks,
             {partition: OffsetRange(self.position(partition), self.ends[partition]) for partition in read},
             frozenset(tasks.topics) & self.counts.repartition,
+            frozenset(internal_topic(self._config.application_id, topic) for topic in _shuffles(sub)),
             changelogs,
             abandoned,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
@@ -10,7 +11,7 @@ import pytest
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.murmur2 import partition_for
-from penstock.common.records import RecordBatch
+from penstock.common.records import SENT_NOW, RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import BEGINNING, END, GroupMember, Mark, RecordConsumer, RecordProducer
 from tests.kafka.conftest import Rig
@@ -69,6 +70,20 @@ def test_records_come_back_as_they_were_sent(rig: Rig, eventually: Eventually) -
         (tp, 3, b"", b"", 1_700_000_000_000),
     ]
     assert all(batch.headers is None for batch in batches)
+
+
+def test_a_record_that_is_sent_without_a_time_gets_that_of_the_call(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    before = _now_ms()
+    write(rig, topic, (b"k", b"v", SENT_NOW), (b"k", None, SENT_NOW))
+    after = _now_ms()
+    with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
+        times = [row[4] for row in rows_of(read(consumer, 2, eventually))]
+    assert all(before <= time <= after for time in times), (before, times, after)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_time_zero_goes_out_as_one_millisecond_and_not_as_now(rig: Rig, eventually: Eventually) -> None:

@@ -1,0 +1,25 @@
+"""Parity cases of every shape on four partitions, through a real Kafka and a real Ray, stopped in the middle and
+restored elsewhere: a sample of ``make test-long``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.live.bunches import shape_of
+from tests.live.play import excluded, play
+from tests.live.shapes import of_shapes, operators_seen, sample
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_cluster")
+def test_every_shape_does_live_what_it_does_in_the_driver(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    bunch = sample(12, excluded, operators_seen)
+    assert set(map(shape_of, bunch.cases)) == of_shapes().keys()
+    outcome = play(bunch, broker, topic_name("live"), tmp_path)
+    assert outcome.differences == {case["name"]: [] for case in bunch.cases}
+    assert outcome.records > 1000

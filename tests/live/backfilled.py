@@ -1,0 +1,34 @@
+"""Cases of which Spark plays the history and the live application what follows."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from penstock.common.config import StreamsConfig
+from penstock.pipeline.backfill import backfill
+from tests.live.bunches import Bunch, Case
+from tests.live.play import Expected, Outcome, compared, excluded, halves, play_live
+from tests.live.rig import LiveBunch
+
+
+def excluded_from_backfill(case: Case) -> str | None:
+    """Why a case cannot be compared."""
+    if any(step["op"] == "foreign_key" for step in case["topology"]):
+        return "joins by foreign key, which a backfill refuses"
+    return excluded(case)
+
+
+def play_backfilled(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
+    """The first half by Spark, the second one live.
+
+    Spark takes the records of repartition topics by their times, and so do cases whose records come in order."""
+    cut = [halves(bunch, case, in_order=True) for case in bunch.cases]
+    expected = Expected(bunch, application_id, cut)
+    with closing(LiveBunch(bunch, broker, application_id)) as live:
+        for first, _ in cut:
+            live.send((*first.filled, *first.records))
+        config = StreamsConfig.of(live.configuration(state / "history"))
+        backfill(bunch.built.topology, config, "local[2]")
+        stores = play_live(live, [second for _, second in cut], state / "live")
+        return compared(bunch, expected, live.written(), stores, application_id, backfilled=True)

@@ -1,0 +1,150 @@
+"""Many parity cases as one program: an application takes seconds to start, a case has forty records."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import Headers
+from penstock.topology.physical.topology import SinkNode, Topology, internal_topic
+from tests.parity.build import SERDES, Built, build
+
+Case = dict[str, Any]
+
+PARTITIONS = 4
+_DAY_MS = 86_400_000
+BASE_MS = int(time.time() * 1000) // _DAY_MS * _DAY_MS
+"""Today's midnight is added to the times of cases, which are near 0: the changelog of a window store loses what is
+older, by the broker's clock, than its retention and a day."""
+
+_NAMES = ("topic", "store", "name", "named")
+_IDS = ("id", "in", "with")
+
+
+@dataclass(frozen=True)
+class Input:
+    """A record of a case, as bytes. ``partition`` is where the producer puts it: by its key, else in turn."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+@dataclass(frozen=True)
+class Bunch:
+    """Cases that run as one application. ``paced``: some of them look for closed windows once a second at most.
+
+    Without ``caching`` every update goes downstream, so that all records can be compared, and not the last ones alone.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    cases: tuple[Case, ...]
+    paced: bool
+    caching: bool = False
+
+    @cached_property
+    def built(self) -> Built:
+        """One topology of all cases; names begin with that of the case."""
+        return build({"config": self.config, "topology": [step for case in self.cases for step in _renamed(case)]})
+
+    def inputs(self, case: Case) -> list[Input]:
+        """The records of a case in their order. What moves the wall clock is left out."""
+        records = (record for record in case["input"] if "topic" in record)
+        return [self._input(case, number, record) for number, record in enumerate(records)]
+
+    def _input(self, case: Case, number: int, record: dict[str, Any]) -> Input:
+        topic = prefixed(case, record["topic"])
+        types = self.built.inputs[topic]
+        key, value = (
+            None if part is None else SERDES[type].serialize(part)
+            for part, type in zip((record["key"], record["value"]), types, strict=True)
+        )
+        partition = number % PARTITIONS if key is None else partition_for(key, PARTITIONS)
+        headers = [(name, text.encode()) for name, text in record.get("headers", {}).items()]
+        return Input(topic, partition, key, value, record["ts"] + BASE_MS, headers)
+
+    @cached_property
+    def topics(self) -> set[str]:
+        """What the application reads and writes, without internal topics."""
+        return {*self.built.inputs, *(topic for topic, _, _ in self.built.sinks)}
+
+
+def prefixed(case: Case, name: str) -> str:
+    """A name of ``case`` as it is in its bunch."""
+    return f"{case['name']}_{name}"
+
+
+def _renamed(case: Case) -> Iterator[dict[str, Any]]:
+    for step in case["topology"]:
+        renamed = dict(step)
+        for field in (*_NAMES, *_IDS):
+            if field in step:
+                renamed[field] = prefixed(case, step[field])
+        for field in ("topics", "ids"):
+            if field in step:
+                renamed[field] = [prefixed(case, name) for name in step[field]]
+        if "parts" in step:
+            renamed["parts"] = [{**part, "in": prefixed(case, part["in"])} for part in step["parts"]]
+        yield renamed
+
+
+def paced(case: Case) -> bool:
+    """Whether the case has an operator that looks for closed windows only once in a second of the wall clock."""
+    return any(
+        step.get("emit_final") or (step["op"] == "stream_stream" and step["kind"] != "inner")
+        for step in case["topology"]
+    )
+
+
+def shape_of(case: Case) -> str:
+    """The shape is the beginning of a case's name."""
+    shape: str = case["name"].rsplit("-", 2)[0]
+    return shape
+
+
+def bunches(cases: Iterable[Case], size: int) -> Iterator[Bunch]:
+    """The cases in applications of about ``size``, apart by configuration, and the paced ones by themselves."""
+    kinds: dict[tuple[str, bool], list[Case]] = defaultdict(list)
+    for case in cases:
+        kinds[json.dumps(case["config"], sort_keys=True), paced(case)].append(case)
+    numbers = itertools.count()
+    for (config, slow), alike in kinds.items():
+        count = -(-len(alike) // size)
+        for first in range(count):
+            yield Bunch(f"bunch-{next(numbers)}", json.loads(config), tuple(alike[first::count]), slow)
+
+
+def owners(topology: Topology, application_id: str, cases: Iterable[Case]) -> dict[str, str]:
+    """Of every topic and internal topic of a bunch: the name of its case."""
+    by_topic: dict[str, str] = {}
+    names = [case["name"] for case in cases]
+    waiting = list(topology.every_subtopology)
+    while waiting:
+        left = []
+        for sub in waiting:
+            read = {topic for source in sub.sources for topic in source.topics}
+            read |= {internal_topic(application_id, topic) for topic in read}
+            owner = next((by_topic[topic] for topic in read if topic in by_topic), None)
+            owner = owner or next((name for name in names if any(topic.startswith(f"{name}_") for topic in read)), None)
+            if owner is None:
+                left.append(sub)
+                continue
+            written = {node.topic for node in sub.nodes if isinstance(node, SinkNode) and isinstance(node.topic, str)}
+            changelogs = {internal_topic(application_id, f"{store.name}-changelog") for store in sub.stores}
+            by_topic.update(dict.fromkeys((*read, *written, *changelogs), owner))
+            by_topic.update({internal_topic(application_id, topic): owner for topic in written})
+        if len(left) == len(waiting):
+            raise AssertionError(f"sub-topologies of no case: {[sub.id for sub in left]}")
+        waiting = left
+    return by_topic

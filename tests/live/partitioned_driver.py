@@ -1,0 +1,168 @@
+"""What is expected of a live application: its tasks, each of one partition, record by record, without Ray and Kafka."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import NO_HEADERS, Headers, RecordBatch
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
+from penstock.tasks.task import Task
+from penstock.testing.global_stores import DrivenGlobalStores
+from penstock.topology.physical.topology import Topology
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record in a partition of a topic; ``task``: who wrote it, where that is known."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    task: TaskId | None = field(default=None, compare=False)
+
+
+class PartitionedDriver:
+    """The tasks of all sub-topologies on ``partitions`` partitions. Each record is processed, with all that it leads
+    to, before the next one, and each task commits after each record, as in ``TopologyTestDriver``."""
+
+    def __init__(self, topology: Topology, config: Mapping[str, Any], partitions: int) -> None:
+        checked = StreamsConfig.of(config)
+        self.partitions = partitions
+        self.topics: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
+        self._globals = DrivenGlobalStores(topology, checked, [])
+        self._globals.init(0)
+        self._unseen: deque[tuple[str, int]] = deque()
+        self._tasks: dict[tuple[str, int], _Hosted] = {}
+        for sub in topology.subtopologies:
+            program = TaskProgram.of([sub], checked)
+            for number in range(partitions):
+                hosted = _Hosted(TaskId(sub.id, number), program, self)
+                self._tasks.update(dict.fromkeys(((topic, number) for topic in program.sources), hosted))
+
+    @property
+    def hosted(self) -> list[_Hosted]:
+        """All tasks, by their numbers."""
+        return sorted(set(self._tasks.values()), key=lambda it: it.id)
+
+    @property
+    def global_stores(self) -> Mapping[str, Any]:
+        """The global stores, which all tasks share."""
+        return self._globals.stores
+
+    def pipe(self, topic: str, partition: int, record: Written) -> None:
+        """Process one record and all that it leads to."""
+        if topic in self._globals.topics:
+            self._globals.pipe(topic, record.key, record.value, record.timestamp, record.headers, 0)
+            return
+        self.append(topic, partition, record)
+        while self._unseen:
+            to = self._unseen.popleft()
+            if (hosted := self._tasks.get(to)) is not None:
+                hosted.work(*to, self.topics[to[0]][to[1]])
+
+    def restart(self) -> None:
+        """Throw every task away and restore it from its changelogs, into memory."""
+        for hosted in self.hosted:
+            hosted.restart()
+
+    def append(self, topic: str, partition: int, record: Written) -> None:
+        """A record of whomever; one without a key, and without a partition, goes to the first."""
+        if partition < 0:
+            partition = 0 if record.key is None else partition_for(record.key, self.partitions)
+        self.topics[topic][partition].append(record)
+        self._unseen.append((topic, partition))
+
+
+class _Collector(RecordCollector):
+    """What a task writes to."""
+
+    def __init__(self, task: TaskId, driver: PartitionedDriver) -> None:
+        self._task = task
+        self._driver = driver
+
+    @override
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        self._driver.append(topic, partition, Written(key, value, timestamp, headers or NO_HEADERS, self._task))
+
+    @override
+    def partitions(self, topic: str) -> int:
+        return self._driver.partitions
+
+
+class _Hosted:
+    """One task and how far it has read."""
+
+    def __init__(self, id: TaskId, program: TaskProgram, driver: PartitionedDriver) -> None:
+        self.id = id
+        self._program = program
+        self._driver = driver
+        self._collector = _Collector(id, driver)
+        self._read = dict.fromkeys(program.sources, 0)
+        self._begin({})
+
+    def _begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        rows = open_task_stores(None, self._program.stores.values())
+        self.state_manager = StateManager(self.id, self._program, rows, self._collector)
+        for name, log in self._program.changelogs.items():
+            written = self._driver.topics[log.topic][self.id.partition]
+            if log.is_source_topic:
+                written = written[: self._read[log.topic]]
+            keys, values = [record.key for record in written], [record.value for record in written]
+            self.state_manager.restore(name, keys, values, [record.timestamp for record in written], len(written))
+        stores = self._driver.global_stores
+        self._task = Task(self.state_manager, self._collector, stores, clock_stands=True)
+        for topic in self._read:
+            self._task.set_caught_up(TopicPartition(topic, self.id.partition), True)
+        self._task.resume(offsets)
+        self._task.init(0)
+
+    def restart(self) -> None:
+        """A new task with what Kafka has of this one."""
+        offsets = self._task.offsets()
+        self._task.close()
+        self._begin(offsets)
+
+    def work(self, topic: str, partition: int, log: list[Written]) -> None:
+        """Process what ``log`` has beyond what was read."""
+        begin = self._read[topic]
+        self._read[topic] = len(log)
+        for offset, record in enumerate(log[begin:], begin):
+            columns: list[Headers | None] | None = [record.headers] if record.headers else None
+            self._task.add(
+                RecordBatch(
+                    TopicPartition(topic, partition),
+                    [record.key],
+                    [record.value],
+                    [record.timestamp],
+                    [offset],
+                    columns,
+                )
+            )
+        while self._task.process(1, 0):
+            deque(self._task.prepare_commit(), maxlen=0)
+            self._task.complete_commit({})
+
+    def entries(self, store: str) -> Iterator[tuple[Any, Any]]:
+        """What the store holds, without timestamps."""
+        for key, value in self.state_manager.store(store).view().all():
+            yield key, value.value if hasattr(value, "timestamp") else value

@@ -1,0 +1,178 @@
+"""Cases live: an application on four partitions that is stopped in the middle and restored elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import accumulate, zip_longest
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+from typing import Any
+
+from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
+from tests.live.comparison import Topics, differences, last_differences
+from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.live.rig import LiveBunch, configuration
+
+Stores = Mapping[str, dict[Any, Any]]
+"""What named key-value stores hold."""
+PACE_S = 1.1
+"""An operator that looks for closed windows does so once in a second of the wall clock."""
+
+
+@dataclass(frozen=True)
+class Half:
+    """What happens of a case before, or after, the restart: global tables are filled while nothing runs, for nobody
+    can tell which of two records a live task sees first when one of them is of a global table."""
+
+    filled: list[Input]
+    records: list[Input]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The differences by the names of cases, each of which is there, and how many records stood in all topics."""
+
+    differences: dict[str, list[str]]
+    records: int
+
+
+def halves(bunch: Bunch, case: Case, in_order: bool = False) -> tuple[Half, Half]:
+    """The two halves of a case, cut at a place that follows from its name. ``in_order``: no record is late, and no two
+    have the same time."""
+    inputs = bunch.inputs(case)
+    if in_order:
+        inputs = list(accumulate(inputs, _later))
+    at = Random(case["name"]).randrange(1, max(2, len(inputs)))
+    global_topics = set(bunch.built.topology.global_topics)
+
+    def half(part: list[Input]) -> Half:
+        filled = [record for record in part if record.topic in global_topics]
+        return Half(filled, [record for record in part if record.topic not in global_topics])
+
+    return half(inputs[:at]), half(inputs[at:])
+
+
+def _later(before: Input, record: Input) -> Input:
+    return replace(record, timestamp=max(before.timestamp + 1, record.timestamp))
+
+
+def forgets(case: Case) -> bool:
+    """Whether a restart shows: by punctuators, unmatched records of joins of streams (docs/PARITY.md), or by a store
+    without a changelog. Then the driver's tasks are restarted, too."""
+    return any(
+        (step["op"] == "process" and step["fn"].startswith("tick"))
+        or (step["op"] == "stream_stream" and step["kind"] != "inner")
+        or not step.get("logging", True)
+        for step in case["topology"]
+    )
+
+
+def excluded(case: Case) -> str | None:
+    """Why a case cannot be compared."""
+    if any(step["op"] == "process" and step["fn"].startswith("tick_wall") for step in case["topology"]):
+        return "punctuates by the wall clock"
+    return None
+
+
+class Expected:
+    """What the driver makes of a bunch."""
+
+    def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
+        config = configuration(bunch, application_id)
+        self._forgetful = {case["name"] for case in bunch.cases if forgets(case)}
+        self._kept, self._restarted = (
+            _driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), cut, restart)
+            for restart in (False, True)
+        )
+
+    def of(self, case: Case) -> PartitionedDriver:
+        """The driver that has played ``case`` as it was played live."""
+        return self._restarted if case["name"] in self._forgetful else self._kept
+
+    def store(self, case: Case, name: str) -> dict[Any, Any]:
+        """The content of a store over all tasks."""
+        tasks = [it for it in self.of(case).hosted if name in it.state_manager.store_names]
+        return {key: value for task in tasks for key, value in task.entries(name)}
+
+
+def _driven(driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool) -> PartitionedDriver:
+    for number in (0, 1):
+        for half in (it[number] for it in cut):
+            for record in (*half.filled, *half.records):
+                written = Written(record.key, record.value, record.timestamp, record.headers)
+                driver.pipe(record.topic, record.partition, written)
+        if restart and number == 0:
+            driver.restart()
+    return driver
+
+
+def _rounds(parts: list[Half]) -> Iterator[list[Input]]:
+    """The first record of every case, the second, and so on."""
+    for together in zip_longest(*(half.records for half in parts)):
+        yield [record for record in together if record is not None]
+
+
+def play(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
+    """Both halves live, the second one on another disk."""
+    cut = [halves(bunch, case) for case in bunch.cases]
+    expected = Expected(bunch, application_id, cut)
+    with closing(LiveBunch(bunch, broker, application_id)) as live:
+        play_live(live, [first for first, _ in cut], state / "first")
+        stores = play_live(live, [second for _, second in cut], state / "second")
+        return compared(bunch, expected, live.written(), stores, application_id)
+
+
+def play_with_caches(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
+    """The same, as applications are configured by default."""
+    return play(replace(bunch, caching=True), broker, application_id, state)
+
+
+def play_live(live: LiveBunch, parts: list[Half], state: Path) -> Stores:
+    """One half, from start to stop. Returns what queries said of the stores at its end."""
+    live.send(record for half in parts for record in half.filled)
+    live.start(state)
+    for records in _rounds(parts):
+        sent = monotonic()
+        live.send(records)
+        live.settle()
+        if live.bunch.paced:
+            sleep(max(0.0, sent + PACE_S - monotonic()))
+    stores = live.stores()
+    live.stop()
+    return stores
+
+
+def compared(
+    bunch: Bunch,
+    expected: Expected,
+    written: Topics,
+    stores: Stores,
+    application_id: str,
+    backfilled: bool = False,
+) -> Outcome:
+    """What differs from what was expected. A backfill writes nothing to repartition topics; with caches there are fewer
+    records in them, and of the results the last ones are the same."""
+    of_case = owners(bunch.built.topology, application_id, bunch.cases)
+    sinks = {topic for topic, _, _ in bunch.built.sinks}
+    found = {}
+    for case in bunch.cases:
+        topics = {topic for topic, owner in of_case.items() if owner == case["name"]} & written.keys()
+        topics -= bunch.built.inputs.keys() - sinks
+        internal = {topic for topic in topics if topic.startswith(f"{application_id}-")}
+        changelogs = {topic for topic in internal if topic.endswith("-changelog")}
+        results, passed_on = topics - internal, internal - changelogs
+        whole = set() if bunch.caching else results if backfilled else results | passed_on
+        last = changelogs | (results if bunch.caching else set())
+        there = expected.of(case).topics
+        found[case["name"]] = [
+            # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
+            *differences(there, written, whole, headers=not bunch.paced),
+            *last_differences(there, written, last),
+        ]
+        for name in bunch.built.stores:
+            if name.startswith(prefixed(case, "")) and stores[name] != (held := expected.store(case, name)):
+                found[case["name"]].append(f"store {name}: expected {held}, live {stores[name]}")
+    return Outcome(found, sum(len(rows) for partitions in written.values() for rows in partitions))

@@ -1,0 +1,156 @@
+"""A bunch of cases as an application on a real Ray and a real Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.actors.messages import ApplicationState
+from penstock.api.kafka_streams import KafkaStreams
+from penstock.cluster.control import end_actors
+from penstock.cluster.named_actors import find_coordinator
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.records import NO_HEADERS
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+from tests.live.bunches import PARTITIONS, Bunch, Input
+from tests.live.partitioned_driver import Written
+from tests.parity.build import SERDES
+
+SETTLE_S = 60.0
+LOOK_EACH_S = 0.1
+"""About as often as tasks commit: each look costs the broker something."""
+_KEEP = {"retention.ms": "-1"}
+
+
+def configuration(bunch: Bunch, application_id: str) -> dict[str, Any]:
+    """What both sides are configured with."""
+    return {
+        **bunch.config,
+        **({} if bunch.caching else {"statestore.cache.max.bytes": 0}),
+        "application.id": application_id,
+        "default.key.serde": SERDES["string"],
+        "default.value.serde": SERDES["string"],
+    }
+
+
+class LiveBunch:
+    """The topics of a bunch on ``broker``, and its application while it runs."""
+
+    def __init__(self, bunch: Bunch, broker: str, application_id: str) -> None:
+        self.bunch, self.application_id = bunch, application_id
+        self._broker = broker
+        self._clients = ConfluentClients(broker, application_id)
+        self._admin = self._clients.admin()
+        self._producer = self._clients.producer()
+        self._consumer = self._clients.consumer()
+        self._admin.create_topics(NewTopic(topic, PARTITIONS, config=_KEEP) for topic in sorted(bunch.topics))
+        topology = bunch.built.topology
+        read = bunch.built.inputs.keys() - set(topology.global_topics)
+        self._sent = dict.fromkeys(_partitions(read), 0)
+        written = {f"{application_id}-{name}" for name in topology.repartition_topics}
+        written |= read & {topic for topic, _, _ in bunch.built.sinks}
+        self._written_by_tasks = _partitions(written)
+        self.app: KafkaStreams | None = None
+
+    def configuration(self, state_dir: Path) -> dict[str, Any]:
+        """The live application's."""
+        return {
+            **configuration(self.bunch, self.application_id),
+            "bootstrap.servers": self._broker,
+            "state.dir": state_dir,
+            "commit.interval.ms": 100,
+            "application.server": "",
+            # What stands in repartition topics is compared, too.
+            "repartition.purge.interval.ms": 3_600_000,
+            "consumer.session.timeout.ms": 10_000,
+        }
+
+    def start(self, state_dir: Path) -> None:
+        """Run the application; returns when all tasks run."""
+        self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
+        self.app.start(serve=False)
+        self.app.wait_until_running(180)
+
+    def stop(self) -> None:
+        """Drain, commit, end."""
+        assert self.app is not None
+        assert self.app.close()
+        self.app = None
+
+    def send(self, records: Iterable[Input]) -> None:
+        """Write to the input topics."""
+        for record in records:
+            if (tp := TopicPartition(record.topic, record.partition)) in self._sent:
+                self._sent[tp] += 1
+            headers = record.headers or None
+            self._producer.send(
+                record.topic, record.key, record.value, record.timestamp, headers, partition=record.partition
+            )
+        assert self._producer.flush(30)
+
+    def settle(self) -> None:
+        """Wait until all that stands in source and repartition topics is processed and committed.
+
+        A task commits only what it has written the results of: if what is committed now reaches the ends as they are
+        afterwards, nothing is under way."""
+        sent = {tp: count for tp, count in self._sent.items() if count}
+        behind: Iterable[TopicPartition] = sent
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            committed = self._consumer.committed([*behind, *self._written_by_tasks])
+            ends = sent | self._consumer.fetch_end_offsets(self._written_by_tasks)
+            behind = {tp for tp in {*behind, *self._written_by_tasks} if ends[tp] > _offset(committed, tp)}
+            if not behind:
+                return
+            behind &= sent.keys()
+            if self.app is not None and (status := self.app.status()).state is not ApplicationState.RUNNING:
+                raise AssertionError(f"{self.application_id}: {status.state.value}: {status.error}")
+            assert time.monotonic() < deadline, f"not processed within {SETTLE_S:.0f} s: {behind}"
+            time.sleep(LOOK_EACH_S)
+
+    def internal_topics(self) -> set[str]:
+        """The changelogs and repartition topics that the application has made."""
+        return {topic for topic in self._admin.topics() if topic.startswith(f"{self.application_id}-")}
+
+    def written(self) -> dict[str, list[list[Written]]]:
+        """What stands in all topics of the bunch, by topic and partition."""
+        partitions = _partitions(self.bunch.topics | self.internal_topics())
+        found: dict[str, list[list[Written]]] = {tp.topic: [[] for _ in range(PARTITIONS)] for tp in partitions}
+        consumer = self._clients.consumer()
+        ends = {tp: end for tp, end in consumer.fetch_end_offsets(partitions).items() if end}
+        consumer.assign(dict.fromkeys(ends, BEGINNING))
+        deadline = time.monotonic() + 60
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            assert time.monotonic() < deadline, "the topics cannot be read to their ends"
+            for batch in consumer.poll(10_000, 0.1):
+                rows = zip(batch.keys, batch.values, batch.timestamps, strict=True)
+                headers = batch.headers or [None] * len(batch.keys)
+                found[batch.partition.topic][batch.partition.partition] += [
+                    Written(*row, each or NO_HEADERS) for row, each in zip(rows, headers, strict=True)
+                ]
+        consumer.close()
+        return found
+
+    def stores(self) -> Mapping[str, dict[Any, Any]]:
+        """What queries say the named key-value stores hold."""
+        assert self.app is not None
+        return {name: dict(self.app.store(name).all()) for name in self.bunch.built.stores}
+
+    def close(self) -> None:
+        """End whatever runs, and delete the topics."""
+        end_actors(self.application_id, find_coordinator(self.application_id))
+        self._admin.delete_topics(self.bunch.topics | self.internal_topics())
+        self._producer.close()
+        self._consumer.close()
+
+
+def _partitions(topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(PARTITIONS)]
+
+
+def _offset(committed: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:
+    return committed[partition].offset if partition in committed else 0

@@ -1,0 +1,45 @@
+"""The cases that are played live, by their shapes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from tests.live.bunches import Bunch, Case, paced, shape_of
+from tests.parity import corpus
+
+
+def of_shapes() -> dict[str, list[Case]]:
+    """All cases of the corpus; those that random cases left are the shapes ``more`` and ``fuzz``."""
+    found: dict[str, list[Case]] = defaultdict(list)
+    for file in corpus.FILES:
+        for case in corpus.read(file):
+            found[shape_of(case)].append(case)
+    return found
+
+
+def sample(records: int, why_not: Callable[[Case], str | None], seen_by: Callable[[Case], set[str]]) -> Bunch:
+    """The first records of small cases that have together all that ``seen_by`` sees in any case, as one application."""
+    cases: list[Case] = []
+    seen: set[str] = set()
+    able = [case for of_shape in of_shapes().values() for case in of_shape if not case["config"] and not why_not(case)]
+    for case in sorted(able, key=lambda case: len(case["topology"])):
+        if not seen_by(case) <= seen:
+            seen |= seen_by(case)
+            cases.append({**case, "input": case["input"][:records]})
+    return Bunch("sample", {}, tuple(cases), any(map(paced, cases)))
+
+
+def shapes_seen(case: Case) -> set[str]:
+    """Its shape."""
+    return {shape_of(case)}
+
+
+def operators_seen(case: Case) -> set[str]:
+    """Its shape, its operators and their kinds."""
+    found = {shape_of(case)}
+    for step in case["topology"]:
+        window = step.get("window") or {}
+        kinds = [step.get("kind"), step.get("emit_final"), "wait_ms" in step, window.get("op")]
+        found.add(" ".join(map(str, (step["op"], *kinds))))
+    return found

@@ -1,0 +1,121 @@
+"""What live runs are held against is, on one partition, what Kafka Streams made of the case; what differs is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.common.ids import TaskId
+from penstock.common.records import SENT_NOW
+from tests.live import bunches
+from tests.live.bunches import Bunch, Case, owners, prefixed
+from tests.live.comparison import differences, last_differences
+from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.live.play import excluded
+from tests.live.rig import configuration
+from tests.live.shapes import of_shapes, operators_seen, sample
+from tests.parity.build import SERDES
+
+
+def has_a_stream_time_of_its_own(case: Case) -> bool:
+    """A punctuator of one sub-topology: in Kafka Streams' driver the records of all others move its time, too."""
+    return any(step.get("fn", "").startswith("tick_stream") for step in case["topology"])
+
+
+CASES = [
+    case
+    for of_shape in of_shapes().values()
+    for case in of_shape[::5]
+    if excluded(case) is None and not has_a_stream_time_of_its_own(case)
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_on_one_partition_the_driver_of_partitions_does_what_kafka_streams_did(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bunches, "BASE_MS", 0)
+    bunch = Bunch("one", case["config"], (case,), False, caching=True)
+    config = configuration(bunch, "parity")
+    driver = PartitionedDriver(bunch.built.topology, config, 1)
+    for record in bunch.inputs(case):
+        driver.pipe(record.topic, 0, Written(record.key, record.value, record.timestamp, record.headers))
+    for topic, key, value in bunch.built.sinks:
+        shown = [_shown(row, key, value) for row in driver.topics[topic][0]]
+        assert shown == case["output"][topic.removeprefix(prefixed(case, ""))], topic
+
+
+def _shown(row: Written, key: str, value: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "key": None if row.key is None else SERDES[key].deserialize(row.key),
+        "value": None if row.value is None else SERDES[value].deserialize(row.value),
+        "ts": row.timestamp,
+    }
+    headers = {name: (data or b"").decode() for name, data in row.headers}
+    return {**shown, "headers": headers} if headers else shown
+
+
+def test_names_of_a_bunch_lead_back_to_its_cases() -> None:
+    bunch = sample(1, excluded, operators_seen)
+    of_case = owners(bunch.built.topology, "app", bunch.cases)
+    assert set(of_case.values()) == {case["name"] for case in bunch.cases}
+    assert bunch.topics <= of_case.keys()
+
+
+ROWS = [
+    [Written(b"k", b"1", 5, ()), Written(b"j", b"2", 5, ()), Written(b"k", b"3", 6, ())],
+    [Written(None, b"", 7, ())],
+]
+
+
+def found(actual: list[list[Written]], headers: bool = True) -> list[str]:
+    return list(differences({"t": ROWS}, {"t": actual}, {"t"}, headers))
+
+
+def test_each_key_keeps_its_order_and_the_order_of_keys_is_open() -> None:
+    first, second, third = ROWS[0]
+    assert found([[second, first, third], ROWS[1]]) == []
+    assert len(found([[third, second, first], ROWS[1]])) == 1
+    assert len(found([[first, third], ROWS[1]])) == 1
+    assert len(found([[first, second, third, third], ROWS[1]])) == 1
+    assert len(found([[], [*ROWS[0], *ROWS[1]]])) == 4, "each key is in its partition"
+    assert len(found([])) == 1
+
+
+def test_the_order_of_what_several_tasks_write_under_a_key_is_open() -> None:
+    rows = [Written(b"k", b"%d" % number, number, (), TaskId(0, number)) for number in range(3)]
+    assert list(differences({"t": [rows]}, {"t": [rows[::-1]]}, {"t"})) == []
+    assert len(list(differences({"t": [rows]}, {"t": [[rows[0], rows[0], rows[2]]]}, {"t"}))) == 1
+
+
+def test_a_record_without_a_key_may_be_in_any_partition() -> None:
+    assert found([[*ROWS[0], *ROWS[1]], []]) == []
+    assert len(found([ROWS[0], [replace(ROWS[1][0], timestamp=8)]])) == 1
+
+
+def test_values_times_and_headers_count() -> None:
+    first, second, third = ROWS[0]
+    for other in (replace(first, value=b"4"), replace(first, timestamp=4)):
+        assert len(found([[other, second, third], ROWS[1]])) == 1
+        assert len(found([[other, second, third], ROWS[1]], headers=False)) == 1
+    headed = replace(first, headers=(("h", b"x"),))
+    assert len(found([[headed, second, third], ROWS[1]])) == 1
+    assert found([[headed, second, third], ROWS[1]], headers=False) == []
+
+
+def test_of_changelogs_the_last_row_of_each_key_counts() -> None:
+    first, second, third = ROWS[0]
+
+    def last(expected: list[Written], actual: list[Written]) -> int:
+        return len(list(last_differences({"t": [expected]}, {"t": [actual]}, {"t"})))
+
+    assert last([first, second, third], [third, second]) == 0
+    assert last([first, second, third], [first, second]) == 1
+    assert last([first, second], [first]) == 1
+    assert last([first], [first, second]) == 1
+    assert last([first, replace(second, value=None)], [first]) == 0
+    assert last([first], [first, replace(second, value=None)]) == 0
+    assert last([first, replace(second, value=None)], [first, second]) == 1
+    assert last([replace(first, timestamp=SENT_NOW)], [first]) == 0
