@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import Annotated
 
+import structlog
 import typer
 
 from tests.parity import corpus
@@ -21,6 +23,7 @@ def main(
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
     """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}, Kafka Streams {kafka_streams}")
     cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
