@@ -94,3 +94,13 @@ class Program:
         if (not fitting or self.chance(0.1)) and than.kind == kind and key in (None, than.key):
             return than if value in (None, than.value) else None
         return self.rng.choice(fitting) if fitting else None
+
+    def comes_from(self, made: Made, op: str) -> bool:
+        """Whether it is what ``op`` made, or goes back to that by the first inputs of steps."""
+        before: str | None = made.id
+        for step in reversed(self.steps):
+            if before is not None and step.get("id") == before:
+                if step["op"] == op:
+                    return True
+                before = step.get("in")
+        return False
