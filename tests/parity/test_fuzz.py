@@ -56,6 +56,7 @@ def test_steps_name_only_what_was_made_before_them() -> None:
         made: set[str] = set()
         for step in case["topology"]:
             assert {step[field] for field in ("in", "with") if field in step} <= made, case["name"]
+            assert {part["in"] for part in step.get("parts", ())} <= made, case["name"]
             made.update(step.get("ids", [step["id"]] if "id" in step else []))
 
 
@@ -69,6 +70,8 @@ def test_every_operator_that_the_player_knows_is_made() -> None:
         *("merge", "branch", "repartition", "to_table", "to_stream", "to"),
         *("group_by", "group_by_key", "count", "reduce", "aggregate"),
         *("stream_table", "stream_global", "stream_stream", "table_table", "foreign_key", "process"),
+        *("time_window", "sliding_window", "session_window", "unlimited_window", "windowed_to_stream", "cogroup"),
+        *("suppress", "transform_values"),
     }
     assert min(ops.values()) >= 3
 
@@ -146,7 +149,7 @@ def counts_twice(case: Case) -> bool:
 
 
 def test_a_difference_is_made_small_whatever_surrounds_it() -> None:
-    found = [case for number in range(600) if counts_twice(case := generate(SEED, number))]
+    found = [case for number in range(600) if counts_twice(case := generate(SEED, number))][:30]
     assert len(found) >= 10
     for case in found:
         small = shrink(case, counts_twice)

@@ -42,7 +42,8 @@ def cogroup(program: Program) -> bool:
     grouped = [first]
     for _ in range(program.rng.choice((0, 1, 1, 2))):
         again = [each for each in program.made if each.kind == GROUPED and each.key == first.key and each != first]
-        another = program.rng.choice(again) if again and program.chance(0.3) else _group(program, first.key)
+        # Two that are repartitioned without a name would have the same topic.
+        another = program.rng.choice(again) if again and program.chance(0.3) else _group(program, first.key, 0.95)
         if another is not None:
             grouped.append(another)
     init = program.rng.choice(("empty", "empty", "zero"))
@@ -66,17 +67,17 @@ def _any_grouped(program: Program) -> Made | None:
     return grouped or _group(program)
 
 
-def _group(program: Program, key: str | None = None) -> Made | None:
+def _group(program: Program, key: str | None = None, named: float = 0.2) -> Made | None:
     """A stream grouped, by keys of that type if one is said."""
     by_key = program.chance(0.5)
     source = program.any_of(STREAM, key) if by_key else program.any_of(STREAM)
     if source is None or (not by_key and key == "long"):
         return None
-    named: dict[str, Any] = {"name": f"group{program.number()}"} if program.chance(0.2) else {}
+    name: dict[str, Any] = {"name": f"group{program.number()}"} if program.chance(named) else {}
     if by_key:
-        return program.add("group_by_key", GROUPED, source.key, source.value, source, **named)
+        return program.add("group_by_key", GROUPED, source.key, source.value, source, **name)
     fn = words.selector(program.rng, source.key)
-    return program.add("group_by", GROUPED, "string", source.value, source, fn=fn, **named)
+    return program.add("group_by", GROUPED, "string", source.value, source, fn=fn, **name)
 
 
 def _aggregate(program: Program, grouped: Made, kind: str, how: dict[str, Any]) -> None:

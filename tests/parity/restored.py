@@ -1,0 +1,163 @@
+"""What penstock wrote to changelogs, restored by Kafka Streams: ``make restored``.
+
+Each case is played on penstock, and its changelogs, with the topics that it read and how far, are put on a real broker.
+There a real ``KafkaStreams`` takes the application over. What its stores hold once they are restored must be what the
+stores of Kafka Streams hold at the end of the case.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from typing_extensions import override
+
+from penstock.common.records import SENT_NOW, Headers
+from penstock.kafka.local_broker.broker import LocalBroker
+from penstock.testing.topology_test_driver import TopologyTestDriver
+from penstock.topology.physical.topology import Topology
+from tests.parity import corpus
+from tests.parity.build import SERDES, build
+from tests.parity.compare import asked
+from tests.parity.oracle import KafkaStreams, Restorer, run
+from tests.parity.play import pipe
+
+Case = dict[str, Any]
+
+_SOURCES = ("stream", "table", "versioned_table", "global_table")
+_AT_ONCE = 50
+
+
+class _Recording(TopologyTestDriver):
+    """Keeps what was piped in, and shows what stands in the topics in the end."""
+
+    def __init__(self, topology: Topology, config: Mapping[str, Any]) -> None:
+        self._piped: dict[str, list[list[Any]]] = defaultdict(list)
+        super().__init__(topology, config)
+
+    @override
+    def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        self._piped[topic].append(_record(key, value, timestamp, headers))
+        super().pipe(topic, key, value, timestamp, headers)
+
+    def records(self, topic: str) -> list[list[Any]]:
+        written = [_record(each.key, each.value, each.timestamp, each.headers) for each in self._collector.topics[topic]]
+        return [*self._piped[topic], *written]
+
+    @property
+    def changelogs(self) -> dict[str, str]:
+        """Topics by store, also those that are read as sources."""
+        return {name: log.topic for name, log in self._program.changelogs.items()}
+
+
+def _record(key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> list[Any]:
+    named = [[name, None if data is None else data.hex()] for name, data in headers]
+    time = None if timestamp == SENT_NOW else timestamp
+    return [None if key is None else key.hex(), None if value is None else value.hex(), time, named]
+
+
+def taken_over(case: Case, number: int) -> Case:
+    """What Kafka Streams is given of ``case``: its own application and topics, which are like no other case's, with
+    all that penstock left in them."""
+    case = _with_own_topics(case, f"c{number}-")
+    built, application = build(case), f"restored-{number}"
+    config = {
+        **case["config"],
+        "application.id": application,
+        "default.key.serde": SERDES["string"],
+        "default.value.serde": SERDES["string"],
+    }
+    read = {topic for step in case["topology"] if step["op"] in _SOURCES for topic in _topics(step)}
+    by_all = {topic for step in case["topology"] if step["op"] == "global_table" for topic in _topics(step)}
+    with _Recording(built.topology, config) as driver:
+        for event in case["input"]:
+            pipe(driver, built, event)
+        changelogs = driver.changelogs
+        records = {topic: driver.records(topic) for topic in sorted({*read, *changelogs.values()})}
+    return {
+        **asked(case),
+        "all_stores": True,
+        "application": application,
+        "topics": records,
+        "read": sorted(read - by_all),
+        "changelogged": sorted(changelogs),
+    }
+
+
+def _topics(step: dict[str, Any]) -> list[str]:
+    return list(step["topics"]) if "topics" in step else [step["topic"]]
+
+
+def _with_own_topics(case: Case, prefix: str) -> Case:
+    def renamed(step: dict[str, Any]) -> dict[str, Any]:
+        step = {**step, "topic": prefix + step["topic"]} if "topic" in step else step
+        return {**step, "topics": [prefix + topic for topic in step["topics"]]} if "topics" in step else step
+
+    return {
+        **case,
+        "topology": [renamed(step) for step in case["topology"]],
+        "input": [renamed(event) for event in case["input"]],
+    }
+
+
+def differing_stores(played: Case, restored: Case) -> Iterator[tuple[str, str]]:
+    """(store, why) of all that were restored to something else than Kafka Streams itself had in them."""
+    for store, entries in restored["stores"].items():
+        expected = played["all_stores"].get(store)
+        if expected is not None and expected != entries:
+            missing = [entry for entry in expected if entry not in entries]
+            more = [entry for entry in entries if entry not in expected]
+            yield store, f"missing {missing[:3]}, more {more[:3]}" if missing or more else "another order"
+
+
+def check(cases: Sequence[Case], oracle: KafkaStreams, restorer: Restorer) -> Iterator[tuple[Case, Case, Case]]:
+    """(what was given, what Kafka Streams makes of the case, what it restores from penstock's changelogs)."""
+    given = [taken_over(case, number) for number, case in enumerate(cases)]
+    played = {case["name"]: answer for case, answer in zip(given, oracle.play(given), strict=True)}
+    by_name = {case["name"]: case for case in given}
+    for restored in restorer.restore(given):
+        yield by_name[restored["name"]], played[restored["name"]], restored
+
+
+def main(
+    share: Annotated[float, typer.Option(min=0, max=1, help="How much of the corpus, chosen by chance.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Which cases these are.")] = 1,
+    names: Annotated[list[str] | None, typer.Argument(help="Cases by name, instead.")] = None,
+) -> None:
+    """Restore changelogs of the corpus with Kafka Streams; exit 1 if a store is not what it was."""
+    rng = Random(seed)
+    cases = [case for file in corpus.FILES for case in corpus.read(file)]
+    cases = [case for case in cases if (case["name"] in names if names else rng.random() < share)]
+    with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder), port=0) as broker:
+        with KafkaStreams() as oracle, Restorer(broker.bootstrap_servers) as restorer:
+            wrong = _told(check(cases, oracle, restorer))
+    raise typer.Exit(1 if wrong else 0)
+
+
+def _told(results: Iterable[tuple[Case, Case, Case]]) -> int:
+    wrong, cases, stores, unread, failed = 0, 0, Counter[str](), Counter[str](), 0
+    for given, played, restored in results:
+        cases += 1
+        if "error" in restored:
+            failed += 1
+            typer.echo(f"{given['name']}: {restored['error']}")
+            continue
+        for store in given["changelogged"]:
+            (stores if store in restored["stores"] else unread)[given["name"].split("-")[0]] += 1
+        for store, why in differing_stores(played, restored):
+            wrong += 1
+            typer.echo(f"{given['name']}: store {store}: {why}")
+    typer.echo(
+        f"{cases} cases, {failed} that Kafka Streams did not start; {stores.total()} stores are read, {wrong} differ, "
+        f"{unread.total()} are restored but cannot be read from end to end"
+    )
+    return wrong + failed
+
+
+if __name__ == "__main__":
+    run(main)
