@@ -11,7 +11,6 @@ from penstock.topology.materialized import Materialized
 from penstock.topology.table_joined import TableJoined
 from tests.parity import functions
 
-
 _KEPT = {"store", "caching", "in_memory", "logging"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from penstock.tasks.task import Task
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.topology.physical.topology import Topology
+from tests.parity.play import play
 
+KEPT = ("output", "internal", "stores")
+"""The fields in which a restart makes no difference."""
 Row = tuple[bytes | None, bytes | None, int]
 
 
@@ -59,3 +63,24 @@ class RestartingDriver(TopologyTestDriver):
     def _enqueue(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         self._piped[topic].append((key, value, timestamp))
         super()._enqueue(topic, key, value, timestamp, headers)
+
+
+def forgets(case: dict[str, Any]) -> bool:
+    """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
+    streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
+    return any(
+        (step["op"] == "process" and step["fn"].startswith("tick"))
+        or (step["op"] == "stream_stream" and step["kind"] != "inner")
+        for step in case["topology"]
+    )
+
+
+def restarted(case: dict[str, Any], number: int, state: Path | None) -> dict[str, Any]:
+    """The case as it is played when its task is thrown away before record ``number``."""
+
+    def restart(driver: TopologyTestDriver, record: int) -> None:
+        if record == number:
+            assert isinstance(driver, RestartingDriver)
+            driver.restart()
+
+    return play(case, partial(RestartingDriver, state=state), restart)

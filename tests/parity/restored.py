@@ -19,6 +19,8 @@ from typing_extensions import override
 
 from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.local_broker.broker import LocalBroker
+from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
+from penstock.state.windowed.session_store import SessionStoreBuilder
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.physical.topology import Topology
 from tests.parity import corpus
@@ -46,13 +48,20 @@ class _Recording(TopologyTestDriver):
         super().pipe(topic, key, value, timestamp, headers)
 
     def records(self, topic: str) -> list[list[Any]]:
-        written = [_record(each.key, each.value, each.timestamp, each.headers) for each in self._collector.topics[topic]]
+        written = [
+            _record(each.key, each.value, each.timestamp, each.headers) for each in self._collector.topics[topic]
+        ]
         return [*self._piped[topic], *written]
 
     @property
     def changelogs(self) -> dict[str, str]:
         """Topics by store, also those that are read as sources."""
         return {name: log.topic for name, log in self._program.changelogs.items()}
+
+    @property
+    def expiring(self) -> list[ExpiringStoreBuilder[Any, Any]]:
+        """The window stores and session stores."""
+        return [store for store in self._program.stores.values() if isinstance(store, ExpiringStoreBuilder)]
 
 
 def _record(key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> list[Any]:
@@ -74,10 +83,11 @@ def taken_over(case: Case, number: int) -> Case:
     }
     read = {topic for step in case["topology"] if step["op"] in _SOURCES for topic in _topics(step)}
     by_all = {topic for step in case["topology"] if step["op"] == "global_table" for topic in _topics(step)}
-    with _Recording(built.topology, config) as driver:
+    driver = _Recording(built.topology, config)
+    with driver:
         for event in case["input"]:
             pipe(driver, built, event)
-        changelogs = driver.changelogs
+        changelogs, expiring = driver.changelogs, driver.expiring
         records = {topic: driver.records(topic) for topic in sorted({*read, *changelogs.values()})}
     return {
         **asked(case),
@@ -86,6 +96,8 @@ def taken_over(case: Case, number: int) -> Case:
         "topics": records,
         "read": sorted(read - by_all),
         "changelogged": sorted(changelogs),
+        "retained_ms": {store.name: store.retention_ms for store in expiring},
+        "by_end": {store.name: isinstance(store, SessionStoreBuilder) for store in expiring},
     }
 
 
@@ -105,14 +117,30 @@ def _with_own_topics(case: Case, prefix: str) -> Case:
     }
 
 
-def differing_stores(played: Case, restored: Case) -> Iterator[tuple[str, str]]:
+def differing_stores(given: Case, played: Case, restored: Case) -> Iterator[tuple[str, str]]:
     """(store, why) of all that were restored to something else than Kafka Streams itself had in them."""
     for store, entries in restored["stores"].items():
         expected = played["all_stores"].get(store)
-        if expected is not None and expected != entries:
+        if expected is None:
+            continue
+        if store in given["retained_ms"]:
+            # A cache still has what has expired; a restored store has not.
+            expected = _not_expired(expected, given["retained_ms"][store], given["by_end"][store])
+            entries = _not_expired(entries, given["retained_ms"][store], given["by_end"][store])
+        if expected != entries:
             missing = [entry for entry in expected if entry not in entries]
             more = [entry for entry in entries if entry not in expected]
             yield store, f"missing {missing[:3]}, more {more[:3]}" if missing or more else "another order"
+
+
+def _not_expired(entries: list[list[str]], retained_ms: int, by_end: bool) -> list[list[str]]:
+    """Of windows and sessions, whose keys are ``[<key>@<start>/<end>]``. In any order: that of a cache is another."""
+
+    def time(entry: list[str]) -> int:
+        return int(entry[0].rpartition("@")[2].rstrip("]").split("/")[by_end])
+
+    newest = max(map(time, entries), default=0)
+    return sorted(entry for entry in entries if time(entry) > newest - retained_ms)
 
 
 def check(cases: Sequence[Case], oracle: KafkaStreams, restorer: Restorer) -> Iterator[tuple[Case, Case, Case]]:
@@ -133,9 +161,13 @@ def main(
     rng = Random(seed)
     cases = [case for file in corpus.FILES for case in corpus.read(file)]
     cases = [case for case in cases if (case["name"] in names if names else rng.random() < share)]
-    with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder), port=0) as broker:
-        with KafkaStreams() as oracle, Restorer(broker.bootstrap_servers) as restorer:
-            wrong = _told(check(cases, oracle, restorer))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalBroker(Path(folder), port=0) as broker,
+        KafkaStreams() as oracle,
+        Restorer(broker.bootstrap_servers) as restorer,
+    ):
+        wrong = _told(check(cases, oracle, restorer))
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -149,7 +181,7 @@ def _told(results: Iterable[tuple[Case, Case, Case]]) -> int:
             continue
         for store in given["changelogged"]:
             (stores if store in restored["stores"] else unread)[given["name"].split("-")[0]] += 1
-        for store, why in differing_stores(played, restored):
+        for store, why in differing_stores(given, played, restored):
             wrong += 1
             typer.echo(f"{given['name']}: store {store}: {why}")
     typer.echo(

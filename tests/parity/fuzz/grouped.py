@@ -48,10 +48,9 @@ def cogroup(program: Program) -> bool:
             grouped.append(another)
     init = program.rng.choice(("empty", "empty", "zero"))
     parts = [
-        {"in": each.id, "fn": program.rng.choice(words.aggregators(each.value, init))} for each in dict.fromkeys(grouped)
+        {"in": each.id, "fn": program.rng.choice(words.aggregators(each.value, init))}
+        for each in dict.fromkeys(grouped)
     ]
-    if init == "zero":  # a long may become null by none of these
-        parts = [{**part, "fn": part["fn"] if part["fn"] != "last" else "sum"} for part in parts]
     value = "long" if init == "zero" else "string"
     if program.chance(0.5):
         op, fields = _windows(program)

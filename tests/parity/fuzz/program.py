@@ -69,9 +69,11 @@ class Program:
 
     def any_of(self, kind: str, key: str | None = None, value: str | None = None) -> Made | None:
         """Something of a kind, and of these types where they are said; what was made last is taken more often."""
-        return self._one(
-            [made for made in self.made if made.kind == kind and key in (None, made.key) and value in (None, made.value)]
-        )
+        return self._one(self._fitting(kind, key, value))
+
+    def _fitting(self, kind: str, key: str | None, value: str | None) -> list[Made]:
+        kinds = [made for made in self.made if made.kind == kind]
+        return [made for made in kinds if key in (None, made.key) and value in (None, made.value)]
 
     def one_of(self, *kinds: str) -> Made | None:
         """Something of one of these kinds."""
@@ -86,11 +88,7 @@ class Program:
 
     def other(self, than: Made, kind: str, key: str | None = None, value: str | None = None) -> Made | None:
         """A second input of a step, now and then the first one once more."""
-        fitting = [
-            made
-            for made in self.made
-            if made.kind == kind and key in (None, made.key) and value in (None, made.value) and made.id != than.id
-        ]
+        fitting = [made for made in self._fitting(kind, key, value) if made.id != than.id]
         if (not fitting or self.chance(0.1)) and than.kind == kind and key in (None, than.key):
             return than if value in (None, than.value) else None
         return self.rng.choice(fitting) if fitting else None

@@ -75,7 +75,8 @@ def _bypassed_steps(case: Case) -> Iterator[Case]:
 
 
 def _fewer_fields(case: Case) -> Iterator[Case]:
-    """Without an entry of the configuration or a field of a step, with a branch or part less, or with one topic of several."""
+    """Without an entry of the configuration or a field of a step, with a branch or a part less, or with one topic of
+    several."""
     for entry in case["config"]:
         yield {**case, "config": {name: value for name, value in case["config"].items() if name != entry}}
     steps = case["topology"]

@@ -6,6 +6,7 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.ReadOnlySessionStore;
 import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 
 /** All that a store holds, as texts: keys with their windows, values with their timestamps where they have some. */
 final class Contents {
@@ -37,6 +38,9 @@ final class Contents {
     }
 
     private static String text(Object value) {
+        if (value instanceof ValueTimestampHeaders) {
+            return ((ValueTimestampHeaders<?>) value).value() + " at " + ((ValueTimestampHeaders<?>) value).timestamp();
+        }
         return value instanceof ValueAndTimestamp
                 ? ((ValueAndTimestamp<?>) value).value() + " at " + ((ValueAndTimestamp<?>) value).timestamp()
                 : String.valueOf(value);

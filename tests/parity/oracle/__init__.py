@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import typer
@@ -130,7 +130,7 @@ class KafkaStreams:
             self._jvm.stdin.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def __enter__(self) -> KafkaStreams:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
