@@ -59,6 +59,11 @@ class _Recording(TopologyTestDriver):
         return {name: log.topic for name, log in self._program.changelogs.items()}
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each store."""
+        return {store.name: store.kind for store in self._program.stores.values()}
+
+    @property
     def expiring(self) -> list[ExpiringStoreBuilder[Any, Any]]:
         """The window stores and session stores."""
         return [store for store in self._program.stores.values() if isinstance(store, ExpiringStoreBuilder)]
@@ -87,7 +92,7 @@ def taken_over(case: Case, number: int) -> Case:
     with driver:
         for event in case["input"]:
             pipe(driver, built, event)
-        changelogs, expiring = driver.changelogs, driver.expiring
+        changelogs, kinds, expiring = driver.changelogs, driver.kinds, driver.expiring
         records = {topic: driver.records(topic) for topic in sorted({*read, *changelogs.values()})}
     return {
         **asked(case),
@@ -96,6 +101,7 @@ def taken_over(case: Case, number: int) -> Case:
         "topics": records,
         "read": sorted(read - by_all),
         "changelogged": sorted(changelogs),
+        "kinds": kinds,
         "retained_ms": {store.name: store.retention_ms for store in expiring},
         "by_end": {store.name: isinstance(store, SessionStoreBuilder) for store in expiring},
     }
@@ -172,23 +178,28 @@ def main(
 
 
 def _told(results: Iterable[tuple[Case, Case, Case]]) -> int:
-    wrong, cases, stores, unread, failed = 0, 0, Counter[str](), Counter[str](), 0
+    """Says what was found, and how much of it was wrong."""
+    cases = failed = 0
+    same, other, unread = Counter[str](), Counter[str](), Counter[str]()
     for given, played, restored in results:
         cases += 1
         if "error" in restored:
             failed += 1
             typer.echo(f"{given['name']}: {restored['error']}")
             continue
+        differs = dict(differing_stores(given, played, restored))
         for store in given["changelogged"]:
-            (stores if store in restored["stores"] else unread)[given["name"].split("-")[0]] += 1
-        for store, why in differing_stores(given, played, restored):
-            wrong += 1
+            found = unread if store not in restored["stores"] else other if store in differs else same
+            found[given["kinds"][store]] += 1
+        for store, why in differs.items():
             typer.echo(f"{given['name']}: store {store}: {why}")
-    typer.echo(
-        f"{cases} cases, {failed} that Kafka Streams did not start; {stores.total()} stores are read, {wrong} differ, "
-        f"{unread.total()} are restored but cannot be read from end to end"
-    )
-    return wrong + failed
+    typer.echo(f"{cases} cases, {failed} that Kafka Streams did not start")
+    for kind in sorted({*same, *other, *unread}):
+        typer.echo(
+            f"  {kind}: {same[kind] + other[kind]} stores read, {other[kind]} of them differ; "
+            f"{unread[kind]} restored that cannot be read from end to end"
+        )
+    return failed + other.total()
 
 
 if __name__ == "__main__":
