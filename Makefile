@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos golden fuzz-parity bench lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos golden fuzz-parity restored bench lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -39,6 +39,10 @@ golden: environment  ## play the parity corpus on KAFKA_STREAMS=4.3.1 and say wh
 fuzz-parity: environment  ## play random cases on Kafka Streams and penstock, for SECONDS=300, from SEED=…; KEEP=1 keeps what differs
 	@$(RUN) -m tests.parity.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE)) \
 		$(if $(KEEP),--keep) $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS))
+
+SHARE ?= 0.1
+restored: environment jars  ## have Kafka Streams restore what penstock wrote to changelogs, for SHARE=0.1 of the corpus from SEED=1
+	@$(RUN) -m tests.parity.restored --share $(SHARE) $(if $(SEED),--seed $(SEED))
 
 bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks

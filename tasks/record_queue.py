@@ -99,10 +99,11 @@ class RecordQueue:
         self._handler = handler
         self._context = context
         self._batches: deque[Decoded] = deque()
+        self._in_batches = 0
         self._failed = False
 
     def __len__(self) -> int:
-        return sum(len(batch.keys) for batch in self._batches) - self.position
+        return self._in_batches - self.position
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -126,6 +127,7 @@ class RecordQueue:
         self._failed = decoded.error is not None
         if decoded.keys or decoded.error:
             self._batches.append(decoded)
+            self._in_batches += len(decoded.keys)
         elif self._batches:
             self._batches[-1].last_offset = decoded.last_offset
         else:
@@ -147,6 +149,7 @@ class RecordQueue:
                 raise batch.error
             self.processed_offset = batch.last_offset
             self._batches.popleft()
+            self._in_batches -= end
             self.position = 0
 
     def decode_alone(self, key: bytes | None, value: bytes | None, timestamp: int) -> tuple[Any, Any] | None:

@@ -94,8 +94,9 @@ class JoinBuffer(BufferedStateStore):
         self._horizon: bytes | None = b""
 
     @override
-    def view(self) -> None:
-        """Nothing: no processor of a user's can be connected to it."""
+    def view(self) -> JoinBuffer:
+        """Itself: who has it is a transformer through which the join looks into its table, and has no use for it."""
+        return self
 
     # ---- records ----
 

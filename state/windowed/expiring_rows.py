@@ -105,6 +105,10 @@ class ExpiringRows:
         """Whether there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.expiry_time) <= time <= self.stream_time
 
+    def shows_a_table(self, time: int) -> bool:
+        """The same for who looks into a table: Kafka Streams' cache, where there is one, still has what has expired."""
+        return self.buffer.caching or self.shows(time)
+
     @property
     def flushed_time(self) -> int:
         """The :attr:`expiry_time` of what is flushed or committed."""

@@ -83,7 +83,8 @@ class ExpiringStateStore(BufferedStateStore):
 
     @abstractmethod
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
-        """The entry of this very windowed key; None when there is none or it has expired."""
+        """The entry of this very windowed key for who looks into the table; None when there is none or it has expired
+        (see :meth:`ExpiringRows.shows_a_table`)."""
 
     def listen(self, listener: FlushListener, old_values: bool, to_key: Callable[[bytes], Any] | None = None) -> None:
         """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.

@@ -143,7 +143,10 @@ class SessionIndex:
 def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[Session]:
     """Of a list those that end at ``earliest_end``, which is later than its mark, or later, and start at
     ``latest_start`` or earlier."""
-    if sessions[-1][1] <= latest_start and sessions[-2][0] < earliest_end:
+    end, start = sessions[-1]
+    if end < earliest_end:
+        return []
+    if start <= latest_start and sessions[-2][0] < earliest_end:
         return sessions[-1:]
     found: list[Session] = []
     for session in reversed(sessions):

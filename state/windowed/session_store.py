@@ -109,14 +109,17 @@ class SessionStateStore(ExpiringStateStore):
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
         """The entry of this very session; None when there is none or it has expired. One get."""
-        rows = self.rows
-        if not rows.shows(window.end) or not 0 <= window.start <= window.end:
+        if not self.rows.shows(window.end) or not 0 <= window.start <= window.end:
             return None
-        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
+        return self._row(key, window)
 
     @override
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
-        return self.fetch(*windowed)
+        return self._row(windowed.key, windowed.window) if self.rows.shows_a_table(windowed.window.end) else None
+
+    def _row(self, key: bytes, window: Window) -> Entry | None:
+        rows = self.rows
+        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window), window.end))
 
     def find(self, key: bytes, earliest_end: int, latest_start: int, reverse: bool = False) -> Iterator[EntryRow]:
         """The sessions of ``key`` that end at ``earliest_end`` or later and start at ``latest_start`` or earlier."""

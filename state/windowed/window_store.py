@@ -138,14 +138,16 @@ class WindowStateStore(ExpiringStateStore):
 
         Where duplicates are retained it is found only if it was the last one put, as in Kafka Streams.
         """
-        rows = self.rows
-        if not rows.shows(window_start):
-            return None
-        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
+        return self._row(key, window_start) if self.rows.shows(window_start) else None
 
     @override
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
-        return self.fetch(windowed.key, windowed.window.start)
+        start = windowed.window.start
+        return self._row(windowed.key, start) if self.rows.shows_a_table(start) else None
+
+    def _row(self, key: bytes, window_start: int) -> Entry | None:
+        rows = self.rows
+        return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.state.versioned.store import VersionedStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
@@ -97,6 +98,7 @@ def _fold(
     update = forward_updates(store, wiring, send_old_values)
     dirty_get, load, put = buffer.dirty.get, buffer.load_to_update, buffer.put
     failed, at_once = wiring.failed_at(store), not buffer.caching
+    of_versions = isinstance(store.opened, VersionedStateStore)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -109,8 +111,8 @@ def _fold(
             new = fold(key, value, old)
             if at_once and send_old_values and old is None:
                 old = initial()
-            # A deletion has no time of its own: it is logged at the record's.
-            put(row, new, timestamp if new is None else newest, context.headers)
+            # A deletion has no time of its own, but where there are versions: it is logged at the record's.
+            put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
             failed(error, name, key)
             return

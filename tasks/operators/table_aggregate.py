@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.changes import Change
+from penstock.state.versioned.store import VersionedStateStore
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.stateless import require_pair
 from penstock.tasks.operators.updates import forward_updates
@@ -103,6 +104,7 @@ def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wi
     update = forward_updates(store, wiring, send_old_values)
     dirty_get, load, put = buffer.dirty.get, buffer.load_to_update, buffer.put
     failed, at_once = wiring.failed_at(store), not buffer.caching
+    of_versions = isinstance(store.opened, VersionedStateStore)
 
     def run(key: Any, change: Change, timestamp: int) -> None:
         try:
@@ -113,8 +115,8 @@ def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wi
             old, old_timestamp, _, _ = dirty_get(row) or load(row)
             newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
             new = fold(key, added, removed, old)
-            # A deletion has no time of its own: it is logged at the record's.
-            put(row, new, timestamp if new is None else newest, context.headers)
+            # A deletion has no time of its own, but where there are versions: it is logged at the record's.
+            put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
             failed(error, name, key)
             return

@@ -35,7 +35,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     at_once = None if store.buffer.caching else update
     emit, observed = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None, wiring.observed_time()
-    dirty_get, load, load_new, put = _row_functions(rows, windows)
+    dirty_get, load, load_new, put = _row_functions(rows, spec)
     (places, place_of), order = _places(rows, windows), rows.time_order
     size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
     place_get, newest_start = places.get, -1
@@ -115,10 +115,11 @@ _Load = Callable[[bytes], Entry]
 _Put = Callable[[bytes, Any, int, Headers | None], None]
 
 
-def _row_functions(rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows) -> tuple[_Get, _Load, _Load, _Put]:
+def _row_functions(rows: ExpiringRows, spec: TimeWindowAggregate) -> tuple[_Get, _Load, _Load, _Put]:
     """How to look up a row among the changes, then in all the store or where it is not on disk, and how to set it."""
-    buffer = rows.buffer
-    if rows.segments.retention_ms >= windows.size_ms + windows.grace_period_ms:
+    buffer, windows = rows.buffer, spec.windows
+    is_alone = not spec.shares_store or buffer.caching  # by Kafka Streams' cache what has expired is found
+    if is_alone and rows.segments.retention_ms >= windows.size_ms + windows.grace_period_ms:
         # What still takes records has not expired: there is no need to ask each time.
         return buffer.dirty.get, buffer.load_to_update, buffer.load_not_committed, buffer.put
     time, key_of, suffix_bytes = rows.schema.time, rows.key, rows.schema.suffix_bytes

@@ -29,7 +29,7 @@ from tests.parity.ops_sessions import SessionSteps, merged
 from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
 from tests.parity.ops_tables import TableOps
-from tests.parity.ops_versioned import VersionedSteps
+from tests.parity.ops_versioned import VersionedSteps, versioned
 
 SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long(), "bytes": Serdes.bytes()}
 
@@ -206,6 +206,10 @@ class _Steps(
     def _sliding_window(self, step: Step, source: _Result) -> _Result:
         return self._same_types(source, ops_windows.windowed_by_difference(step, _of(KGroupedStream, source)))
 
+    def _unlimited_window(self, step: Step, source: _Result) -> _Result:
+        windows = ops_windows.unlimited_windows(step)
+        return self._same_types(source, _of(KGroupedStream, source).windowed_by(windows))
+
     def _windowed_to_stream(self, step: Step, source: _Result) -> _Result:
         return _Result(source.stream.to_stream(ops_windows.shown_key), "string", source.value)
 
@@ -267,6 +271,8 @@ class _Steps(
         return processors.supplier(step["fn"], store or ""), [store] if store else []
 
     def _materialized(self, step: Step, key: str, value: str) -> Materialized[Any, Any]:
+        if "history_ms" in step:
+            return versioned(step, SERDES[key], SERDES[value])
         source = self._results.get(step.get("in", ""))
         how: Materialized[Any, Any] = Materialized.with_(SERDES[key], SERDES[value])
         if "store" in step:
@@ -277,6 +283,8 @@ class _Steps(
             how = how.with_store_type(StoreType.IN_MEMORY)
         if not step.get("logging", True):
             how = how.with_logging_disabled()
+        if "retention_ms" in step:
+            how = how.with_retention(step["retention_ms"])
         return how if step.get("caching", True) else how.with_caching_disabled()
 
     def _kept(self, step: Step, key: str, value: str) -> list[Materialized[Any, Any]]:

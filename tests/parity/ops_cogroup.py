@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.topology.materialized import Materialized
 from tests.parity import functions
 from tests.parity.ops_sessions import merged, session_windows
-from tests.parity.ops_windows import sliding_windows, time_windows
+from tests.parity.ops_windows import sliding_windows, time_windows, unlimited_windows
 
 if TYPE_CHECKING:
     from tests.parity.build import Step, _Result
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WINDOWS: dict[str, Callable[[Step], Any]] = {
     "time_window": time_windows,
+    "unlimited_window": unlimited_windows,
     "sliding_window": sliding_windows,
     "session_window": session_windows,
 }

@@ -33,4 +33,5 @@ class GlobalOps:
             raise ValueError(f"step {step['id']!r} joins {step['with']!r}, which is no global table")
         stream: Any = _kstream(source)
         join = stream.join if step["kind"] == "inner" else stream.left_join
-        return _Result(join(table, partial(functions.key_of, step["fn"]), functions.pair), source.key, "string")
+        selector = partial(functions.key_of, step["fn"])
+        return _Result(join(table, selector, functions.pair, named=step.get("named")), source.key, "string")

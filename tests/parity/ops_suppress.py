@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.suppressed import BufferConfig, Suppressed
+
+B = TypeVar("B", bound=BufferConfig)
 
 
 class SuppressSteps:
@@ -18,7 +20,7 @@ class SuppressSteps:
         until: Suppressed[Any] = (
             Suppressed.until_time_limit(step["wait_ms"], _buffer(step))
             if "wait_ms" in step
-            else Suppressed.until_window_closes(BufferConfig.unbounded())
+            else Suppressed.until_window_closes(_limited(step, BufferConfig.unbounded()))
         )
         return replace(
             source, stream=source.stream.suppress(until.with_name(step["named"]) if "named" in step else until)
@@ -26,10 +28,13 @@ class SuppressSteps:
 
 
 def _buffer(step: dict[str, Any]) -> BufferConfig:
-    """One with limits emits early."""
-    config: BufferConfig = BufferConfig.unbounded()
-    if "max_records" in step:
-        config = config.emit_early_when_full().with_max_records(step["max_records"])
-    if "max_bytes" in step:
-        config = config.emit_early_when_full().with_max_bytes(step["max_bytes"])
-    return config
+    """One with limits emits early, unless it stops when it is full."""
+    limited = "max_records" in step or "max_bytes" in step
+    eager = limited and not step.get("stops_when_full", False)
+    return _limited(step, BufferConfig.unbounded().emit_early_when_full() if eager else BufferConfig.unbounded())
+
+
+def _limited(step: dict[str, Any], config: B) -> B:
+    config = config.with_max_records(step["max_records"]) if "max_records" in step else config
+    config = config.with_max_bytes(step["max_bytes"]) if "max_bytes" in step else config
+    return config if step.get("logging", True) else config.with_logging_disabled()

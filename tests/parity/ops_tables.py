@@ -6,9 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.options import Grouped
+from penstock.topology.value_transformer import ValueTransformerWithKey
 from tests.parity import functions
 
 if TYPE_CHECKING:
@@ -16,6 +19,19 @@ if TYPE_CHECKING:
 
 
 _SERDES: dict[str, Serde[Any]] = {"string": Serdes.string(), "long": Serdes.long()}
+
+
+class _Transformer(ValueTransformerWithKey[Any, Any, Any]):
+    """A mapper that is also called for deletions, or ``with_key``."""
+
+    def __init__(self, fn: str) -> None:
+        self._fn = fn
+
+    @override
+    def transform(self, read_only_key: Any, value: Any) -> Any:
+        if self._fn == "with_key":
+            return f"{functions.text(read_only_key)}={functions.text(value)}"
+        return functions.mapped_value(self._fn, value)
 
 
 class TableOps:
@@ -34,6 +50,13 @@ class TableOps:
         return replace(
             source, stream=join(other, functions.pair, materialized, named=step.get("named")), value="string"
         )
+
+    def _transform_values(self, step: Step, source: _Result) -> _Result:
+        value = step.get("value", source.value)
+        materialized = self._materialized(step, source.key, value) if "store" in step else None
+        supplier = partial(_Transformer, step["fn"])
+        table = _table(source).transform_values(supplier, materialized=materialized, named=step.get("named"))
+        return replace(source, stream=table, value=value)
 
     def _table_group_by(self, step: Step, source: _Result) -> _Result:
         fn, how = step["fn"], Grouped.with_(_SERDES["string"], _SERDES[source.value])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.common.serdes import Serde
 from penstock.state.stores import Stores
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
@@ -19,11 +20,14 @@ class VersionedSteps:
         from tests.parity.build import SERDES
 
         key, value = step.get("key", "string"), step.get("value", "string")
-        supplier = Stores.persistent_versioned_key_value_store(step["store"], step["history_ms"])
-        kept: Materialized[Any, Any] = Materialized.as_(supplier)
         read = Consumed.with_(SERDES[key], SERDES[value])
         read = read.with_name(step["named"]) if "named" in step else read
-        table = self.builder.table(
-            step["topic"], read, kept.with_key_serde(SERDES[key]).with_value_serde(SERDES[value])
-        )
+        table = self.builder.table(step["topic"], read, versioned(step, SERDES[key], SERDES[value]))
         return type(source)(table, key, value)
+
+
+def versioned(step: dict[str, Any], key: Serde[Any], value: Serde[Any]) -> Materialized[Any, Any]:
+    """How a result is kept by a step with ``history_ms``."""
+    supplier = Stores.persistent_versioned_key_value_store(step["store"], step["history_ms"])
+    kept: Materialized[Any, Any] = Materialized.as_(supplier)
+    return kept.with_key_serde(key).with_value_serde(value)

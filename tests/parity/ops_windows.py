@@ -7,7 +7,7 @@ from typing import Any
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
-from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows
+from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
 
 Step = dict[str, Any]
 
@@ -24,6 +24,11 @@ def time_windows(step: Step) -> TimeWindows:
     """Those of ``time_window``."""
     windows = TimeWindows.of_size_and_grace(step["size_ms"], step["grace_ms"])
     return windows.advance_by(step["advance_ms"]) if "advance_ms" in step else windows
+
+
+def unlimited_windows(step: Step) -> UnlimitedWindows:
+    """Those of ``unlimited_window``."""
+    return UnlimitedWindows.of().start_on(step.get("start_ms", 0))
 
 
 def windowed_by_difference(step: Step, grouped: KGroupedStream[Any, Any]) -> Any:

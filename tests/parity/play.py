@@ -39,7 +39,7 @@ def play(
     with new_driver(built.topology, config) as driver:
         for number, record in enumerate(case["input"]):
             before(driver, number)
-            _pipe(driver, built, record)
+            pipe(driver, built, record)
         return {
             **given,
             "description": built.topology.describe(),
@@ -50,7 +50,8 @@ def play(
         }
 
 
-def _pipe(driver: TopologyTestDriver, built: Built, record: dict[str, Any]) -> None:
+def pipe(driver: TopologyTestDriver, built: Built, record: dict[str, Any]) -> None:
+    """What happens next: a record, or the clock goes on."""
     if "advance_wall_ms" in record:
         driver.advance_wall_clock_time(record["advance_wall_ms"])
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from penstock.state.disk.task_stores import open_task_stores
 from penstock.testing.collector import ArrivedRecord
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.physical.topology import Topology
+from tests.parity.play import play
 
+KEPT = ("output", "internal", "stores")
+"""The fields in which a restart makes no difference."""
 Row = tuple[bytes | None, bytes | None, int]
 
 
@@ -48,3 +52,24 @@ class RestartingDriver(TopologyTestDriver):
         topic, key, value, timestamp, _ = record
         self._piped[topic].append((key, value, timestamp))
         super()._arrive(record)
+
+
+def forgets(case: dict[str, Any]) -> bool:
+    """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
+    streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
+    return any(
+        (step["op"] in ("process", "add_processor") and step["fn"].startswith("tick"))
+        or (step["op"] == "stream_stream" and step["kind"] != "inner")
+        for step in case["topology"]
+    )
+
+
+def restarted(case: dict[str, Any], number: int, state: Path | None) -> dict[str, Any]:
+    """The case as it is played when its task is thrown away before record ``number``."""
+
+    def restart(driver: TopologyTestDriver, record: int) -> None:
+        if record == number:
+            assert isinstance(driver, RestartingDriver)
+            driver.restart()
+
+    return play(case, partial(RestartingDriver, state=state), restart)

@@ -16,8 +16,7 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 from tests.parity import play as player
 from tests.parity.corpus import read
 from tests.parity.play import play
-from tests.parity.restarts import RestartingDriver
-from tests.parity.test_restarts import forgets
+from tests.parity.restarts import RestartingDriver, forgets
 
 CASES = read("headers.jsonl.gz")
 

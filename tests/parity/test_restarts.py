@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from penstock.testing.topology_test_driver import TopologyTestDriver
-from tests.parity.play import play
-from tests.parity.restarts import RestartingDriver
+from tests.parity.restarts import KEPT, forgets, restarted
 from tests.parity.test_parity import BY_HAND, CASES, FOUND, MORE
-
-
-def forgets(case: dict[str, Any]) -> bool:
-    """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
-    streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
-    return any(
-        (step["op"] in ("process", "add_processor") and step["fn"].startswith("tick"))
-        or (step["op"] == "stream_stream" and step["kind"] != "inner")
-        for step in case["topology"]
-    )
 
 
 @pytest.mark.parametrize("medium", ["memory", "rocksdb"])
@@ -34,12 +21,6 @@ def test_a_task_that_was_restored_goes_on_as_if_nothing_had_been(
 ) -> None:
     number = Random(f"{case['name']} {medium}").randrange(1, max(2, len(case["input"])))
 
-    def restart(driver: TopologyTestDriver, record: int) -> None:
-        if record == number:
-            assert isinstance(driver, RestartingDriver)
-            driver.restart()
-
-    state = tmp_path if medium == "rocksdb" else None
-    played = play(case, partial(RestartingDriver, state=state), restart)
-    for field in ("output", "internal", "stores"):
+    played = restarted(case, number, tmp_path if medium == "rocksdb" else None)
+    for field in KEPT:
         assert played[field] == case[field], f"{field}; restarted before record {number}"

@@ -18,8 +18,7 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 from tests.parity import corpus
 from tests.parity.compare import FIELDS
 from tests.parity.play import play
-from tests.parity.restarts import RestartingDriver
-from tests.parity.test_restarts import forgets
+from tests.parity.restarts import RestartingDriver, forgets
 
 CASES = corpus.read(corpus.TABLES)
 

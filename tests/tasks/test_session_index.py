@@ -76,3 +76,17 @@ def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int,
         assert isinstance(store, SessionStateStore)
         found = {(key, window): count for key in "abc" for (_, window), count in store.view().fetch(key)}
     assert found == sessions_of(records)
+
+
+@given(
+    ends=st.lists(st.integers(1, 12), unique=True, max_size=5),
+    lengths=st.lists(st.integers(0, 3), min_size=5, max_size=5),
+    earliest_end=st.integers(1, 14),
+    latest_start=st.integers(0, 14),
+)
+def test_near_are_those_in_reach_also_where_the_last_one_has_expired(
+    ends: list[int], lengths: list[int], earliest_end: int, latest_start: int
+) -> None:
+    sessions = [(end, max(0, end - length)) for end, length in zip(sorted(ends), lengths, strict=False)]
+    found = session_index.near([(0, 0), *sessions], earliest_end, latest_start)
+    assert found == [each for each in sessions if each[0] >= earliest_end and each[1] <= latest_start]

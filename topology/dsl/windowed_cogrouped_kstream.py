@@ -120,7 +120,7 @@ class SessionWindowedCogroupedKStream(Generic[K, A]):
 def _fixed(
     windows: TimeWindows | UnlimitedWindows, initializer: Callable[[], Any]
 ) -> Callable[[Aggregator], TableOperator]:
-    return lambda aggregator: TimeWindowAggregate(windows, Aggregate(initializer, aggregator))
+    return lambda aggregator: TimeWindowAggregate(windows, Aggregate(initializer, aggregator), shares_store=True)
 
 
 def _sliding(windows: SlidingWindows, initializer: Callable[[], Any]) -> Callable[[Aggregator], TableOperator]:

@@ -74,6 +74,13 @@ class WithFunctions:
         return f"{self.call} {node}"
 
     @property
+    def gives_keys(self) -> bool:
+        """Whether a user function in it is given the key, or an object of the user's that it makes."""
+        return any(KEY in each.parameters for each in self.functions) or any(
+            held.gives_keys for each in fields(self) if isinstance(held := getattr(self, each.name), WithFunctions)
+        )
+
+    @property
     def functions(self) -> tuple[UserFunction, ...]:
         """Every user function in it."""
         found: list[UserFunction] = []
@@ -137,8 +144,9 @@ class Operator(WithFunctions, ABC):
 
     @property
     def sees_key(self) -> bool:
-        """Whether the key must be decoded: by default, whether a user function is given it."""
-        return any(KEY in each.parameters for each in self.functions)
+        """Whether the key must be decoded: by default, whether a user function is given it, or an object of the
+        user's by which it looks into a table."""
+        return self.gives_keys
 
     @property
     def sees_value(self) -> bool:

@@ -42,6 +42,7 @@ class TransformValuesGetter(ValueGetter):
     supplier: ValueTransformerWithKeySupplier[Any, Any, Any] = field(metadata=called_with())
 
     call = "transform_values"
+    gives_keys = True
 
     @property
     @override

@@ -16,18 +16,20 @@ class TimeWindowAggregate(TableOperator):
     """``fold`` per key and window in ``store``. A null key is dropped and counted, a null value is not.
 
     What it forwards has windowed keys. ``on_close``: once a window takes no more records, instead of each update.
+    ``shares_store``: others write it, too, and may be ahead of it in time.
     """
 
     windows: TimeWindows | UnlimitedWindows
     fold: Fold
     on_close: bool = False
+    shares_store: bool = False
 
     keeps_key = keeps_value = False
 
     @property
     @override
     def window_grace_ms(self) -> int | None:
-        return None if isinstance(self.windows, UnlimitedWindows) else self.windows.grace_period_ms
+        return self.windows.grace_period_ms
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import Annotated
 
+import structlog
 import typer
 
 from tests.parity import corpus
@@ -21,6 +23,9 @@ def main(
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
     """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+    )  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}, Kafka Streams {kafka_streams}")
     cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
@@ -38,7 +43,8 @@ def told(report: Report) -> str:
     """What a run did, in two lines."""
     shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.said.most_common())
     return (
-        f"{report.cases:,} cases, {report.refused} of them refused by both, {len(report.differences)} differ\n"
+        f"{report.cases:,} cases, {report.refused} of them refused by both, {report.restarted} also restarted, "
+        f"{len(report.differences)} differ\n"
         f"cases that make something: {shares}"
     )
 

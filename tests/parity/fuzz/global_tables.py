@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.parity.fuzz import words
-
-if TYPE_CHECKING:
-    from tests.parity.fuzz.generate import _Program
+from tests.parity.fuzz.program import STREAM, Program
 
 KIND = "global"
 """Nothing but a join goes on from one."""
 
 
-def global_table(program: _Program) -> bool:
+def global_table(program: Program) -> bool:
     """One of a topic of its own, or of one that the program writes."""
     rng, written = program.rng, None
     if program.chance(0.25):
-        written = program.any_of("stream", "string")
+        written = program.any_of(STREAM, "string")
     value = written.value if written is not None else rng.choice(("string", "string", "long"))
     topic = f"glob{program.number()}"
     if written is None:
         program.inputs[topic] = ("string", value)
     else:
-        program.steps.append({"op": "to", "in": written.id, "topic": topic, "id": f"n{program.number()}"})
-        program.used.add(written.id)
+        program.end("to", written, topic=topic)
     program.add("global_table", KIND, "string", value, topic=topic, key="string", value=value)
     return True
 
 
-def stream_global(program: _Program) -> bool:
+def stream_global(program: Program) -> bool:
     """A join of a stream with one, which is made for it if there is none."""
-    source = program.any_of("stream")
+    source = program.any_of(STREAM)
     if source is None:
         return False
     if program.any_of(KIND) is None:
@@ -40,5 +37,7 @@ def stream_global(program: _Program) -> bool:
     assert table is not None
     fields: dict[str, Any] = {"with": table.id, "kind": program.rng.choice(("inner", "left"))}
     fields["fn"] = words.selector(program.rng, source.key)
-    program.add("stream_global", "stream", source.key, "string", source, **fields)
+    if program.chance(0.1):
+        fields["named"] = f"with-global-{program.number()}"
+    program.add("stream_global", STREAM, source.key, "string", source, **fields)
     return True

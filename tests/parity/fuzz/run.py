@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
+from random import Random
 
 import orjson
 
@@ -15,9 +16,12 @@ from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
 from tests.parity.play import answer
+from tests.parity.restarts import KEPT, forgets, restarted
 
 _AT_ONCE = 100
 _SHRUNK_AT_MOST = 10
+_SHRINKING_SECONDS = 60
+_RESTARTED_OF = 4
 
 
 @dataclass
@@ -27,6 +31,8 @@ class Report:
     cases: int = 0
     refused: int = 0
     """By both sides."""
+    restarted: int = 0
+    """Also played with a restart in between."""
     said: Counter[str] = field(default_factory=Counter)
     """How many cases made something of each kind that can differ."""
     differences: list[Difference] = field(default_factory=list)
@@ -52,6 +58,23 @@ def on_penstock(case: Case) -> Case:
     return played
 
 
+def on_restarted(case: Case) -> Case:
+    """The same, its task thrown away before some record and made anew from its changelogs."""
+    whole = on_penstock(case)
+    if "error" in whole:
+        return whole
+    number = Random(case["name"]).randrange(1, max(2, len(case["input"])))
+    try:
+        again: Case = orjson.loads(orjson.dumps(restarted(case, number, None)))
+    except Exception as error:  # whatever it is, it is the answer
+        return {"name": case["name"], "error": f"restarted before record {number}: {type(error).__name__}: {error}"}
+    return {**whole, **{field: again[field] for field in KEPT}}
+
+
+def _may_restart(case: Case) -> bool:
+    return not forgets(case) and all(step.get("logging", True) for step in case["topology"])
+
+
 def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Callable[[str], None]) -> Report:
     """Play ``cases`` for ``seconds`` on both sides; each difference is told as soon as it is made small."""
     report = Report()
@@ -63,9 +86,13 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
             report.cases += 1
             report.refused += "error" in expected and "error" in actual
             report.said.update(_says(expected))
+            player = on_penstock
+            if not differing(expected, actual) and report.cases % _RESTARTED_OF == 0 and _may_restart(case):
+                player, report.restarted = on_restarted, report.restarted + 1
+                actual = player(case)
             if differing(expected, actual):
                 small = len(report.differences) < _SHRUNK_AT_MOST
-                difference = _made_small(oracle, case, expected, actual, small)
+                difference = _made_small(oracle, case, expected, actual, small, player)
                 report.differences.append(difference)
                 tell(describe(difference) if small else f"{case['name']} differs in {', '.join(difference.fields)}")
     return report
@@ -92,17 +119,21 @@ def _says(expected: Case) -> Iterator[str]:
         yield "several sub-topologies"
 
 
-def _made_small(oracle: KafkaStreams, case: Case, expected: Case, actual: Case, small: bool) -> Difference:
+def _made_small(
+    oracle: KafkaStreams, case: Case, expected: Case, actual: Case, small: bool, player: Callable[[Case], Case]
+) -> Difference:
     known_by = signature(expected, actual)
     attempts = 0
 
     def both(tried: Case) -> tuple[Case, Case]:
         (expected,) = oracle.play([tried])
-        return expected, on_penstock(tried)
+        return expected, player(tried)
 
     def shows_it(tried: Case) -> bool:
         nonlocal attempts
         attempts += 1
+        if time.monotonic() - began > _SHRINKING_SECONDS:
+            return False  # what is small by then is small enough
         return bool(known_by & signature(*both(tried)))
 
     began = time.monotonic()

@@ -13,7 +13,7 @@ Variants = Callable[[Case], Iterator[Case]]
 
 _REQUIRED = {
     *("op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"),
-    *("before_ms", "after_ms", "grace_ms", "size_ms"),
+    *("before_ms", "after_ms", "grace_ms", "size_ms", "gap_ms", "parts"),
 }
 """Fields without which a step is another one; the rest is left out where it does not matter."""
 
@@ -80,7 +80,8 @@ def _bypassed_steps(case: Case) -> Iterator[Case]:
 
 
 def _fewer_fields(case: Case) -> Iterator[Case]:
-    """Without an entry of the configuration or a field of a step, with a branch less, or with one topic of several."""
+    """Without an entry of the configuration or a field of a step, with a branch or a part less, or with one topic of
+    several."""
     for entry in case["config"]:
         yield {**case, "config": {name: value for name, value in case["config"].items() if name != entry}}
     steps = case["topology"]
@@ -91,6 +92,9 @@ def _fewer_fields(case: Case) -> Iterator[Case]:
         for topic in step.get("topics", ()):
             less = {**{name: value for name, value in step.items() if name != "topics"}, "topic": topic}
             yield _with_steps(case, [*steps[:number], less, *steps[number + 1 :]])
+        for part in range(len(step.get("parts", ()))):
+            less = {**step, "parts": _without(step["parts"], part)}
+            yield {**case, "topology": [*steps[:number], less, *steps[number + 1 :]]}
         for branch in range(len(step.get("fns", ()))):
             less = {**step, "fns": _without(step["fns"], branch), "ids": _without(step["ids"], branch)}
             yield {**case, "topology": [*steps[:number], less, *steps[number + 1 :]]}
@@ -135,11 +139,15 @@ def _made(step: Step) -> list[str]:
 
 
 def _needed(step: Step) -> list[str]:
-    return [step[field] for field in ("in", "with") if field in step]
+    parts = [part["in"] for part in step.get("parts", ())]
+    return [*(step[field] for field in ("in", "with") if field in step), *parts]
 
 
 def _renamed(step: Step, instead: dict[str, str]) -> Step:
-    return {**step, **{field: instead.get(step[field], step[field]) for field in ("in", "with") if field in step}}
+    step = {**step, **{field: instead.get(step[field], step[field]) for field in ("in", "with") if field in step}}
+    if "parts" in step:
+        step["parts"] = [{**part, "in": instead.get(part["in"], part["in"])} for part in step["parts"]]
+    return step
 
 
 def _without(items: list[Any], number: int) -> list[Any]:

@@ -13,9 +13,9 @@ def history_of(steps: Sequence[dict[str, Any]], id: str) -> int | None:
     """How long the table ``id`` keeps history; None: it is not versioned. A filter or mapper that is not kept in a
     store passes it on."""
     step = next((each for each in steps if each.get("id") == id), {"op": "branch"})
-    if step["op"] == "versioned_table":
+    if "history_ms" in step:
         return int(step["history_ms"])
-    if step["op"] in ("filter", "filter_not", "map_values") and "store" not in step:
+    if step["op"] in ("filter", "filter_not", "map_values", "transform_values") and "store" not in step:
         return history_of(steps, step["in"])
     return None
 

@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
+import java.time.Instant;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
@@ -16,8 +17,10 @@ import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
+import org.apache.kafka.streams.kstream.Suppressed.StrictBufferConfig;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.SessionStore;
@@ -49,7 +52,7 @@ final class Aggregates {
     }
 
     private static Object windowedBy(String op, JsonNode step, KGroupedStream<Object, Object> grouped) {
-        Duration grace = Steps.millis(step, "grace_ms");
+        Duration grace = Duration.ofMillis(step.path("grace_ms").asLong());
         EmitStrategy emit = step.path("emit_final").asBoolean(false)
                 ? EmitStrategy.onWindowClose()
                 : EmitStrategy.onWindowUpdate();
@@ -61,6 +64,7 @@ final class Aggregates {
                                 : windows)
                         .emitStrategy(emit);
             }
+            case "unlimited_window" -> grouped.windowedBy(unlimited(step));
             case "sliding_window" -> grouped.windowedBy(
                             SlidingWindows.ofTimeDifferenceAndGrace(Steps.millis(step, "size_ms"), grace))
                     .emitStrategy(emit);
@@ -68,6 +72,10 @@ final class Aggregates {
                             SessionWindows.ofInactivityGapAndGrace(Steps.millis(step, "gap_ms"), grace))
                     .emitStrategy(emit);
         };
+    }
+
+    private static UnlimitedWindows unlimited(JsonNode step) {
+        return UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.path("start_ms").asLong()));
     }
 
     static Steps.Made aggregated(String op, JsonNode step, Steps.Made input, Steps steps) {
@@ -127,25 +135,29 @@ final class Aggregates {
 
     private static Object inWindows(
             String op, JsonNode step, TimeWindowedKStream<Object, Object> windows, Types types) {
+        Named named = Steps.named(step);
         return switch (op) {
-            case "count" -> windows.count(counts(Stored.<WindowStore<Bytes, byte[]>>as(step, types)));
-            case "reduce" -> windows.reduce(Functions.reducer(Steps.fn(step)), Stored.as(step, types));
+            case "count" -> windows.count(named, counts(Stored.<WindowStore<Bytes, byte[]>>as(step, types)));
+            case "reduce" -> windows.reduce(Functions.reducer(Steps.fn(step)), named, Stored.as(step, types));
             default -> windows.aggregate(
                     Functions.initial(Steps.text(step, "init")),
                     Functions.aggregator(Steps.fn(step)),
+                    named,
                     Stored.<WindowStore<Bytes, byte[]>>as(step, types));
         };
     }
 
     private static Object inSessions(
             String op, JsonNode step, SessionWindowedKStream<Object, Object> sessions, Types types) {
+        Named named = Steps.named(step);
         return switch (op) {
-            case "count" -> sessions.count(counts(Stored.<SessionStore<Bytes, byte[]>>as(step, types)));
-            case "reduce" -> sessions.reduce(Functions.reducer(Steps.fn(step)), Stored.as(step, types));
+            case "count" -> sessions.count(named, counts(Stored.<SessionStore<Bytes, byte[]>>as(step, types)));
+            case "reduce" -> sessions.reduce(Functions.reducer(Steps.fn(step)), named, Stored.as(step, types));
             default -> sessions.aggregate(
                     Functions.initial(Steps.text(step, "init")),
                     Functions.aggregator(Steps.fn(step)),
                     merger(),
+                    named,
                     Stored.<SessionStore<Bytes, byte[]>>as(step, types));
         };
     }
@@ -168,19 +180,32 @@ final class Aggregates {
     private static Suppressed<? super Windowed<Object>> suppressed(JsonNode step) {
         Suppressed<? super Windowed<Object>> until = step.has("wait_ms")
                 ? Suppressed.untilTimeLimit(Steps.millis(step, "wait_ms"), buffer(step))
-                : Suppressed.untilWindowCloses(BufferConfig.unbounded());
+                : Suppressed.untilWindowCloses(strict(step));
         return step.has("named") ? until.withName(Steps.text(step, "named")) : until;
     }
 
-    /** A buffer with limits emits early. */
+    /** A buffer with limits emits early, unless it stops when it is full. */
     private static BufferConfig<?> buffer(JsonNode step) {
-        BufferConfig<?> unbounded = BufferConfig.unbounded();
-        if (!step.has("max_records") && !step.has("max_bytes")) {
-            return unbounded;
+        boolean limited = step.has("max_records") || step.has("max_bytes");
+        if (!limited || step.path("stops_when_full").asBoolean(false)) {
+            return strict(step);
         }
-        var eager = unbounded.emitEarlyWhenFull();
-        eager = step.has("max_records") ? eager.withMaxRecords(step.get("max_records").asLong()) : eager;
-        return step.has("max_bytes") ? eager.withMaxBytes(step.get("max_bytes").asLong()) : eager;
+        return logged(step, limited(step, BufferConfig.unbounded().emitEarlyWhenFull()));
+    }
+
+    private static StrictBufferConfig strict(JsonNode step) {
+        return logged(step, limited(step, BufferConfig.unbounded()));
+    }
+
+    private static <B extends BufferConfig<B>> B limited(JsonNode step, BufferConfig<B> buffer) {
+        B some = step.has("max_records")
+                ? buffer.withMaxRecords(step.get("max_records").asLong())
+                : buffer.withMaxRecords(Long.MAX_VALUE);
+        return step.has("max_bytes") ? some.withMaxBytes(step.get("max_bytes").asLong()) : some;
+    }
+
+    private static <B extends BufferConfig<B>> B logged(JsonNode step, B buffer) {
+        return step.path("logging").asBoolean(true) ? buffer : buffer.withLoggingDisabled();
     }
 
     static Steps.Made cogroup(JsonNode step, Steps steps) {
@@ -197,7 +222,7 @@ final class Aggregates {
         var initializer = Functions.initial(Steps.text(step, "init"));
         return new Steps.Made(step.has("window")
                 ? inWindows(step.path("window"), step, together, initializer, types)
-                : together.aggregate(initializer, steps.materialized(step, types)), types);
+                : together.aggregate(initializer, Steps.named(step), steps.materialized(step, types)), types);
     }
 
     private static Object inWindows(
@@ -206,21 +231,24 @@ final class Aggregates {
             CogroupedKStream<Object, Object> together,
             Initializer<Object> initializer,
             Types types) {
-        Duration grace = Steps.millis(window, "grace_ms");
+        Duration grace = Duration.ofMillis(window.path("grace_ms").asLong());
+        Named named = Steps.named(step);
         return switch (Steps.text(window, "op")) {
             case "time_window" -> {
                 TimeWindows windows = TimeWindows.ofSizeAndGrace(Steps.millis(window, "size_ms"), grace);
                 yield together.windowedBy(window.has("advance_ms")
                                 ? windows.advanceBy(Steps.millis(window, "advance_ms"))
                                 : windows)
-                        .aggregate(initializer, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
+                        .aggregate(initializer, named, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
             }
+            case "unlimited_window" -> together.windowedBy(unlimited(window))
+                    .aggregate(initializer, named, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
             case "sliding_window" -> together.windowedBy(
                             SlidingWindows.ofTimeDifferenceAndGrace(Steps.millis(window, "size_ms"), grace))
-                    .aggregate(initializer, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
+                    .aggregate(initializer, named, Stored.<WindowStore<Bytes, byte[]>>as(step, types));
             default -> together.windowedBy(
                             SessionWindows.ofInactivityGapAndGrace(Steps.millis(window, "gap_ms"), grace))
-                    .aggregate(initializer, merger(), Stored.<SessionStore<Bytes, byte[]>>as(step, types));
+                    .aggregate(initializer, merger(), named, Stored.<SessionStore<Bytes, byte[]>>as(step, types));
         };
     }
 

@@ -10,6 +10,10 @@ import org.apache.kafka.streams.kstream.Predicate;
 import org.apache.kafka.streams.kstream.Reducer;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueMapper;
+import org.apache.kafka.streams.kstream.ValueMapperWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
+import org.apache.kafka.streams.processor.ProcessorContext;
 
 /** The functions that cases name: {@code name} or {@code name:argument}. Values are strings, longs or null. */
 final class Functions {
@@ -71,6 +75,34 @@ final class Functions {
                     value == null || value.toString().contains(asked.argument) ? null : value;
             default -> throw asked.unknown("mapper");
         };
+    }
+
+    /** A mapper that is also called for deletions, or {@code with_key}. */
+    static ValueTransformerWithKeySupplier<Object, Object, Object> transformer(String function) {
+        if (function.equals("with_key")) {
+            return () -> new Transformer((key, value) -> key + "=" + value);
+        }
+        ValueMapper<Object, Object> mapper = mapper(function);
+        return () -> new Transformer((key, value) -> mapper.apply(value));
+    }
+
+    private static final class Transformer implements ValueTransformerWithKey<Object, Object, Object> {
+        private final ValueMapperWithKey<Object, Object, Object> function;
+
+        Transformer(ValueMapperWithKey<Object, Object, Object> function) {
+            this.function = function;
+        }
+
+        @Override
+        public void init(ProcessorContext context) {}
+
+        @Override
+        public Object transform(Object key, Object value) {
+            return function.apply(key, value);
+        }
+
+        @Override
+        public void close() {}
     }
 
     static KeyValueMapper<Object, Object, Object> selector(String function) {

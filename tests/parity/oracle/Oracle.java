@@ -81,6 +81,6 @@ public final class Oracle {
 
     private static String words(Throwable error) {
         String words = error.getClass().getSimpleName() + ": " + error.getMessage();
-        return isOfTheMachine(error) && first(error) != error ? words + ": " + first(error).getMessage() : words;
+        return first(error) != error ? words + ": " + first(error).getMessage() : words;
     }
 }

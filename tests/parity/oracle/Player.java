@@ -57,11 +57,19 @@ final class Player {
             answer.set("internal", internal(driver));
             answer.set("stores", stores(steps, driver));
             answer.putObject("metrics").put(DROPPED, dropped(driver));
+            if (asked.path("all_stores").asBoolean(false)) {
+                ObjectNode all = answer.putObject("all_stores");
+                driver.getAllStateStores().forEach((name, store) -> {
+                    if (Contents.isReadable(store)) {
+                        Contents.write(store, all.putArray(name));
+                    }
+                });
+            }
         }
         return answer;
     }
 
-    private static Properties config(JsonNode entries, Path stateFolder) {
+    static Properties config(JsonNode entries, Path stateFolder) {
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, APPLICATION_ID);
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "not.used:9092");

@@ -78,13 +78,13 @@ final class Steps {
             case "for_each" -> of(text(step, "in")).stream().foreach((key, value) -> {}, named(step));
             case "branch" -> branch(step, of(text(step, "in")));
             case "cogroup" -> keep(step, Aggregates.cogroup(step, this));
-            case "group_by", "group_by_key", "time_window", "sliding_window", "session_window" ->
+            case "group_by", "group_by_key", "time_window", "sliding_window", "session_window", "unlimited_window" ->
                     keep(step, Aggregates.grouped(op, step, of(text(step, "in"))));
             case "count", "reduce", "aggregate" ->
                     keep(step, Aggregates.aggregated(op, step, of(text(step, "in")), this));
             case "suppress", "windowed_to_stream" -> keep(step, Aggregates.windowed(op, step, of(text(step, "in"))));
             case "stream_table", "stream_stream", "stream_global", "table_table", "foreign_key" ->
-                    keep(step, Joins.joined(op, step, of(text(step, "in")), of(text(step, "with"))));
+                    keep(step, Joins.joined(op, step, of(text(step, "in")), of(text(step, "with")), this));
             default -> {
                 Made input = of(text(step, "in"));
                 keep(step, input.isTable() ? onTable(op, step, input) : onStream(op, step, input));
@@ -113,10 +113,7 @@ final class Steps {
                     ? builder.table(topic, consumed, materialized(step, types))
                     : builder.table(topic, consumed);
             case "global_table" -> builder.globalTable(topic, consumed);
-            default -> builder.table(topic, consumed, Materialized.<Object, Object>as(
-                            Stores.persistentVersionedKeyValueStore(text(step, "store"), millis(step, "history_ms")))
-                    .withKeySerde(types.keySerde())
-                    .withValueSerde(types.valueSerde()));
+            default -> builder.table(topic, consumed, versioned(step, types));
         };
         return new Made(source, types);
     }
@@ -166,6 +163,9 @@ final class Steps {
             case "map_values" -> new Made(kept
                     ? table.mapValues(Functions.mapper(fn(step)), named, materialized(step, declared))
                     : table.mapValues(Functions.mapper(fn(step)), named), declared);
+            case "transform_values" -> new Made(kept
+                    ? table.transformValues(Functions.transformer(fn(step)), materialized(step, declared), named)
+                    : table.transformValues(Functions.transformer(fn(step)), named), declared);
             case "to_stream" -> step.has("key_fn")
                     ? new Made(table.toStream(Functions.selector(text(step, "key_fn")), named), types.withKey("string"))
                     : new Made(table.toStream(named), types);
@@ -232,12 +232,22 @@ final class Steps {
         sinks.putIfAbsent(text(step, "topic"), types);
     }
 
-    /** How the step's result is kept; a named store is one of the case's stores. */
+    /** How the step's result is kept; a named store is one of the case's stores, unless it is versioned. */
     Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized(JsonNode step, Types types) {
+        if (step.has("history_ms")) {
+            return versioned(step, types);
+        }
         if (step.has("store")) {
             stores.add(text(step, "store"));
         }
         return Stored.as(step, types);
+    }
+
+    private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> versioned(JsonNode step, Types types) {
+        return Materialized.<Object, Object>as(
+                        Stores.persistentVersionedKeyValueStore(text(step, "store"), millis(step, "history_ms")))
+                .withKeySerde(types.keySerde())
+                .withValueSerde(types.valueSerde());
     }
 
     static String text(JsonNode step, String field) {

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import typer
@@ -28,7 +28,7 @@ from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
 
 Case = dict[str, Any]
 
-__all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError", "run"]
+__all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError", "Restorer", "run"]
 
 _SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 # RocksDB waits for the disk whenever a case's stores close; in memory a case takes a tenth of the time.
@@ -55,7 +55,9 @@ class KafkaStreams:
     Raises LocalBrokerError where the jars cannot be had, OracleError where there is no JDK.
     """
 
-    def __init__(self, version: str = KAFKA_VERSION) -> None:
+    program = "Oracle"
+
+    def __init__(self, version: str = KAFKA_VERSION, *arguments: str) -> None:
         self.version = version
         try:
             jdk = find_jdk()
@@ -75,7 +77,8 @@ class KafkaStreams:
             class_path = os.pathsep.join(str(jar) for jar in jars)
             self._compile(jdk.compiler, class_path)
             self._jvm = subprocess.Popen(
-                [jdk.java, *_JVM_FLAGS, "-cp", f"{class_path}{os.pathsep}{self._work}", "Oracle", self._work / "state"],
+                [jdk.java, *_JVM_FLAGS, "-cp", f"{class_path}{os.pathsep}{self._work}", self.program,
+                 self._work / "state", *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._work,
             )  # fmt: skip
         except BaseException:
@@ -127,10 +130,31 @@ class KafkaStreams:
             self._jvm.stdin.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def __enter__(self) -> KafkaStreams:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Restorer(KafkaStreams):
+    """A JVM in which real applications, on the broker at ``bootstrap_servers``, take over from others."""
+
+    program = "Restorer"
+
+    def __init__(self, bootstrap_servers: str, version: str = KAFKA_VERSION) -> None:
+        super().__init__(version, bootstrap_servers)
+
+    def restore(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """What the stores of each case hold, in no order. Raises OracleError if the JVM ends before it has answered."""
+        assert self._jvm.stdout is not None
+        feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
+        feeder.start()
+        for number in range(len(cases)):
+            line = self._jvm.stdout.readline()
+            if not line:
+                raise OracleError(f"The JVM ended (exit {self._jvm.wait()}) after {number} of {len(cases)} cases.")
+            yield orjson.loads(line)
+        feeder.join()
