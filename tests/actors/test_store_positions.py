@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import penstock as ps
 from penstock.actors.messages import QueryFailure, StoreQuery
@@ -31,7 +30,7 @@ def tables() -> ps.Topology:
 
 def asked(
     loop: StreamLoop, store: str, *, committed: bool = False, bound: Position | None = None
-) -> tuple[Position, list[Any], QueryFailure | None]:
+) -> tuple[Position, list[object], QueryFailure | None]:
     query = StoreQuery(TaskId(0, 0), store, RangeQuery(), limit=10, committed=committed, bound=bound)
     done = loop.query([query])
     while not done.done():
