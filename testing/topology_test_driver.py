@@ -26,6 +26,7 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task, TaskMetrics
 from penstock.testing.global_stores import DrivenGlobalStores
+from penstock.testing.read_only_stores import ReadOnlyStores
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.testing.watched_serdes import watched_serdes
@@ -99,7 +100,8 @@ class TopologyTestDriver:
     The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
     what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
     After each commit stores forget their objects: the program goes on with what it would find after a restart. A store
-    of the program's own must have written to its changelog what it put to its rows.
+    of the program's own must have written to its changelog what it put to its rows; the processor of a read-only store
+    must have put what its topic has.
 
     A record of a global store's topic, piped in or written by the program, is in the store at once.
 
@@ -127,6 +129,7 @@ class TopologyTestDriver:
         self._rows = WatchedTaskStores(open_task_stores(None, program.stores.values()), logs)
         self._collector.logged = {topic: self._rows.logged[name] for name, topic in logs.items()}
         self._globals = DrivenGlobalStores(topology, checked, self._lost)
+        self._read_only = ReadOnlyStores(topology)
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
         self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)
         self._offsets = dict.fromkeys(program.sources, 0)
@@ -243,6 +246,7 @@ class TopologyTestDriver:
     def _enqueue(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
+        self._read_only.piped(topic, key, value, timestamp)
         columns: list[Headers | None] | None = [headers] if headers else None
         self._task.add(RecordBatch(TopicPartition(topic, 0), [key], [value], [timestamp], [offset], columns))
 
@@ -251,6 +255,7 @@ class TopologyTestDriver:
         while self._task.process(1, self._now_ms):
             self._commit()
             self._read_back()
+        self._read_only.check(self._state_manager, self._rows)
         self._task.between_records(self._now_ms)
 
     def _commit(self) -> None:
