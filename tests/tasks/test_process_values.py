@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.topology.physical.topology import ProcessorNode
 from tests.tasks.bench import STRINGS, Bench, Sent, values
 
 TEXT = ps.Serdes.string()
@@ -122,6 +123,9 @@ class TestFixedKeys:
         assert counted(ps.StreamsBuilder(), fixed=False) == 2
         builder = ps.StreamsBuilder()
         made = builder.stream("in", STRINGS).process_values(partial(Stepping, print))
+        made.to("out")
+        (node,) = (each for each in builder.build().subtopologies[0].nodes if isinstance(each, ProcessorNode))
+        assert (node.operator.keeps_key, node.operator.keeps_value) == (True, False)
         assert (made._head.key_serde, made._head.value_serde) == (TEXT, None)
 
     @pytest.mark.parametrize(
