@@ -26,6 +26,7 @@ from penstock.tasks.wiring import Store
 from penstock.testing.collector import ArrivedRecord, Collector
 from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic
 from penstock.testing.global_stores import DrivenGlobalStores
+from penstock.testing.read_only_stores import ReadOnlyStores
 from penstock.testing.store_access import StoreAccess
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores, is_own
@@ -47,7 +48,8 @@ class TopologyTestDriver(StoreAccess):
     The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
     what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
     After each commit stores forget their objects: the program goes on with what it would find after a restart. A store
-    of the program's own must have written to its changelog what it put to its rows.
+    of the program's own must have written to its changelog what it put to its rows; the processor of a read-only store
+    must have put what its topic has.
 
     A record of a global store's topic, piped in or written by the program, is in the store at once.
 
@@ -74,6 +76,7 @@ class TopologyTestDriver(StoreAccess):
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
         self._writes_any = any(callable(topic) for topic in sinks)
         self._globals = DrivenGlobalStores(topology, checked, self._lost)
+        self._read_only = ReadOnlyStores(topology)
         self._collector = Collector(self._globals.topics)
         self._offsets: dict[str, int] = {}
         self._partitions: dict[str, TopicPartition] = {}
@@ -90,8 +93,8 @@ class TopologyTestDriver(StoreAccess):
         """Stores over ``stores``, from which a task may be made."""
         own = [name for name, builder in self._program.stores.items() if is_own(builder)]
         self._watched = WatchedTaskStores(stores) if own else None
-        rows = self._watched or stores
-        self._state_manager = StateManager(TaskId(0, 0), self._program, rows, self._collector)
+        self._rows = self._watched or stores
+        self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
         if self._watched is not None:
             logs = {name: log.topic for name, log in self._program.changelogs.items() if not log.is_source_topic}
             self._collector.logged = self._watched.watch(map(self._state_manager.store, own), logs)
@@ -230,12 +233,14 @@ class TopologyTestDriver(StoreAccess):
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
         self._arrived.append((offset, record))
+        self._read_only.piped(*record[:4])
 
     def _work(self) -> None:
         self._read_back()
         while self._process():
             self._commit()
             self._read_back()
+        self._read_only.check(self._state_manager, self._rows)
         self._task.between_records(self._now_ms)
 
     def _process(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.topology.physical.topology import ProcessorNode
 from tests.tasks.bench import STRINGS, Bench, Sent, values
 
 TEXT = ps.Serdes.string()
@@ -122,6 +123,9 @@ class TestFixedKeys:
         assert counted(ps.StreamsBuilder(), fixed=False) == 2
         builder = ps.StreamsBuilder()
         made = builder.stream("in", STRINGS).process_values(partial(Stepping, print))
+        made.to("out")
+        (node,) = (each for each in builder.build().subtopologies[0].nodes if isinstance(each, ProcessorNode))
+        assert (node.operator.keeps_key, node.operator.keeps_value) == (True, False)
         assert (made._head.key_serde, made._head.value_serde) == (TEXT, None)
 
     @pytest.mark.parametrize(
@@ -259,6 +263,23 @@ class TestReadOnlyStores:
         assert topology.store_builders["kept"].source_topic == "all"
         (source,) = (each for each in topology.subtopologies[0].sources if each.topics == ("all",))
         assert source.offset_reset == "earliest"
+
+    def test_the_driver_sees_a_keeper_that_keeps_something_else(self) -> None:
+        def shout(context: Any, record: Any) -> None:
+            context.get_state_store("kept").put(record.key, record.value and record.value.upper())
+
+        with ps.TopologyTestDriver(read_only(print, shout)) as driver:
+            records = driver.create_input_topic("all", TEXT, TEXT)
+            records.pipe_key_value_list([("k", "A"), ("k", None)])
+            with pytest.raises(ps.RuleBrokenError, match="keeps b'B' under key b'k', and a restart would restore b'b'"):
+                records.pipe_input("k", "b")
+
+    def test_the_driver_sees_a_keeper_that_leaves_something_out(self) -> None:
+        with ps.TopologyTestDriver(read_only(print, lambda context, record: None)) as driver:
+            records = driver.create_input_topic("all", TEXT, TEXT)
+            records.pipe_input(None, "of no key")
+            with pytest.raises(ps.RuleBrokenError, match="keeps None under key b'k'"):
+                records.pipe_input("k", "v")
 
     def test_its_keeper_forwards_nothing(self) -> None:
         topology = read_only(print, lambda context, record: context.forward(record))

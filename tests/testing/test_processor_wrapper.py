@@ -200,6 +200,29 @@ def test_updates_of_a_table_are_changes() -> None:
     assert [value for name, value in seen if name == "table"] == ["a", "b"]
 
 
+def test_what_it_hands_in_has_its_own_time_and_headers_and_the_next_child_has_the_records() -> None:
+    class Marking(ps.ProcessorWrapper):
+        def wrap_fixed_key_processor_supplier(self, name: str, supplier: Supplier) -> Supplier:
+            def make() -> Any:
+                inner = supplier()
+                process = inner.process
+                inner.process = lambda record: process(record.with_timestamp(99).with_headers([("by", b"me")]))
+                return inner
+
+            return make if name == "marked" else supplier
+
+    config = {"processor.wrapper.class": Marking}
+    builder = ps.StreamsBuilder()
+    lines, written = builder.stream("in", CONSUMED), ps.Produced.with_(TEXT, TEXT)
+    lines.map_values(str.upper, named="marked").to("out", written)
+    lines.to("out", written)
+    with ps.TopologyTestDriver(builder.build(config), config) as driver:
+        driver.create_input_topic("in", TEXT, TEXT).pipe_input("k", "v", 7, [("h", b"1")])
+        first, second = driver.create_output_topic("out", TEXT, TEXT).read_records_to_list()
+    assert (first.value, first.timestamp, first.headers) == ("V", 99, [("by", b"me")])
+    assert (second.value, second.timestamp, second.headers) == ("v", 7, [("h", b"1")])
+
+
 class TestRefused:
     def test_a_configuration_whose_wrapper_the_topology_has_not_seen(self) -> None:
         builder = ps.StreamsBuilder()
