@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.common.config import StreamsConfig
 from penstock.tasks.context import Remembered
 from penstock.topology.physical.topology import Node
 
@@ -48,6 +49,12 @@ class IdleTime:
         self._operators: list[Advancing] = []
         self._last_ms: dict[str, int] = {}
         self._offsets: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, config: StreamsConfig, *, clock_stands: bool) -> IdleTime | None:
+        """That of ``window.idle.advance.ms``, where it is set."""
+        idle_ms = config.window_idle_advance_ms
+        return None if idle_ms is None else cls(idle_ms, clock_stands=clock_stands)
 
     def add(
         self,
@@ -109,18 +116,21 @@ class IdleTime:
         """Move the time of each operator that is idle; whether there was any.
 
         ``busy``: topics of which records wait, or may wait at the broker. ``is_flushed``: whether what was processed
-        has reached all operators; asked only if one is idle, and if it has not none is moved.
+        has reached all operators; asked only if one is idle, and if it has not those are not moved to which it matters.
         """
         for topic in busy:
             self._last_ms[topic] = wall_ms
-        moved = False
+        moved, flushed = False, False
         for operator in self._operators:
             since = self._since(operator, wall_ms)
             if wall_ms - since < self._idle_ms or wall_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
-                if not moved and not is_flushed():
-                    return False
+                # Of rows that expire nothing comes too late that a cache holds back.
+                if not operator.of_all and not flushed:
+                    flushed = is_flushed()
+                    if not flushed:
+                        return moved
                 moved = True
                 operator.advance(time + wall_ms - max(since, operator.advanced_ms))
                 operator.advanced_ms = wall_ms

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from penstock.common.config import StreamsConfig
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -17,20 +16,13 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
-from penstock.tasks.offsets import (
-    decode_partition_time,
-    decode_remembered,
-    encode_partition_time,
-    fitting,
-    say_left_out,
-    short_name,
-)
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
+from penstock.tasks.task_offsets import TaskOffsets
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
@@ -83,7 +75,7 @@ class Task:
             self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
-        idle = self._context.idle = _idle_time(config, clock_stands)
+        idle = self._context.idle = IdleTime.of(config, clock_stands=clock_stands)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
         composed = compose(program, wired, self._context, collector, self._punctuations, global_stores, expiry)
@@ -92,7 +84,6 @@ class Task:
         expiry.begin()
         self._expiry = expiry if expiry else None
         self._processors = composed.processors
-        self._said_left_out = False
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
@@ -109,6 +100,7 @@ class Task:
         }
         self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
+        self._offsets = TaskOffsets(task_id, self._group.queues, self._context)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
@@ -134,15 +126,7 @@ class Task:
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """What the group has committed for the source partitions: partition times, stream time, and what
         operators remember, go on from there."""
-        for partition, offset in committed.items():
-            queue = self._group.queues.get(partition)
-            if queue is not None:  # an empty queue is false
-                queue.processed_offset = offset.offset - 1
-                queue.partition_time = decode_partition_time(offset.metadata)
-                self._context.stream_time = max(self._context.stream_time, queue.partition_time)
-                found = decode_remembered(offset.metadata)
-                for name, slot in self._context.remembered.items():
-                    slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
+        self._offsets.resume(committed)
 
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
@@ -377,23 +361,11 @@ class Task:
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, the partition's time, and what
         operators remember."""
-        remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
-        if left_out and not self._said_left_out:
-            self._said_left_out = True
-            say_left_out(self.task_id, left_out)
-        return {
-            partition: CommittedOffset(
-                queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
-            )
-            for partition, queue in self._group.queues.items()
-            if queue.processed_offset >= 0
-        }
+        return self._offsets.to_commit()
 
     def positions(self) -> Iterator[tuple[TopicPartition, int]]:
         """Per source partition the offset of the last record that was processed; none where none was."""
-        for partition, queue in self._group.queues.items():
-            if queue.processed_offset >= 0:
-                yield partition, queue.processed_offset
+        return self._offsets.positions()
 
     def commit_at_once(self) -> None:
         """``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
@@ -418,11 +390,6 @@ class Task:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)
-
-
-def _idle_time(config: StreamsConfig, clock_stands: bool) -> IdleTime | None:
-    idle_ms = config.window_idle_advance_ms
-    return None if idle_ms is None else IdleTime(idle_ms, clock_stands=clock_stands)
 
 
 def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:

@@ -18,6 +18,7 @@ from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.typed_keys import TypedKeys
+from penstock.state.versioned.latest_buffer import NOT_PUT
 from penstock.state.versioned.queries import (
     MultiVersionedKeyQuery,
     VersionedKeyQuery,
@@ -25,7 +26,7 @@ from penstock.state.versioned.queries import (
     since,
     version_key,
 )
-from penstock.state.versioned.versions import NOT_PUT, Version, Versions
+from penstock.state.versioned.versions import Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.windowed.times import whole_ms
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
 
-from penstock.state.versioned.versions import NOT_PUT, VALID_TO_UNDEFINED
+from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED
 
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V")

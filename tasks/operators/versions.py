@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED
 from penstock.state.versioned.store import VersionedStateStore
-from penstock.state.versioned.versions import NOT_PUT, VALID_TO_UNDEFINED
 from penstock.tasks.context import TaskContext
 from penstock.tasks.wiring import TableEdge
 

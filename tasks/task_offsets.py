@@ -1,0 +1,60 @@
+"""How far a task has come in its source partitions: what it commits, and goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.tasks.context import TaskContext
+from penstock.tasks.offsets import (
+    decode_partition_time,
+    decode_remembered,
+    encode_partition_time,
+    fitting,
+    say_left_out,
+    short_name,
+)
+from penstock.tasks.record_queue import RecordQueue
+
+
+class TaskOffsets:
+    """Those of ``queues``, with what operators remember."""
+
+    def __init__(self, task_id: TaskId, queues: Mapping[TopicPartition, RecordQueue], context: TaskContext) -> None:
+        self._task_id = task_id
+        self._queues = queues
+        self._context = context
+        self._said_left_out = False
+
+    def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Go on from what the group has committed."""
+        context = self._context
+        for partition, offset in committed.items():
+            queue = self._queues.get(partition)
+            if queue is not None:  # an empty queue is false
+                queue.processed_offset = offset.offset - 1
+                queue.partition_time = decode_partition_time(offset.metadata)
+                context.stream_time = max(context.stream_time, queue.partition_time)
+                found = decode_remembered(offset.metadata)
+                for name, slot in context.remembered.items():
+                    slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
+
+    def to_commit(self) -> dict[TopicPartition, CommittedOffset]:
+        """The offsets of the next records, with the partitions' times and what operators remember."""
+        remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
+        if left_out and not self._said_left_out:
+            self._said_left_out = True
+            say_left_out(self._task_id, left_out)
+        return {
+            partition: CommittedOffset(
+                queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
+            )
+            for partition, queue in self._queues.items()
+            if queue.processed_offset >= 0
+        }
+
+    def positions(self) -> Iterator[tuple[TopicPartition, int]]:
+        """The offsets of the records that were processed last; none where none was."""
+        for partition, queue in self._queues.items():
+            if queue.processed_offset >= 0:
+                yield partition, queue.processed_offset
