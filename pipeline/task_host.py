@@ -82,7 +82,12 @@ class _TaskRun:
             if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
         ]
         self._repartition = host.topics.repartition
-        self._committed = host.committed
+        self._committed = {
+            tp: offset
+            for tp, offset in host.committed.items()
+            if tp.partition == number and tp.topic in program.sources
+        }
+        self._state_manager.goes_on_from(self._committed.values())
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._wall_ms = int(time.time() * 1000)
         self._read: dict[str, int] = {}

@@ -167,6 +167,11 @@ class StateStore(ABC):
             else:
                 batch.put(self.name, key, value)
 
+    def goes_on_from(self, stream_time: int) -> None:  # noqa: B027  # most count nothing from it
+        """Before any restore: the task goes on from a commit at which its records had come to ``stream_time`` (ms), −1
+        if that is not known. A changelog may be ahead of it, after a crash: these records come again, and must find
+        what they found. So a store whose rows expire counts from there, until records have come further."""
+
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
         """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and
         timestamp (0 where rows have none, ``SENT_NOW`` where its records have none)."""

@@ -80,6 +80,7 @@ class WriteBuffer:
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
         self._frozen: dict[bytes, Entry] = {}
+        self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
         self._log = _log_under(changelog_key, context.log)
         self._value_serde = value_serde
@@ -214,6 +215,7 @@ class WriteBuffer:
     def freeze(self) -> None:
         """Every update until now is of the commit that :meth:`flush` is for, and every later one is not."""
         dirty, flushed = self.dirty, self._flushed
+        self._is_frozen = True
         if not dirty:
             return
         self._changes.begin_flush()
@@ -233,14 +235,15 @@ class WriteBuffer:
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
-        After :meth:`freeze`: those that it found.
+        After :meth:`freeze`: those that it found, if any.
 
         Gives way (yields) now and then; the buffer answers look-ups truly at each such moment. Raises
         SerializationError for a value that the store's serde refuses.
         """
         caching = self.caching
-        if not self._frozen:
+        if not self._is_frozen:
             self.freeze()
+        self._is_frozen = False
         before, self._before = self._before, {}
         if not self._frozen:
             return

@@ -7,13 +7,14 @@ from functools import partial
 from typing import cast
 
 from penstock.common.errors import StateStoreError, TopologyError
-from penstock.common.ids import TaskId
+from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.offsets import time_of_commit
 from penstock.tasks.program import TaskProgram
 
 _MOST_ROUNDS = 1000
@@ -113,6 +114,13 @@ class StateManager:
             store.forget_objects()
 
     # ---- restore ----
+
+    def goes_on_from(self, offsets: Iterable[CommittedOffset]) -> None:
+        """Before any restore: the task that will process records goes on from these commits of its source partitions.
+        A standby, which goes on from none, is not told."""
+        stream_time = max([time_of_commit(offset.metadata) for offset in offsets], default=-1)
+        for store in self._stores.values():
+            store.goes_on_from(stream_time)
 
     def changelog_offset(self, store: str) -> int | None:
         """The next offset of its changelog to restore from; None when the store was never written."""

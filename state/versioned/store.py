@@ -104,6 +104,7 @@ class VersionedStateStore(BufferedStateStore):
         # The changelog is what was put, so it is put again, but for decoding it; what was too late then is so now.
         context = replace(self.context, log=None, drop_record=_uncounted)
         versions = Versions(self.name, Serdes.bytes(), *self._spans, context)
+        versions.restores_for(self.versions)
         versions.latest.prefetch(keys)
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if not versions.is_too_late(timestamp):
@@ -111,6 +112,10 @@ class VersionedStateStore(BufferedStateStore):
         for _ in versions.flush(batch):
             pass
         self.versions.moved_on(versions)
+
+    @override
+    def goes_on_from(self, stream_time: int) -> None:
+        self.versions.goes_on_from(stream_time)
 
     @override
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]]:

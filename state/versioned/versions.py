@@ -18,6 +18,7 @@ from typing_extensions import override
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry
 from penstock.state.versioned.history import HISTORY, History
@@ -85,7 +86,8 @@ class LatestBuffer(WriteBuffer):
 
 
 class Versions:
-    """The versions of one store. ``stream_time`` is the largest timestamp that was ever put."""
+    """The versions of one store. ``stream_time`` is the largest timestamp that was ever put; from ``expiry_time`` the
+    history's retention is counted: see :class:`~penstock.state.windowed.expiring_rows.ExpiringRows`."""
 
     def __init__(
         self,
@@ -107,13 +109,25 @@ class Versions:
         self._committed = context.committed
         self._drop_record = context.drop_record
         self._frozen: list[WriteBuffer] = []
-        self._frozen_time: int | None = None
+        self._frozen_times: tuple[int, int] | None = None
+        self._goes_on_from = self._keeps_from = LARGEST_TIMESTAMP
         self.read_progress()
 
     def read_progress(self) -> None:
         """How far the store has come, by its committed rows."""
         self.stream_time = self._noted_time = self._committed_time()
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
         self._know_flushed(self.stream_time)
+
+    def goes_on_from(self, time: int) -> None:
+        """Before any restore: the task goes on from a commit, and its records had come to ``time`` then."""
+        self._goes_on_from = time
+        self.expiry_time = self._noted_expiry = min(self.stream_time, time)
+
+    def restores_for(self, other: Versions) -> None:
+        """This will put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
+        nothing is deleted that ``other`` may still look for."""
+        self._keeps_from = other._goes_on_from
 
     def _know_flushed(self, stream_time: int) -> None:
         # No row stands in a later segment but those that are dirty: nothing that was put has ended there.
@@ -129,8 +143,9 @@ class Versions:
     # ---- put ----
 
     def _put(self, key: bytes, value: Any, data: bytes | None, timestamp: int, headers: Headers | None) -> int:
-        if timestamp > self.stream_time:
-            self.stream_time = timestamp
+        if timestamp > self.expiry_time:
+            self.expiry_time = timestamp
+            self.stream_time = max(self.stream_time, timestamp)
         elif self.is_too_late(timestamp):
             self._drop(key, timestamp)
             return NOT_PUT
@@ -161,7 +176,7 @@ class Versions:
 
     def is_too_late(self, timestamp: int) -> bool:
         """Whether a version of ``timestamp`` is older than the history that is kept."""
-        return timestamp < self.stream_time - self.retention_ms
+        return timestamp < self.expiry_time - self.retention_ms
 
     def _drop(self, key: bytes, timestamp: int) -> None:
         logger(__name__).warning(
@@ -169,7 +184,7 @@ class Versions:
             store=self.name,
             key=key,
             timestamp=timestamp,
-            observed_stream_time=self.stream_time,
+            observed_stream_time=self.expiry_time,
             history_retention_ms=self.retention_ms,
         )
         self._drop_record()
@@ -276,7 +291,7 @@ class Versions:
     def _find(
         self, key: bytes, timestamp: int, stream_time: int, history_of: Callable[[int, bytes], History | None]
     ) -> Version | None:
-        if timestamp < 0 or timestamp < stream_time - self.retention_ms:
+        if timestamp < 0 or timestamp < min(stream_time, self.expiry_time) - self.retention_ms:
             return None
         for segment in range(self._segment(stream_time), self._segment(timestamp) - 1, -1):
             history = history_of(segment, key)
@@ -327,25 +342,26 @@ class Versions:
         self._frozen = [buffer for buffer in (self.latest, self.history) if buffer.dirty]
         for buffer in self._frozen:
             buffer.freeze()
-        self._frozen_time = self.stream_time
+        self._frozen_times = self.stream_time, self.expiry_time
         self._know_flushed(self.stream_time)
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
         """Move the changes to ``batch``; histories that had expired by then are deleted."""
-        if self._frozen_time is None:
+        if self._frozen_times is None:
             self.freeze()
-        stream_time, self._frozen_time = self._frozen_time, None
-        assert stream_time is not None
+        times, self._frozen_times = self._frozen_times, None
+        assert times is not None
+        stream_time, expiry_time = times[0], min(times[1], self._keeps_from)
         for buffer in self._frozen:
             yield from buffer.flush(SectionBatch(batch, LATEST_ROWS) if buffer is self.latest else batch)
         self._frozen = []
         if stream_time != self._noted_time:
             batch.put(self.name, _PROGRESS_KEY, _PROGRESS.pack(stream_time))
-        first_live = self._first_live(stream_time)
-        if first_live > self._first_live(self._noted_time):
+        first_live = self._first_live(expiry_time)
+        if first_live > self._first_live(self._noted_expiry):
             # One range, however many they are. Whatever was put there in this batch goes, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
-        self._noted_time = stream_time
+        self._noted_time, self._noted_expiry = stream_time, expiry_time
 
     def _first_live(self, stream_time: int) -> int:
         return self._segment(max(stream_time - self.retention_ms, 0))
@@ -359,6 +375,7 @@ class Versions:
         """``restored`` has put what it was given into a batch that is written now."""
         self.forget_objects()
         self.stream_time = self._noted_time = restored.stream_time
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
         self._know_flushed(self.stream_time)
 
     def forget_objects(self) -> None:

@@ -19,7 +19,7 @@ from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
-from penstock.common.windows import Window, Windowed
+from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
@@ -41,12 +41,18 @@ class _Progress(NamedTuple):
     stream_time: int
     sequence: int
     holds_expired: bool
+    expiry_time: int
 
 
 class ExpiringRows:
     """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
     sequence number, which only stores that retain duplicates move. ``time_order`` is None in a store that is not asked
-    what it has by time."""
+    what it has by time.
+
+    ``expiry_time`` is what the retention is counted from: the stream time, but where the changelog is ahead of the
+    commit that a task goes on from (:meth:`goes_on_from`). There the records come again that have moved the store on,
+    and must find what had not expired when they came first.
+    """
 
     def __init__(
         self,
@@ -67,9 +73,11 @@ class ExpiringRows:
         self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int
+        self.expiry_time: int
         self.committed_time: int
         """The stream time as of the last commit that is through: no row on disk is of a later time."""
         self.sequence: int
+        self._goes_on_from = LARGEST_TIMESTAMP
         self._holds_expired = False
         self._frozen: _Progress | None = None
         self._read_progress()
@@ -80,6 +88,12 @@ class ExpiringRows:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
         self._noted_time = self.committed_time = self.stream_time
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
+
+    def goes_on_from(self, time: int) -> None:
+        """Before any restore: the task goes on from a commit, and its records had come to ``time`` then."""
+        self._goes_on_from = time
+        self.expiry_time = self._noted_expiry = min(self.stream_time, time)
 
     @property
     def has_moved(self) -> bool:
@@ -89,17 +103,19 @@ class ExpiringRows:
 
     def shows(self, time: int) -> bool:
         """Whether there can be rows of ``time`` that have not expired."""
-        return self.segments.first_visible(self.stream_time) <= time <= self.stream_time
+        return self.segments.first_visible(self.expiry_time) <= time <= self.stream_time
 
     @property
     def flushed_time(self) -> int:
-        """The observed stream time of what is flushed or committed."""
-        return self._noted_time
+        """The :attr:`expiry_time` of what is flushed or committed."""
+        return self._noted_expiry
 
     def observe(self, time: int) -> None:
         """The store is given something of ``time``: what :meth:`put` does by itself."""
-        if time > self.stream_time:
-            self.stream_time = time
+        if time > self.expiry_time:
+            self.expiry_time = time
+            if time > self.stream_time:
+                self.stream_time = time
 
     # ---- rows ----
 
@@ -111,8 +127,8 @@ class ExpiringRows:
         What is so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
         changelog and listeners are told of it like of any other. ``counted``: say so, and count a dropped record.
         """
-        if time > self.stream_time:
-            self.stream_time = time
+        if time > self.expiry_time:
+            self.observe(time)
         elif not self.is_live(time):
             self._holds_expired = True
             if counted:
@@ -124,7 +140,7 @@ class ExpiringRows:
 
     def is_live(self, time: int) -> bool:
         """Whether the segment of ``time`` takes rows."""
-        return self.segments.of(time) >= self.segments.first_live(self.stream_time)
+        return self.segments.of(time) >= self.segments.first_live(self.expiry_time)
 
     def drop(self, key: bytes, time: int) -> None:
         """Say that a record came so late that its segment has expired, and count it as dropped."""
@@ -133,7 +149,7 @@ class ExpiringRows:
             store=self.name,
             key=key,
             timestamp=time,
-            observed_stream_time=self.stream_time,
+            observed_stream_time=self.expiry_time,
             retention_ms=self.segments.retention_ms,
         )
         self._drop_record()
@@ -218,10 +234,10 @@ class ExpiringRows:
         assert self.time_order is not None
         segments = self.segments
         if not expired:
-            time_from = max(time_from, segments.first_visible(self.stream_time))
+            time_from = max(time_from, segments.first_visible(self.expiry_time))
         elif not self.buffer.caching:
             # As in Kafka Streams, where the put that moved the time on has deleted what is older.
-            time_from = max(time_from, segments.first_timestamp(segments.first_live(self.stream_time)))
+            time_from = max(time_from, segments.first_timestamp(segments.first_live(self.expiry_time)))
         row_key, time = self.row_key, self.schema.time
         found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]
         if as_they_lie:
@@ -284,7 +300,8 @@ class ExpiringRows:
     ) -> tuple[int, int, range]:
         """What of these times is shown, and the segments in which it lies."""
         stream_time = self.committed_time if committed else self.stream_time
-        begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
+        expiry_time = min(stream_time, self.expiry_time)
+        begin = max(time_from, 0 if expired_too else self.segments.first_visible(expiry_time))
         end = min(time_to, stream_time)
         return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
 
@@ -333,10 +350,11 @@ class ExpiringRows:
         self.forget_objects()
         times = [self._restored_time(key) for key in keys]
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
+        self.expiry_time = min(self.stream_time, self._goes_on_from)
         if keys:
             self.sequence = self.schema.sequence(keys[-1])
         row, rows = self.row_format.row, dict[bytes, bytes | None]()
-        first_live, segment_of = self.segments.first_live(self.stream_time), self.segments.of
+        first_live, segment_of = self.segments.first_live(self.expiry_time), self.segments.of
         for key, value, time, timestamp in zip(keys, values, times, timestamps, strict=True):
             segment = segment_of(time)
             if segment >= first_live:
@@ -358,23 +376,24 @@ class ExpiringRows:
         return time
 
     def _take_progress(self) -> _Progress:
-        progress = _Progress(self.stream_time, self.sequence, self._holds_expired)
+        progress = _Progress(self.stream_time, self.sequence, self._holds_expired, self.expiry_time)
         self._holds_expired = False
         return progress
 
     def _note(self, progress: _Progress, batch: CommitBatch) -> None:
         """Put ``progress`` to ``batch``, and delete the segments that have expired since the one before it."""
-        stream_time, sequence, holds_expired = progress
+        stream_time, sequence, holds_expired, expiry_time = progress
         noted = _PROGRESS.pack(stream_time, sequence)
         if noted != self._noted:
             batch.put(self.name, _PROGRESS_KEY, noted)
-        first_live = self.segments.first_live(stream_time)
-        if holds_expired or first_live > self.segments.first_live(self._noted_time):
+        first_live = self.segments.first_live(expiry_time)
+        if holds_expired or first_live > self.segments.first_live(self._noted_expiry):
             # One range, however many they are. Whatever was put there in this batch goes, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
             if self.time_order is not None:
                 self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)
         self._noted, self._noted_time, self._noted_progress = noted, stream_time, (stream_time, sequence)
+        self._noted_expiry = expiry_time
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

@@ -122,6 +122,10 @@ class ExpiringStateStore(BufferedStateStore):
     ) -> None:
         self.rows.restore(batch, keys, values, timestamps)
 
+    @override
+    def goes_on_from(self, stream_time: int) -> None:
+        self.rows.goes_on_from(stream_time)
+
     # ---- memory ----
 
     @property

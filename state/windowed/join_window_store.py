@@ -88,11 +88,13 @@ class JoinWindowStateStore(WindowStateStore):
             self._log(logged_key, data, timestamp)
         if data is None:
             return
-        if window_start > rows.stream_time:
-            rows.stream_time = window_start
+        if window_start > rows.expiry_time:
+            rows.expiry_time = window_start
+            if window_start > rows.stream_time:
+                rows.stream_time = window_start
             if window_start >= self._expires_at:
                 self._expire(window_start)
-        elif window_start <= rows.stream_time - self._retention_ms:
+        elif window_start <= rows.expiry_time - self._retention_ms:
             if not rows.is_live(window_start):
                 rows.drop(key, window_start)
             return  # nobody would find it
@@ -113,24 +115,24 @@ class JoinWindowStateStore(WindowStateStore):
     def find(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
         """The rows of ``key`` between the times, both included and not negative, as (time, value, …): by time, those of
         one time as they came. Use them before the next put."""
-        stream_time = self.rows.stream_time
-        first_visible = stream_time - self._retention_ms + 1
+        rows = self.rows
+        first_visible = rows.expiry_time - self._retention_ms + 1
         if time_from < first_visible:
             time_from = first_visible
-        if time_to > stream_time:
-            time_to = stream_time
+        if time_to > rows.stream_time:
+            time_to = rows.stream_time
         if time_from > time_to:
             return NOTHING
         if time_from >= self._recent.complete_from:
             return self._recent.of_key(key, time_from, time_to)
         self.buffer_all()
-        time, rows = self._schema.time, self.rows.of_key(key, time_from, time_to)
-        return [(time(row_key), entry[0], row_key, entry[1]) for row_key, entry in rows]
+        time, found = self._schema.time, rows.of_key(key, time_from, time_to)
+        return [(time(row_key), entry[0], row_key, entry[1]) for row_key, entry in found]
 
-    def _expire(self, stream_time: int) -> None:
-        """Forget the rows that have expired at ``stream_time``, also those that wait for a commit: no reader is shown
+    def _expire(self, expiry_time: int) -> None:
+        """Forget the rows that have expired at ``expiry_time``, also those that wait for a commit: no reader is shown
         them, whatever happens."""
-        recent, first_visible = self._recent, self.rows.segments.first_visible(stream_time)
+        recent, first_visible = self._recent, self.rows.segments.first_visible(expiry_time)
         recent.expire(first_visible)
         self._expires_at = (first_visible // recent.pane_ms + 1) * recent.pane_ms + self._retention_ms - 1
 

@@ -45,8 +45,8 @@ class SessionIndex:
         """The end of the oldest session that counts."""
         rows = self._rows
         if self._keeps_expired:
-            return rows.segments.first_live(rows.stream_time) * rows.segments.interval_ms
-        return rows.segments.first_visible(rows.stream_time)
+            return rows.segments.first_live(rows.expiry_time) * rows.segments.interval_ms
+        return rows.segments.first_visible(rows.expiry_time)
 
     def load(self, key: bytes, earliest_end: int) -> list[Session]:
         """The list of a key, with all of its sessions that end at ``earliest_end`` or later; from now on in ``of``."""
@@ -64,7 +64,7 @@ class SessionIndex:
         for row_key, _ in rows.of_key(key, earliest_end, rows.stream_time, expired_too=True):
             start, end = rows.schema.window(row_key)
             found.append((end, start))
-        return _without_replaced(found, rows.segments.first_visible(rows.stream_time))
+        return _without_replaced(found, rows.segments.first_visible(rows.expiry_time))
 
     def replace(self, sessions: list[Session], gone: Sequence[Session], new: Session | None) -> None:
         """Take ``gone`` out of the list of a key and put ``new`` there."""

@@ -83,7 +83,7 @@ def _beginning(
     def begin(key: Any, row_key: bytes, there: list[Session], new: Any, timestamp: int) -> None:
         if quick and new is not None and timestamp >= rows.stream_time:
             # As replace would do it, in order: most sessions begin so, and many have one record.
-            rows.stream_time = timestamp
+            rows.stream_time = rows.expiry_time = timestamp
             put(row_of(row_key, timestamp, timestamp), new, timestamp, context.headers)
             add(there, (timestamp, timestamp))
         else:
@@ -135,7 +135,7 @@ def _replacing(
     def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> None:
         suffix = end_and_start(end, start)
         row = pack_segment(end // interval_ms) + key + suffix
-        if order is not None or end < rows.stream_time - retention_ms:
+        if order is not None or end < rows.expiry_time - retention_ms:
             rows.put(key, suffix, end, value, timestamp, context.headers, counted=True)
         else:
             rows.observe(end)

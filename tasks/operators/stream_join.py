@@ -86,7 +86,8 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     assert isinstance(waiting, OuterJoinStateStore)
     find, matched, add = rows.find, waiting.matched, waiting.add
     remembered = wiring.shared_observed_time(wiring.stores[spec.outer_store])
-    waiting.observed.append(lambda: max(rows.stream_time, remembered.ms))
+    # The store's changelog may be ahead of the commit; a commit of an earlier release says nothing.
+    waiting.observed.append(lambda: remembered.ms if remembered.ms >= 0 else rows.stream_time)
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
 

@@ -39,6 +39,7 @@ class RestartingDriver(TopologyTestDriver):
             self._rows = WatchedTaskStores(open_task_stores(self._state, self._program.stores.values()), logs)
             self._collector.logged = {topic: self._rows.logged[name] for name, topic in logs.items()}
             self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
+            self._state_manager.goes_on_from(offsets.values())
             for name, log in changelogs.items():
                 self._restore(name, self._piped[log.topic] if log.is_source_topic else self._written_to(log.topic))
             self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)

@@ -12,6 +12,7 @@ from penstock.state.contracts import StateStoreContext, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.in_steps import sort_in_steps
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES, WriteBuffer
 
 BUILDER = TimestampedKeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
@@ -153,3 +154,49 @@ def test_a_value_changed_in_place_beside_a_commit_is_committed_as_it_was(stores:
     buffer.batch_written()
     assert rows(stores) == {b"k": '["a"]'}
     assert buffer.get(b"k")[0] == ["a", "b"]
+
+
+def test_a_freeze_that_found_nothing_leaves_what_comes_then_to_the_next_commit(stores: TaskStores) -> None:
+    logged: list[tuple[bytes, str | None]] = []
+    buffer = a_buffer(stores, True, logged)
+    batch = stores.new_batch()
+    buffer.freeze()
+    buffer.put(b"key", "later", 1, None)
+    for _ in buffer.flush(batch):
+        pass
+    stores.write(batch, {})
+    buffer.batch_written()
+    assert (rows(stores), logged, list(buffer.dirty)) == ({}, [], [b"key"])
+    batch = stores.new_batch()
+    for _ in buffer.flush(batch):
+        pass
+    stores.write(batch, {})
+    assert (rows(stores), logged) == ({b"key": "later"}, [(b"key", "later")])
+
+
+def test_the_order_of_windows_by_time_is_of_the_same_commit_as_their_rows(tmp_path: Path) -> None:
+    builder = TimestampedWindowStoreBuilder(
+        "store", Serdes.bytes(), Serdes.string(), retention_ms=60_000, window_size_ms=10, by_time=True
+    )
+    stores = open_task_stores(tmp_path / "db", [builder])
+    store = builder.open(StateStoreContext(stores.store("store"), None, False, lambda: 0, lambda: None))
+    assert isinstance(store, WindowStateStore)
+
+    def commit(meanwhile: list[int]) -> set[bytes]:
+        """What kinds of rows are there then: the first byte says of which one is."""
+        batch = stores.new_batch()
+        store.freeze()
+        for _ in store.flush(batch):
+            for start in meanwhile:
+                store.put(b"new", "later", start, start)
+            meanwhile = []
+        stores.write(batch, {})
+        store.batch_written()
+        return {key for key, _ in stores.store("store").scan(None, None) if b"new" in key}
+
+    store.put(b"old", "1", 10, 10)
+    commit([])
+    store.put(b"old", "2", 10, 10)  # whose place in the order is known
+    assert commit([20]) == set(), "neither the window that came meanwhile nor its place"
+    assert len(commit([])) == 2
+    stores.close()

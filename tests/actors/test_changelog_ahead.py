@@ -1,0 +1,212 @@
+"""A crash leaves changelogs ahead of the committed offsets: the records behind these come again.
+
+They must find what they found when they came first, also where stores whose rows expire have been told of much later
+times by their changelogs. Else a window that was open at the commit would begin anew with what came after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.common.topics import NewTopic
+from penstock.common.windows import Windowed
+from penstock.tasks import context
+from penstock.tasks.program import TaskPrograms
+from tests.actors.rig import STRING, Rig, settle
+
+MINUTE = timedelta(minutes=1)
+NONE = timedelta(0)
+Rows = list[tuple[str, str, str, int]]
+"""(topic, key, value, timestamp)"""
+
+
+def joined(key: str, value: str, aggregate: str) -> str:
+    return f"{aggregate}{value}"
+
+
+def merged(key: str, aggregate: str, other: str) -> str:
+    return aggregate + other
+
+
+def as_text(windowed: Windowed[str], value: str) -> str:
+    return f"{windowed.key}@{windowed.window.start}"
+
+
+def strings() -> Any:
+    return ps.Consumed.with_(STRING, STRING)
+
+
+def windows(kind: str, on_close: bool, caching: bool) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", strings()).group_by_key()
+    kept: Any = ps.Materialized.as_("counts").with_key_serde(STRING).with_value_serde(STRING)
+    kept = kept.with_caching_enabled() if caching else kept.with_caching_disabled().with_retention(timedelta(minutes=3))
+    emit = ps.EmitStrategy.on_window_close() if on_close else ps.EmitStrategy.on_window_update()
+    if kind == "time":
+        time = grouped.windowed_by(ps.TimeWindows.of_size_and_grace(MINUTE, NONE)).emit_strategy(emit)
+        table: Any = time.aggregate(str, joined, kept)
+    elif kind == "sliding":
+        sliding = grouped.windowed_by(ps.SlidingWindows.of_time_difference_and_grace(MINUTE, NONE)).emit_strategy(emit)
+        table = sliding.aggregate(str, joined, kept)
+    else:
+        sessions = grouped.windowed_by(ps.SessionWindows.of_inactivity_gap_and_grace(MINUTE, NONE)).emit_strategy(emit)
+        table = sessions.aggregate(str, joined, merged, kept)
+    table.to_stream(as_text).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def stream_join(outer: bool) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    left, right = builder.stream("in", strings()), builder.stream("other", strings())
+    within = ps.JoinWindows.of_time_difference_and_grace(MINUTE, MINUTE)
+    how = ps.StreamJoined.with_(STRING, STRING, STRING)
+    call = left.outer_join if outer else left.join
+    call(right, lambda one, other: f"{one}+{other}", within, how).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def versioned() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("counts", MINUTE))
+    table: Any = builder.table("other", strings(), store)
+    stream = builder.stream("in", strings())
+    how: Any = ps.Joined.with_(STRING, STRING, STRING)
+    stream.left_join(table, lambda one, other: f"{one}+{other}", how).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+class Crashing(Rig):
+    """A rig with all topics of its program."""
+
+    def __init__(self, state_dir: Path, topology: ps.Topology, **config: Any) -> None:
+        super().__init__(state_dir, topology, **config)
+        program = TaskPrograms(topology, self.spec.config).of(0)
+        wanted = {*program.sources, *(log.topic for log in program.changelogs.values())}
+        new = sorted(wanted - self.broker.topics().keys())
+        self.clients.admin().create_topics([NewTopic(name, 1) for name in new])
+
+    def send(self, rows: Rows) -> None:
+        for topic, key, value, timestamp in rows:
+            self.write(topic, (key, value, timestamp))
+
+    def results(self, behind: int = 0) -> list[tuple[str, str | None]]:
+        records = self.broker.records("out")[behind:]
+        return [((it.key or b"").decode(), None if it.value is None else it.value.decode()) for it in records]
+
+
+def crashed(tmp_path: Path, topology: ps.Topology, before: Rows, behind: Rows, then: Rows) -> list[Any]:
+    """What comes out after a crash: ``before`` is committed, ``behind`` processed, and ``then`` comes after it."""
+    rig = Crashing(tmp_path, topology)
+    loop = rig.running()
+    for row in before:
+        rig.send([row])
+        settle(loop)
+    rig.commit(loop)
+    for row in behind:  # one by one: records of two topics stay in this order
+        rig.send([row])
+        settle(loop)
+    came_before = len(rig.results())
+    loop._finish("killed")
+    loop = rig.running(epoch=2)
+    settle(loop)
+    rig.send(then)
+    settle(loop)
+    rig.commit(loop)
+    rig.stop(loop)
+    return rig.results(came_before)
+
+
+BEFORE: Rows = [("in", "a", "1", 60_000), ("in", "a", "2", 61_000)]
+BEHIND: Rows = [("in", "a", "3", 70_000), ("in", "b", "4", 1_000_000)]
+
+
+@pytest.mark.parametrize("kind", ["time", "sliding", "session"])
+def test_a_window_that_was_open_at_the_commit_loses_nothing(kind: str, tmp_path: Path) -> None:
+    results = crashed(tmp_path, windows(kind, False, False), BEFORE, BEHIND, [])
+    start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
+    last = {key: value for key, value in results if value is not None}
+    assert last[f"a@{start}"] == "1233", "at least once: the record that came again is in it twice"
+
+
+@pytest.mark.parametrize("kind", ["time", "sliding", "session"])
+def test_a_window_that_closed_behind_the_commit_is_emitted_again(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
+    behind: Rows = [("in", "a", "3", 70_000), ("in", "b", "4", 190_000), ("in", "c", "5", 9_000_000)]
+    results = crashed(tmp_path, windows(kind, True, False), BEFORE, behind, [])
+    start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
+    assert dict(results)[f"a@{start}"] == "1233"
+
+
+@pytest.mark.parametrize("kind", ["time", "sliding", "session"])
+def test_so_it_is_after_a_commit_that_was_refused_when_its_caches_were_flushed(kind: str, tmp_path: Path) -> None:
+    rig = Crashing(tmp_path, windows(kind, False, True))
+    loop = rig.running()
+    rig.send(BEFORE)
+    settle(loop)
+    rig.commit(loop)
+    rig.send(BEHIND)
+    rig.coordinator.refusal = "another has the task"
+    rig.commit(loop)
+    rig.coordinator.refusal = ""
+    loop._finish("replaced")
+    behind = len(rig.results())
+    loop = rig.running(epoch=2)
+    rig.commit(loop)
+    rig.stop(loop)
+    start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
+    last = {key: value for key, value in rig.results(behind) if value is not None}
+    assert last[f"a@{start}"] == "1233"
+
+
+def test_a_record_that_comes_again_finds_the_other_streams_again(tmp_path: Path) -> None:
+    before: Rows = [("other", "a", "r", 60_000)]
+    behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
+    assert ("a", "l+r") in crashed(tmp_path, stream_join(False), before, behind, [])
+
+
+@pytest.mark.parametrize("ahead", [9_000_000, 140_000], ids=["beyond the window", "within the grace period"])
+def test_an_outer_join_does_not_say_of_a_record_that_comes_again_that_it_has_no_match(
+    ahead: int, tmp_path: Path
+) -> None:
+    matches: Rows = [("other", "a", "r", 60_000)]
+    comes_later = ahead < 200_000
+    before: Rows = [("in", "z", "y", 1_000)] if comes_later else matches
+    behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", ahead)]
+    then: Rows = matches if comes_later else []
+    results = crashed(tmp_path, stream_join(True), before, behind, then)
+    assert ("a", "l+r") in results
+    assert ("a", "l+None") not in results
+
+
+def test_a_record_that_comes_again_finds_the_version_of_its_time_again(tmp_path: Path) -> None:
+    before: Rows = [("other", "a", "v1", 10_000)]
+    behind: Rows = [("in", "a", "s", 20_000), ("other", "a", "v2", 5_000_000), ("other", "a", "v3", 9_000_000)]
+    results = crashed(tmp_path, versioned(), before, behind, [])
+    assert results == [("a", "s+v1")]
+
+
+Make = Callable[[], ps.Topology]
+
+
+@pytest.mark.parametrize("make", [lambda: windows("time", False, False), versioned], ids=["windows", "versions"])
+def test_after_an_ordinary_restart_what_had_expired_stays_so(make: Make, tmp_path: Path) -> None:
+    rig = Crashing(tmp_path, make())
+    loop = rig.running()
+    topic = "other" if "other" in rig.broker.topics() else "in"
+    rig.send([(topic, "a", "1", 60_000), (topic, "a", "2", 9_000_000)])
+    settle(loop)
+    rig.stop(loop)
+    loop = rig.running(epoch=2)
+    ((hosted),) = loop._tasks.values()
+    store: Any = hosted.state_manager.store("counts")
+    kept = store.versions if topic == "other" else store.rows
+    assert kept.expiry_time == kept.stream_time > 8_000_000
+    rig.stop(loop)
