@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _TIME = struct.Struct(">Bq")
 _COUNT = struct.Struct(">i")
@@ -15,6 +15,8 @@ _MS = struct.Struct(">q")
 _CHARACTERS = 12  # of Base64 for version and time
 _VERSIONS_WITH_TIME = (1, 2)
 _VERSION = 2
+_MOST_BYTES = 3000
+"""Of Base64 that is 4000 characters: brokers refuse more than 4096 (``offset.metadata.max.bytes``), for good."""
 _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -27,6 +29,18 @@ def encode_partition_time(partition_time: int, remembered: Mapping[str, int] | N
             name = key.encode()
             data += _COUNT.pack(len(name)) + name + _MS.pack(ms)
     return base64.b64encode(data).decode()
+
+
+def with_room(keys: Iterable[str]) -> list[str]:
+    """Those of ``keys``, under which operators remember something, for which there is room beside an offset. Short ones
+    come first: more of them fit."""
+    room, chosen = _MOST_BYTES - _TIME.size - _COUNT.size, list[str]()
+    for key in sorted(keys, key=len):
+        room -= _COUNT.size + len(key.encode()) + _MS.size
+        if room < 0:
+            break
+        chosen.append(key)
+    return chosen
 
 
 def decode_partition_time(metadata: str) -> int:

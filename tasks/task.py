@@ -9,12 +9,13 @@ from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.log import logger
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
-from penstock.tasks.context import PlacedHeaders
+from penstock.tasks.context import PlacedHeaders, Remembered
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
-from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
+from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time, with_room
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
@@ -88,8 +89,21 @@ class Task:
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
+        self._remembered = self._kept_over_a_restart()
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
+
+    def _kept_over_a_restart(self) -> dict[str, Remembered]:
+        remembered = self._context.remembered
+        kept = {key: remembered[key] for key in with_room(remembered)}
+        if lost := remembered.keys() - kept.keys():
+            logger(__name__).warning(
+                "times that operators have come to are not committed: an offset has no room for so many. After a "
+                "restart these operators take late records again, as in Kafka Streams",
+                task=str(self.task_id),
+                lost=sorted(lost),
+            )
+        return kept
 
     # ---- start ----
 
@@ -284,7 +298,7 @@ class Task:
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, the partition's time, and what
         operators remember."""
-        remembered = {key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0}
+        remembered = {key: slot.ms for key, slot in self._remembered.items() if slot.ms >= 0}
         return {
             partition: CommittedOffset(
                 queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)

@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.common.murmur2 import partition_for
 from penstock.common.windowed_serdes import WindowedSerde
+from penstock.tasks.offsets import decode_remembered
 from tests.tasks.bench import Bench, Resume, Sent, changelog, number
 
 STRINGS = ps.Serdes.string()
@@ -523,3 +524,19 @@ def test_a_function_that_raises_drops_the_record_where_the_handler_says_so() -> 
     assert bench.dropped == 1
     assert "aggregate" in str(handler.errors[0]) or "KSTREAM-AGGREGATE" in str(handler.errors[0])
     assert [value for _, value in results(bench.commit())] == [2]
+
+
+def test_many_operators_commit_no_more_than_an_offset_has_room_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers refuse metadata of more than 4096 characters, which would end the application for good."""
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", IN).group_by_key()
+    for _ in range(100):
+        grouped.windowed_by(ps.TimeWindows.of_size_with_no_grace(10)).count()
+    bench = Bench(builder)
+    assert "times that operators have come to are not committed" in capsys.readouterr().err
+    bench.feed("in", ("a", "x", 123))
+    ((offset),) = bench.task.offsets().values()
+    remembered = decode_remembered(offset.metadata)
+    assert 3900 < len(offset.metadata) <= 4000
+    assert len(remembered) > 40
+    assert set(remembered.values()) == {123}
