@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000
 """How many windows are kept at hand."""
+_READ_AT_ONCE = 1000
 _PROGRESS = Struct(">qi")
 """Observed stream time, last sequence number."""
 
@@ -87,7 +88,7 @@ class ExpiringRows:
     def _read_progress(self) -> None:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
-        self._noted_time = self.committed_time = self.stream_time
+        self.committed_time = self.stream_time
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
 
     def goes_on_from(self, time: int) -> None:
@@ -111,7 +112,7 @@ class ExpiringRows:
         return self._noted_expiry
 
     def observe(self, time: int) -> None:
-        """The store is given something of ``time``: what :meth:`put` does by itself."""
+        """The store is given something of ``time``; :meth:`put` sees to it itself."""
         if time > self.expiry_time:
             self.expiry_time = time
             if time > self.stream_time:
@@ -229,7 +230,8 @@ class ExpiringRows:
 
     def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
         """The rows between the times, both included, by time and then by key, or ``as_they_lie``. Only a store that
-        has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there.
+        has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there. They may be
+        many, and are done with: some are read at a time, and none is kept.
         """
         assert self.time_order is not None
         segments = self.segments
@@ -238,14 +240,15 @@ class ExpiringRows:
         elif not self.buffer.caching:
             # As in Kafka Streams, where the put that moved the time on has deleted what is older.
             time_from = max(time_from, segments.first_timestamp(segments.first_live(self.expiry_time)))
-        row_key, time = self.row_key, self.schema.time
-        found = [row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to)]
-        if as_they_lie:
-            found.sort()
-        self.buffer.prefetch(found)
-        for each in found:
-            if (entry := self.buffer.get(each)) is not None:
-                yield each, entry
+        row_key, time, buffer = self.row_key, self.schema.time, self.buffer
+        order = (row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to))
+        found = iter(sorted(order)) if as_they_lie else order
+        while some := list(islice(found, _READ_AT_ONCE)):
+            buffer.prefetch(some)
+            for each in some:
+                entry = buffer.dirty.get(each) or buffer.load_to_update(each)
+                if entry[0] is not None:
+                    yield each, entry
 
     def by_changelog_key(
         self, time_from: int, time_to: int, after: bytes | None, committed: bool
@@ -330,7 +333,7 @@ class ExpiringRows:
         self.buffer.batch_written()
         if self.time_order is not None:
             self.time_order.buffer.batch_written()
-        self.committed_time = self._noted_time
+        self.committed_time = self._noted_progress[0]
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again."""
@@ -364,7 +367,7 @@ class ExpiringRows:
         for _ in batch.put_all(self.name, rows):
             pass
         self._note(self._take_progress(), batch)
-        self.committed_time = self._noted_time
+        self.committed_time = self._noted_progress[0]
 
     def _restored_time(self, key: bytes) -> int:
         time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1
@@ -392,8 +395,7 @@ class ExpiringRows:
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
             if self.time_order is not None:
                 self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)
-        self._noted, self._noted_time, self._noted_progress = noted, stream_time, (stream_time, sequence)
-        self._noted_expiry = expiry_time
+        self._noted, self._noted_progress, self._noted_expiry = noted, (stream_time, sequence), expiry_time
 
 
 def _in_order(scans: list[Iterator[EntryRow]], reverse: bool) -> Iterator[EntryRow]:

@@ -540,3 +540,23 @@ def test_many_operators_commit_no_more_than_an_offset_has_room_for(capsys: pytes
     assert 3900 < len(offset.metadata) <= 4000
     assert len(remembered) > 40
     assert set(remembered.values()) == {123}
+
+
+def test_windows_that_close_all_at_once_are_not_all_held_in_memory() -> None:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", IN).group_by_key()
+    minutes = grouped.windowed_by(ps.TimeWindows.of_size_with_no_grace(60_000)).emit_strategy(CLOSE)
+    kept: Any = ps.Materialized.as_("c").with_value_serde(LONGS).with_caching_disabled().with_retention(10**6)
+    minutes.count(kept).to_stream(lambda windowed, _: windowed.key).to("out", ps.Produced.with_(STRINGS, LONGS))
+    bench = Bench(builder)
+    names = [f"k{number:04}" for number in range(2500)]
+    bench.feed("in", *((name, "x", 1) for name in names))
+    bench.commit()
+    buffer = bench.state_manager.store("c").rows.buffer  # type: ignore[attr-defined]  # a window store's
+    buffer.forget_objects()
+    bench.add("in", ("other", "x", 60_000))
+    bench.run(wall_ms=1000)
+    emitted = [sent.key for sent in bench.collector.take("out")]
+    assert emitted == [name.encode() for name in names]
+    assert len(buffer.clean) < 10
+    assert buffer.resident_bytes() < 10_000
