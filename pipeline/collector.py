@@ -31,7 +31,7 @@ class SparkCollector(RecordCollector):
     """A collector whose rows are taken out batch by batch.
 
     Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do: those
-    that have expired there are to be forgotten here (:meth:`forget_expired`).
+    that are gone there, and that the changelog never had, are to be forgotten here (:meth:`forget`).
     """
 
     def __init__(self, task_id: TaskId, topics: TopicCounts) -> None:
@@ -115,16 +115,17 @@ class SparkCollector(RecordCollector):
             column.clear()
         return drained
 
-    def forget_expired(self, topic: str, committed: Callable[[bytes], tuple[bytes | None, int]]) -> None:
-        """Let go of the rows of changelog ``topic`` that its store, asked by ``committed``, does not hold any more.
+    @property
+    def changelog_rows(self) -> int:
+        """How many rows of changelogs wait for the end of the task."""
+        return sum(map(len, self._changelogs.values()))
 
-        Deletions stay: the changelog may have what they delete. Call it after a commit.
-        """
+    def forget(self, topic: str, needless: Callable[[bytes, bytes | None], bool]) -> None:
+        """Let go of the rows of changelog ``topic`` that are ``needless``: of a key and its value. Call it after a
+        commit."""
         rows = self._changelogs.get(topic, {})
         if len(rows) > 2 * self._kept.get(topic, 0):  # so that a row is asked for a few times, not at each commit
-            kept = {
-                key: row for key, row in rows.items() if key is None or row[0] is None or committed(key)[0] is not None
-            }
+            kept = {key: row for key, row in rows.items() if key is None or not needless(key, row[0])}
             self._changelogs[topic], self._kept[topic] = kept, len(kept)
 
     def keep_histories(

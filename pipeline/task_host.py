@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -26,6 +26,7 @@ from penstock.topology.physical.topology import Subtopology
 _RECORDS_PER_STEP = 1000
 _ROWS_PER_BATCH = 10_000
 _SMALLEST_COMMIT_BYTES = 8 << 20
+_CHANGELOG_ROWS_BETWEEN_COMMITS = 100_000
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,12 @@ class _TaskRun:
         self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
         self._changelogs = program.changelogs
         # Of a store whose rows expire the changelog deletes, too.
-        self._expiring = [
+        self._expiring = {
             name
             for name, builder in program.stores.items()
             if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
-        ]
+        }
+        self._changelog_is_empty = set(program.changelogs)
         self._repartition = host.topics.repartition
         self._committed = {
             tp: offset
@@ -89,12 +91,14 @@ class _TaskRun:
         }
         self._state_manager.goes_on_from(self._committed.values())
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
+        self._most_rows = _CHANGELOG_ROWS_BETWEEN_COMMITS
         self._wall_ms = int(time.time() * 1000)
         self._read: dict[str, int] = {}
         self._begun = False
 
     def restore(self, rows: pa.RecordBatch) -> None:
         for store, own in _by_topic(rows):
+            self._changelog_is_empty.discard(store)
             abandoned = own.column("source")
             self._restore_rows(store, own.filter(pc.equal(abandoned, 0)))
             self._supersede(store, own.filter(pc.not_equal(abandoned, 0)).column("key").to_pylist())
@@ -123,8 +127,10 @@ class _TaskRun:
             self._task.add(self._record_batch(topic, own))
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
-        if self._state_manager.cache_bytes() > self._commit_bytes:
+        if self._state_manager.cache_bytes() > self._commit_bytes or self._collector.changelog_rows > self._most_rows:
             yield from self._commit()
+            # Twice what is left, so that not every commit looks at all of them.
+            self._most_rows = 2 * self._collector.changelog_rows + _CHANGELOG_ROWS_BETWEEN_COMMITS
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._begin()
@@ -168,9 +174,20 @@ class _TaskRun:
             yield from self._drain(_ROWS_PER_BATCH)
         yield from self._drain(1)
         self._task.complete_commit({})
-        for store in self._expiring:
-            committed = self._state_manager.store(store).changelog_record
-            self._collector.forget_expired(self._changelogs[store].topic, committed)
+        for store in self._expiring | self._changelog_is_empty:
+            self._collector.forget(self._changelogs[store].topic, self._needless(store))
+
+    def _needless(self, store: str) -> Callable[[bytes, bytes | None], bool]:
+        """Which rows of a changelog need not be written: what has expired, and deletions of what it never had."""
+        opened = self._state_manager.store(store)
+        expires, had_nothing = store in self._expiring, store in self._changelog_is_empty
+
+        def needless(key: bytes, value: bytes | None) -> bool:
+            if value is None:
+                return had_nothing and opened.changelog_history(key) is None
+            return expires and opened.changelog_record(key)[0] is None
+
+        return needless
 
     def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
         if len(self._collector) >= at_least:

@@ -32,8 +32,12 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.options import Consumed
+from penstock.topology.join_windows import JoinWindows
+from penstock.topology.options import Consumed, Produced
 from penstock.topology.physical.topology import Topology
+from penstock.topology.stream_joined import StreamJoined
+from penstock.topology.suppressed import BufferConfig, Suppressed
+from penstock.topology.windows import TimeWindows
 from tests.pipeline.topologies import exploded, kept_for_an_hour, latest_words, priced_orders
 
 CONFIG = StreamsConfig.of({"application.id": "app"})
@@ -207,6 +211,55 @@ def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     written = [int.from_bytes(row["key"][1:9], "big") // minute for row in results[CHANGELOG]]
     assert written == list(range(written[0], count)), "the last windows, each once"
     assert 60 <= len(written) <= Watched.most <= 400
+
+
+def forgetful(topology: Topology, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
+    """The results, with few changelog rows between two commits; ``Watched.most`` of them waited at most."""
+    monkeypatch.setattr("penstock.pipeline.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_host._CHANGELOG_ROWS_BETWEEN_COMMITS", 100)
+    monkeypatch.setattr(Watched, "most", 0)
+    changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
+    config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
+    counts = TopicCounts({}, frozenset(), changelogs)
+    return output(TaskHost(topology.subtopologies[0], config, counts, {}).run(batches(rows, 20)))
+
+
+def test_of_a_join_of_streams_only_what_can_be_found_is_kept_for_the_changelogs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builder = StreamsBuilder()
+    strings: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
+    within = JoinWindows.of_time_difference_with_no_grace(10 * 60_000)
+    how = StreamJoined.with_(Serdes.string(), Serdes.string(), Serdes.string())
+    left, right = builder.stream("left", strings), builder.stream("right", strings)
+    left.join(right, lambda one, other: one + other, within, how).to(
+        "out", Produced.with_(Serdes.string(), Serdes.string())
+    )
+    topics = ("left", "right")
+    rows = [process(0, topics[number % 2], number // 2, "k", "v", number * 60_000) for number in range(2000)]
+    results = forgetful(builder.build(), rows, monkeypatch)
+    assert len(results[SINK]) == sum(2000 - distance for distance in (1, 3, 5, 7, 9))
+    assert 20 <= len(results[CHANGELOG]) <= 100, "those of the last segments"
+    assert Watched.most <= 400
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["a new application", "one that has a changelog"])
+def test_deletions_are_kept_for_a_changelog_only_if_it_had_something(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = StreamsBuilder()
+    strings: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
+    minutes = builder.stream("lines", strings).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(60_000))
+    minutes.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("held")).to_stream(
+        lambda windowed, count: windowed.key
+    ).to("out", Produced.with_(Serdes.string(), Serdes.long()))
+    before = [restore(0, "held-store", 0, "k" + "\0" * 8, None, 0)] if there else []
+    rows = [process(0, "lines", number, "k", "v", number * 60_000) for number in range(2000)]
+    results = forgetful(builder.build(), before + rows, monkeypatch)
+    assert len(results[SINK]) == 1999
+    held = [row for row in results[CHANGELOG] if row["topic"] == "app-held-store-changelog"]
+    assert len(held) == (2000 if there else 1)
+    assert Watched.most <= (3000 if there else 500)
 
 
 def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it() -> None:
