@@ -145,6 +145,17 @@ def test_a_window_that_closed_behind_the_commit_is_emitted_again(
     assert dict(results)[f"a@{start}"] == "1233"
 
 
+@pytest.mark.parametrize("on_close", [False, True])
+def test_nor_does_it_where_a_session_has_grown_long_behind_the_commit(
+    on_close: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
+    longer: Rows = [("in", "b", "x", timestamp) for timestamp in range(120_000, 1_000_000, 50_000)]
+    behind: Rows = [("in", "b", "x", 70_000), ("in", "a", "3", 75_000), *longer]
+    results = crashed(tmp_path, windows("session", on_close, False), BEFORE, behind, [])
+    assert {key: value for key, value in results if value is not None}["a@60000"] == "1233"
+
+
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
 def test_so_it_is_after_a_commit_that_was_refused_when_its_caches_were_flushed(kind: str, tmp_path: Path) -> None:
     rig = Crashing(tmp_path, windows(kind, False, True))
