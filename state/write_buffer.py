@@ -341,9 +341,10 @@ class WriteBuffer:
     def resident_bytes(self) -> float:
         """About what all entries take in the process, and the rows that were prefetched."""
         kept = len(self.clean) * self._kept.clean + len(self._older) * self._kept.older
-        # What is flushed is among the clean ones, but for what was updated since.
-        updated = min(len(self.dirty), len(self._flushed)) * self._flushed_mean
-        return self.dirty_resident_bytes() + updated + kept + self._prefetched.resident_bytes
+        # What is flushed is among the clean ones, if they are kept, but for what was updated since.
+        elsewhere = min(len(self.dirty), len(self._flushed)) if self._keeps_frozen else len(self._flushed)
+        flushed = elsewhere * self._flushed_mean
+        return self.dirty_resident_bytes() + flushed + kept + self._prefetched.resident_bytes
 
     def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""

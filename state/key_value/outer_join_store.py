@@ -32,6 +32,8 @@ _LIST = Struct(">?i")
 _LENGTH = Struct(">i")
 _TIME = Struct(">q")
 
+_KEY_BYTES = 150
+"""About what the key of a row that waits takes in the process."""
 NO_TIME = 1 << 62
 """As the smallest time that waits: nothing does."""
 
@@ -160,6 +162,10 @@ class OuterJoinStateStore(KeyValueStateStore):
         return row
 
     # ---- what the engine does ----
+
+    @override
+    def resident_bytes(self) -> float:
+        return super().resident_bytes() + sum(map(len, self._waiting.values())) * _KEY_BYTES
 
     @override
     def restore(

@@ -69,3 +69,22 @@ def test_a_buffer_whose_keys_do_not_come_again_keeps_none_when_memory_was_full()
     kept = buffer.get(b"%08d" % 3)
     assert kept is not None
     assert kept[0] == 18
+
+
+def test_what_is_flushed_and_not_kept_counts_until_it_is_written() -> None:
+    builder: AnyStoreBuilder = TimestampedKeyValueStoreBuilder("store", Serdes.string(), Serdes.long())
+    stores = InMemoryTaskStores([builder])
+    buffer = a_buffer(stores.store("store"), Serdes.long(), caching=True)
+    a_round(buffer, stores, range(1000))
+    buffer.drop_unused()
+    buffer.drop_unused()
+    for number in range(1000, 2000):
+        buffer.put(b"%08d" % number, number, 1, None)
+    waiting = buffer.resident_bytes()
+    batch = stores.new_batch()
+    for _ in buffer.flush(batch):
+        assert buffer.resident_bytes() >= 0.9 * waiting
+    assert not buffer.clean
+    stores.write(batch, {})
+    buffer.batch_written()
+    assert buffer.resident_bytes() == 0

@@ -302,3 +302,14 @@ def test_a_value_that_the_stores_serde_refuses_is_told_with_the_store() -> None:
     bench = Bench(builder, {"default.value.serde": TEXT})
     with pytest.raises(ps.ProcessingError, match=r"store kept-this-join-store: the value of key \[k@5/25\] cannot be"):
         bench.feed("left", ("k", "v", 5))
+
+
+def test_records_that_wait_for_a_match_count_as_memory_also_when_their_values_are_on_disk() -> None:
+    bench = Bench(joined("outer_join", ps.JoinWindows.of_time_difference_with_no_grace(10**6)))
+    bench.feed("left", *((f"k{number}", "v", 5) for number in range(2000)))
+    bench.commit()
+    stores = [bench.state_manager.store(name) for name in bench.state_manager.store_names]
+    for _ in range(3):
+        for store in stores:
+            store.drop_unused()
+    assert 2000 * 100 < sum(store.resident_bytes() for store in stores) < 2000 * 300
