@@ -48,11 +48,9 @@ class _Progress(NamedTuple):
 class ExpiringRows:
     """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
     sequence number, which only stores that retain duplicates move. ``time_order`` is None in a store that is not asked
-    what it has by time.
-
-    ``expiry_time`` is what the retention is counted from: the stream time, but where the changelog is ahead of the
-    commit that a task goes on from (:meth:`goes_on_from`). There the records come again that have moved the store on,
-    and must find what had not expired when they came first.
+    what it has by time. From ``expiry_time`` the retention is counted: the stream time, but where the changelog is
+    ahead of the commit that a task goes on from (:meth:`goes_on_from`). There the records come again that have moved
+    the store on, and must find what had not expired when they came first.
     """
 
     def __init__(
@@ -74,7 +72,6 @@ class ExpiringRows:
         self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int
-        self.expiry_time: int
         self.committed_time: int
         """The stream time as of the last commit that is through: no row on disk is of a later time."""
         self.sequence: int
