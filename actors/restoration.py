@@ -136,7 +136,8 @@ class Restoration:
             if count:
                 replay.position = batch.offsets[count - 1] + 1
                 rows = (batch.keys[:count], batch.values[:count], batch.timestamps[:count])
-                replay.hosted.state_manager.restore(replay.store, *rows, replay.position)
+                headers = None if batch.headers is None else batch.headers[:count]
+                replay.hosted.state_manager.restore(replay.store, *rows, replay.position, headers)
         self._overtaken.update(consumer.lost_positions())
         finished = [tp for tp, replay in self._replays.items() if consumer.position(tp) >= replay.end]
         if not finished:

@@ -99,6 +99,8 @@ class StreamsConfig(BaseModel):
     windowstore_changelog_additional_retention_ms: int = Field(
         default=86_400_000, alias="windowstore.changelog.additional.retention.ms", ge=0
     )
+    dsl_store_format: Literal["DEFAULT", "HEADERS"] = Field(default="DEFAULT", alias="dsl.store.format")
+    """Whether the stores of operators keep headers (KIP-1285)."""
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
     application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
     """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""

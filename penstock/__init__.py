@@ -54,6 +54,7 @@ from penstock.state.versioned.queries import VersionedKeyQuery
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
 from penstock.state.windowed.views import SessionStore, WindowStore
+from penstock.state.with_headers.views import AggregationWithHeaders, ValueTimestampHeaders
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AggregationWithHeaders",
     "ApplicationState",
     "ApplicationStateError",
     "ApplicationStatus",
@@ -202,6 +204,7 @@ __all__ = [
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
     "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",

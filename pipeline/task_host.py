@@ -102,15 +102,17 @@ class _TaskRun:
                 rows.column("value").to_pylist(),
                 rows.column("timestamp").to_pylist(),
                 rows.column("sequence")[-1].as_py() + 1,
+                headers_of(rows.column("headers")),
             )
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
         """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
-        changelog_record, topic = self._state_manager.store(store).changelog_record, self._changelogs[store].topic
+        opened, topic = self._state_manager.store(store), self._changelogs[store].topic
         headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:
-            value, timestamp = changelog_record(key)
-            self._collector.send(topic, key, value, timestamp, None if value is None else headers, self.number)
+            value, timestamp = opened.changelog_record(key)
+            own = None if value is None else opened.changelog_headers(key) or headers
+            self._collector.send(topic, key, value, timestamp, own, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._begin()

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from typing_extensions import override
 
+from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import NO_TIMESTAMP, EntryRow
 from penstock.state.typed_keys import TypedKeys
+from penstock.state.with_headers.rows import HeaderRows, read_headers
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -68,6 +70,13 @@ class BufferedStateStore(StateStore):
             return None, 0
         value, timestamp = self.row_format.value_and_timestamp(row)
         return value, 0 if timestamp == NO_TIMESTAMP else timestamp
+
+    @override
+    def changelog_headers(self, key: bytes) -> Headers | None:
+        if not isinstance(self.row_format, HeaderRows):
+            return None
+        row = self.buffer.committed.get(self.row_key(key))
+        return None if row is None else read_headers(row)[0]
 
     def query_row(self, row: EntryRow) -> QueryRow:
         """``row`` as queries are answered."""

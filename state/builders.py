@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, SerdePart
@@ -31,6 +33,10 @@ class StoreBuilder(ABC, Generic[K, V]):
 
     changelog_headers: ClassVar[Headers] = ()
     """What stands in the headers of each of its changelog's records, deletions aside."""
+
+    logs_headers: ClassVar[bool] = False
+    """Whether what it writes to its changelog, at once and not at a commit, has the headers of the record that is
+    processed."""
 
     name: str
     key_serde: Serde[K] | None = None
@@ -63,6 +69,10 @@ class StoreBuilder(ABC, Generic[K, V]):
         opened, and restored from the changelog."""
         return self.kind
 
+    def in_format(self, store_format: str) -> StoreBuilder[K, V]:
+        """As ``dsl.store.format`` wants it: stores of operators of the DSL alone go by that."""
+        return self
+
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
         """The settings of its changelog topic that this kind needs; ``topic_config`` goes on top of them.
 
@@ -91,6 +101,24 @@ class StoreBuilder(ABC, Generic[K, V]):
     def with_logging_disabled(self) -> Self:
         """No changelog: the content is lost with the disk it lies on."""
         return replace(self, logging=False, topic_config={})
+
+
+@dataclass(frozen=True)
+class HeadersOption(StoreBuilder[K, V]):
+    """A store that may keep ``headers`` beside values. ``of_dsl``: it is an operator's, and ``dsl.store.format`` says
+    whether it does."""
+
+    headers: bool = False
+    of_dsl: bool = False
+
+    @property
+    @override
+    def layout(self) -> str:
+        return super().layout + (", with headers" if self.headers else "")
+
+    @override
+    def in_format(self, store_format: str) -> StoreBuilder[K, V]:
+        return replace(self, headers=True) if self.of_dsl and store_format == "HEADERS" else self
 
 
 # What a builder of stores of any type is called where the types do not matter.

@@ -11,10 +11,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from penstock.common.errors import UnknownStateStoreError
+from penstock.common.records import Headers
 from penstock.state.queries import Query, QueryRow, unknown_query
 
 Log = Callable[[bytes, bytes | None, int], None]
 """Writes (key, value or None, timestamp) to the store's changelog; a timestamp may be ``SENT_NOW``."""
+
+
+LogWithHeaders = Callable[[bytes, "bytes | None", int, "Headers | None"], None]
+"""The same, and the record's headers."""
+
+
+def _no_headers() -> Headers | None:
+    return None
 
 
 class CommittedStore(Protocol):
@@ -91,7 +100,8 @@ class StateStoreContext:
     ``committed``: its rows, in RocksDB or in memory. ``log``: None without a changelog of its own. ``caching``: whether
     downstream and changelog hear of each update at the commit (once per key) instead of at once. ``now``: the timestamp
     (ms) of what a processor handles now, a record or a punctuation. ``drop_record``: counts a record that the store did
-    not take, for it came too late (``dropped-records``).
+    not take, for it came too late (``dropped-records``). ``log_with_headers``: ``log`` for records with headers;
+    ``headers``: those of what a processor handles now.
     """
 
     committed: CommittedStore
@@ -99,6 +109,8 @@ class StateStoreContext:
     caching: bool
     now: Callable[[], int]
     drop_record: Callable[[], None]
+    log_with_headers: LogWithHeaders | None = None
+    headers: Callable[[], Headers | None] = _no_headers
 
 
 class StateStore(ABC):
@@ -166,6 +178,21 @@ class StateStore(ABC):
                 batch.delete(self.name, key)
             else:
                 batch.put(self.name, key, value)
+
+    def restore_with_headers(
+        self,
+        batch: CommitBatch,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None],
+    ) -> None:
+        """:meth:`restore` where some of the records have headers. As it stands, they are not kept."""
+        self.restore(batch, keys, values, timestamps)
+
+    def changelog_headers(self, key: bytes) -> Headers | None:
+        """The headers of :meth:`changelog_record`, where the store keeps some for ``key``."""
+        return None
 
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
         """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Any
 
@@ -45,6 +45,19 @@ class RowFormat(ABC):
     @abstractmethod
     def value_and_timestamp(self, row: bytes) -> tuple[bytes, int]:
         """What :meth:`row` was made from; NO_TIMESTAMP where the row has none."""
+
+    def rows(
+        self,
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> Iterator[bytes | None]:
+        """The rows of records of a changelog; of a deletion None. ``headers`` is None where no record has any."""
+        row = self.row
+        return (
+            None if value is None else row(value, timestamp)
+            for value, timestamp in zip(values, timestamps, strict=True)
+        )
 
     @abstractmethod
     def decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:

@@ -79,6 +79,17 @@ class Stores:
         return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent)
 
     @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A key-value store that keeps a timestamp and headers beside each value (:class:`ValueTimestampHeaders`);
+        its changelog has them as those of the record: caching off, logging on. Mirrors
+        ``timestampedKeyValueStoreWithHeadersBuilder`` (KIP-1271)."""
+        needs = "timestamped_key_value_store_with_headers_builder", "persistent_key_value_store"
+        _check(supplier, KeyValueBytesStoreSupplier, *needs)
+        return TimestampedKeyValueStoreBuilder(supplier.name, key_serde, value_serde, supplier.persistent, headers=True)
+
+    @staticmethod
     def persistent_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedBytesStoreSupplier:
@@ -174,6 +185,26 @@ class Stores:
         )
 
     @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A window store that keeps a timestamp and headers beside each value (:class:`ValueTimestampHeaders`); its
+        changelog has them as those of the record: caching off, logging on. Mirrors
+        ``timestampedWindowStoreWithHeadersBuilder`` (KIP-1271)."""
+        needs = "timestamped_window_store_with_headers_builder", "persistent_window_store"
+        _check(supplier, WindowBytesStoreSupplier, *needs)
+        return TimestampedWindowStoreBuilder(
+            supplier.name,
+            key_serde,
+            value_serde,
+            supplier.persistent,
+            headers=True,
+            retention_ms=supplier.retention_ms,
+            window_size_ms=supplier.window_size_ms,
+            retain_duplicates=supplier.retain_duplicates,
+        )
+
+    @staticmethod
     def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
         """A session store in RocksDB. ``retention_period``: how long a session is kept after its end, by the largest
         session end that the store was given."""
@@ -192,6 +223,17 @@ class Stores:
         _check(supplier, SessionBytesStoreSupplier, "session_store_builder", "persistent_session_store")
         return SessionStoreBuilder(
             supplier.name, key_serde, value_serde, supplier.persistent, retention_ms=supplier.retention_ms
+        )
+
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: SessionBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> StoreBuilder[K, V]:
+        """A session store that keeps headers beside each value (:class:`AggregationWithHeaders`); its changelog has
+        them as those of the record: caching off, logging on. Mirrors ``sessionStoreWithHeadersBuilder`` (KIP-1271)."""
+        _check(supplier, SessionBytesStoreSupplier, "session_store_with_headers_builder", "persistent_session_store")
+        return SessionStoreBuilder(
+            supplier.name, key_serde, value_serde, supplier.persistent, headers=True, retention_ms=supplier.retention_ms
         )
 
 

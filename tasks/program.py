@@ -214,6 +214,7 @@ def _fill(
 
 def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
     what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
+    store = store.in_format(config.dsl_store_format)
     return store.with_known_serdes(lambda serde, part: bound(serde or _default(config, part, *what), topic, part))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, Log, StateStore, StateStoreContext, TaskStores
+from penstock.state.contracts import CommitBatch, Log, LogWithHeaders, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -63,13 +63,21 @@ class StateManager:
 
         caching = builder.caching and program.config.statestore_cache_max_bytes > 0
         changelog = program.changelogs.get(builder.name)
-        log = (
-            None
-            if changelog is None or changelog.is_source_topic
-            else self._log(changelog.topic, builder.changelog_headers)
-        )
+        log: Log | None = None
+        log_with_headers: LogWithHeaders | None = None
+        if changelog is not None and not changelog.is_source_topic:
+            log_with_headers = partial(self._collector.send, changelog.topic, partition=self.task_id.partition)
+            log = _log(log_with_headers, builder, context)
         opened: object = builder.open(
-            StateStoreContext(self._task_stores.store(builder.name), log, caching, now, drop_record)
+            StateStoreContext(
+                self._task_stores.store(builder.name),
+                log,
+                caching,
+                now,
+                drop_record,
+                log_with_headers,
+                lambda: context.headers,
+            )
         )
         if not isinstance(opened, StateStore):
             raise TopologyError(
@@ -81,16 +89,6 @@ class StateManager:
                 "freeze() that sets the changes of the commit apart (docs/STORES.md)"
             )
         return opened
-
-    def _log(self, topic: str, headers: Headers) -> Log:
-        log = partial(self._collector.send, topic, partition=self.task_id.partition)
-        if not headers:
-            return log
-
-        def with_headers(key: bytes, value: bytes | None, timestamp: int) -> None:
-            log(key, value, timestamp, None if value is None else headers)
-
-        return with_headers
 
     # ---- stores ----
 
@@ -125,9 +123,13 @@ class StateManager:
         values: Sequence[bytes | None],
         timestamps: Sequence[int],
         next_offset: int,
+        headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once."""
-        batch = self._restored(store, keys, values, timestamps)
+        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once.
+
+        ``headers``: None where no record has any.
+        """
+        batch = self._restored(store, keys, values, timestamps, headers)
         self._task_stores.write(batch, {store: next_offset})
 
     def _restored(
@@ -136,13 +138,20 @@ class StateManager:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
     ) -> CommitBatch:
-        batch = self._task_stores.new_batch()
+        batch, into = self._task_stores.new_batch(), self._stores[store]
         if None in keys:
             # A source topic may hold such records; a table drops them.
-            there = [record for record in zip(keys, values, timestamps, strict=True) if record[0] is not None]
-            keys, values, timestamps = zip(*there, strict=True) if there else ((), (), ())
-        self._stores[store].restore(batch, cast("Sequence[bytes]", keys), values, timestamps)
+            there = [number for number, key in enumerate(keys) if key is not None]
+            keys, values = [keys[number] for number in there], [values[number] for number in there]
+            timestamps = [timestamps[number] for number in there]
+            headers = None if headers is None else [headers[number] for number in there]
+        present = cast("Sequence[bytes]", keys)
+        if headers is None:
+            into.restore(batch, present, values, timestamps)
+        else:
+            into.restore_with_headers(batch, present, values, timestamps, headers)
         return batch
 
     def wipe(self, store: str) -> None:
@@ -214,6 +223,21 @@ class StateManager:
         """Close the stores. What is not committed is gone."""
         self.budget.remove(self._stores.values())
         self._task_stores.close()
+
+
+def _log(log: Any, builder: AnyStoreBuilder, context: TaskContext) -> Log:
+    """``log`` without headers, with the same for each record but deletions, or with those of what is processed."""
+    headers = builder.changelog_headers
+
+    def with_headers(key: bytes, value: bytes | None, timestamp: int) -> None:
+        log(key, value, timestamp, None if value is None else headers)
+
+    def with_headers_of_the_record(key: bytes, value: bytes | None, timestamp: int) -> None:
+        log(key, value, timestamp, context.headers)
+
+    if builder.logs_headers:
+        return with_headers_of_the_record
+    return with_headers if headers else cast("Log", log)
 
 
 def _flush(store: StateStore, batch: CommitBatch) -> Iterator[None]:

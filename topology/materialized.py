@@ -11,6 +11,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
@@ -137,7 +138,7 @@ class Materialized(Generic[K, V]):
 
     def builder(
         self,
-        kind: Callable[..., StoreBuilder[K, V]],
+        kind: type[TimestampedKeyValueStoreBuilder[K, V]],
         name: str,
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
@@ -168,4 +169,5 @@ class Materialized(Generic[K, V]):
             caching=self.caching,
             logging=self.logging,
             topic_config=self.topic_config,
+            of_dsl=True,
         )

@@ -46,4 +46,5 @@ def session_store(
         retention_ms=retention_ms if supplier is None else supplier.retention_ms,
         by_time=on_close,
         time_ordered=on_close,
+        of_dsl=True,
     )

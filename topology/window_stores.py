@@ -44,6 +44,7 @@ def window_store(
         window_size_ms=size_ms,
         by_time=on_close,
         time_ordered=on_close and persistent and supplier is None,
+        of_dsl=True,
     )
 
 

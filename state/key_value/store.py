@@ -10,12 +10,16 @@ from typing import ClassVar, TypeVar
 
 from typing_extensions import override
 
+from penstock.common.records import Headers
 from penstock.state.buffered_store import BufferedStateStore
-from penstock.state.builders import AnyStoreBuilder, StoreBuilder
+from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.typed_store import TypedKeyValueStore
 from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
+from penstock.state.with_headers.buffer import HeadersBuffer
+from penstock.state.with_headers.rows import HeaderRows, headers_format
+from penstock.state.with_headers.views import TypedKeyValueStoreWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -34,14 +38,25 @@ class KeyValueStoreBuilder(StoreBuilder[K, V]):
 
 
 @dataclass(frozen=True)
-class TimestampedKeyValueStoreBuilder(StoreBuilder[K, V]):
-    """Rows are a timestamp and value bytes; the changelog has the timestamp as its record's. Tables of the DSL."""
+class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
+    """Rows are a timestamp and value bytes; the changelog has the timestamp as its record's. Tables of the DSL.
+
+    With ``headers`` they stand before that, and in the changelog the record has them.
+    """
 
     kind: ClassVar[str] = "timestamped key-value"
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
-        return KeyValueStateStore(self, TIMESTAMPED_VALUE, context)
+        return KeyValueStateStore(self, headers_format(TIMESTAMPED_VALUE, self.headers, self.of_dsl), context)
+
+
+@dataclass(frozen=True)
+class SubscriptionStoreBuilder(TimestampedKeyValueStoreBuilder[bytes, bytes]):
+    """What a foreign-key join keeps of its subscriptions. As Kafka Streams' since 4.3 it has headers in its changelog,
+    whatever ``dsl.store.format`` says."""
+
+    logs_headers: ClassVar[bool] = True
 
 
 class KeyValueStateStore(BufferedStateStore):
@@ -50,22 +65,36 @@ class KeyValueStateStore(BufferedStateStore):
     queries = (KeyQuery, KeysQuery, RangeQuery, CountQuery)
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
-        buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
+        kind = HeadersBuffer if isinstance(row_format, HeaderRows) else WriteBuffer
+        buffer = kind(builder.name, builder.value_serde, row_format, context)
         super().__init__(builder, buffer, context)
 
     @override
     def view(self) -> TypedKeyValueStore:
+        if isinstance(self.row_format, HeaderRows):
+            return TypedKeyValueStoreWithHeaders(self.buffer, self.typed_keys(), self.context)
         return TypedKeyValueStore(self.buffer, self.typed_keys(), self.context.now)
 
     @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
+        self._restore(batch, keys, self.row_format.rows(values, timestamps))
+
+    @override
+    def restore_with_headers(
+        self,
+        batch: CommitBatch,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None],
+    ) -> None:
+        self._restore(batch, keys, self.row_format.rows(values, timestamps, headers))
+
+    def _restore(self, batch: CommitBatch, keys: Sequence[bytes], rows: Iterator[bytes | None]) -> None:
         self.buffer.forget_objects()  # rows that were read before are read anew
-        row = self.row_format.row
-        changed = zip(keys, values, timestamps, strict=True)
-        rows = {key: None if value is None else row(value, timestamp) for key, value, timestamp in changed}
-        for _ in batch.put_all(self.name, rows):
+        for _ in batch.put_all(self.name, dict(zip(keys, rows, strict=True))):
             pass
 
     @override

@@ -327,7 +327,12 @@ class ExpiringRows:
         self._read_progress()
 
     def restore(
-        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+        self,
+        batch: CommitBatch,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
     ) -> None:
         """Put rows for these records of the changelog, but for those that have expired once all are observed."""
         self.forget_objects()
@@ -335,14 +340,14 @@ class ExpiringRows:
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
         if keys:
             self.sequence = self.schema.sequence(keys[-1])
-        row, rows = self.row_format.row, dict[bytes, bytes | None]()
+        restored, rows = self.row_format.rows(values, timestamps, headers), dict[bytes, bytes | None]()
         first_live, segment_of = self.segments.first_live(self.stream_time), self.segments.of
-        for key, value, time, timestamp in zip(keys, values, times, timestamps, strict=True):
+        for key, row, time in zip(keys, restored, times, strict=True):
             segment = segment_of(time)
             if segment >= first_live:
-                rows[pack_segment(segment) + key] = None if value is None else row(value, timestamp)
+                rows[pack_segment(segment) + key] = row
                 if self.time_order is not None:
-                    rows[self.time_order.row_key(key)] = None if value is None else b""
+                    rows[self.time_order.row_key(key)] = None if row is None else b""
         for _ in batch.put_all(self.name, rows):
             pass
         self._note(self._take_progress(), batch)

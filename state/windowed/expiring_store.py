@@ -21,6 +21,7 @@ from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
+from penstock.state.with_headers.rows import HeaderRows
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -121,6 +122,20 @@ class ExpiringStateStore(BufferedStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.rows.restore(batch, keys, values, timestamps)
+
+    @override
+    def restore_with_headers(
+        self,
+        batch: CommitBatch,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None],
+    ) -> None:
+        if isinstance(self.row_format, HeaderRows):
+            self.rows.restore(batch, keys, values, timestamps, headers)
+        else:
+            self.restore(batch, keys, values, timestamps)
 
     # ---- memory ----
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
 
@@ -40,7 +40,10 @@ _SAMPLE_WEIGHT = 1 / 16
 
 @dataclass(frozen=True)
 class JoinWindowStoreBuilder(WindowStoreBuilder[K, V]):
-    """The window store of one side of a join; it retains duplicates."""
+    """The window store of one side of a join; it retains duplicates. As Kafka Streams' since 4.3, where it became a
+    store with headers under an adapter, it has headers in its changelog."""
+
+    logs_headers: ClassVar[bool] = True
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:

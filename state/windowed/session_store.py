@@ -11,17 +11,21 @@ from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
+from penstock.state.builders import HeadersOption
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder, FlushListener
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery
 from penstock.state.windowed.session_buffer import SessionBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import SessionStore
+from penstock.state.with_headers.buffer import SessionHeadersBuffer
+from penstock.state.with_headers.rows import HeaderRows, headers_format
+from penstock.state.with_headers.views import AggregationsWithHeaders
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,8 +34,8 @@ _END, _START = "earliest_session_end", "latest_session_start"
 
 
 @dataclass(frozen=True)
-class SessionStoreBuilder(ExpiringStoreBuilder[K, V]):
-    """A session store; rows are value bytes. Mirrors ``SessionStoreBuilder``.
+class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
+    """A session store; rows are value bytes, with ``headers`` behind these. Mirrors ``SessionStoreBuilder``.
 
     A session is kept for ``retention_ms`` after its end.
     """
@@ -50,8 +54,11 @@ class SessionStateStore(ExpiringStateStore):
 
     def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = SessionKeySchema()
-        super().__init__(builder, VALUE, self._schema, context, SessionBuffer)
+        row_format = headers_format(VALUE, builder.headers, builder.of_dsl)
+        buffer_kind = SessionHeadersBuffer if builder.headers else SessionBuffer
+        super().__init__(builder, row_format, self._schema, context, buffer_kind)
         self._index: SessionIndex | None = None
+        self._headers = builder.headers
 
     def index(self, gap_ms: int) -> SessionIndex:
         """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
@@ -68,7 +75,13 @@ class SessionStateStore(ExpiringStateStore):
 
     @override
     def view(self) -> TypedSessionStore:
+        if isinstance(self.row_format, HeaderRows):
+            return TypedSessionStoreWithHeaders(self, self.typed_keys(), self.context)
         return TypedSessionStore(self, self.typed_keys(), self.context.now)
+
+    @override
+    def listen(self, listener: FlushListener, old_values: bool, to_key: Callable[[bytes], Any] | None = None) -> None:
+        super().listen(_told_no_headers(listener) if self._headers else listener, old_values, to_key)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
         """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
@@ -133,6 +146,18 @@ class SessionStateStore(ExpiringStateStore):
         super().restore(batch, keys, values, timestamps)
         self._forget_index()
 
+    @override
+    def restore_with_headers(
+        self,
+        batch: CommitBatch,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None],
+    ) -> None:
+        super().restore_with_headers(batch, keys, values, timestamps, headers)
+        self._forget_index()
+
     # ---- memory ----
 
     @override
@@ -188,7 +213,7 @@ class TypedSessionStore(SessionStore[Any, Any]):
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
         window = Window(*self._times("session_start", session_start, "session_end", session_end))
         entry = self._store.fetch(self._keys.serialize(key), window)
-        return None if entry is None else entry[0]
+        return None if entry is None else self._value(entry)
 
     @override
     def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -234,4 +259,40 @@ class TypedSessionStore(SessionStore[Any, Any]):
 
     def _windowed(self, row: EntryRow) -> tuple[Windowed[Any], Any]:
         rows = self._store.rows
-        return Windowed(self._keys.deserialize(rows.key(row[0])), rows.schema.window(row[0])), row[1][0]
+        return Windowed(self._keys.deserialize(rows.key(row[0])), rows.schema.window(row[0])), self._value(row[1])
+
+    def _value(self, entry: Entry) -> Any:
+        return entry[0]
+
+
+class TypedSessionStoreWithHeaders(TypedSessionStore):
+    """The values are :class:`AggregationWithHeaders`."""
+
+    def __init__(self, store: SessionStateStore, keys: TypedKeys, context: StateStoreContext) -> None:
+        super().__init__(store, keys, context.now)
+        self._values = AggregationsWithHeaders(store.name, store.row_format, context)
+
+    @override
+    def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
+        key, window = self._session(session_key)
+        plain, timestamp, headers = self._values.taken(aggregate)
+        self._store.put(self._keys.written(key), window, plain, timestamp, headers)
+
+    @override
+    def remove(self, session_key: Windowed[Any]) -> None:
+        key, window = self._session(session_key)
+        _, timestamp, headers = self._values.taken(None)
+        self._store.remove(self._keys.serialize(key), window, timestamp, headers)
+
+    @override
+    def _value(self, entry: Entry) -> Any:
+        return self._values.given(entry)
+
+
+def _told_no_headers(listener: FlushListener) -> FlushListener:
+    """As in Kafka Streams, where what the cache of such a store forwards has the headers of its row: none."""
+
+    def run(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        listener(key, new, old, timestamp, None)
+
+    return run

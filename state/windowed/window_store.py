@@ -12,6 +12,7 @@ from typing_extensions import override
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
+from penstock.state.builders import HeadersOption
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
@@ -23,6 +24,10 @@ from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
+from penstock.state.with_headers.buffer import HeadersBuffer
+from penstock.state.with_headers.rows import HeaderRows, headers_format
+from penstock.state.with_headers.views import ValuesWithHeaders
+from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -38,10 +43,14 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     """
 
     kind: ClassVar[str] = "window"
-    row_format: ClassVar[RowFormat] = VALUE
 
     window_size_ms: int = 0
     retain_duplicates: bool = False
+
+    @property
+    def row_format(self) -> RowFormat:
+        """What a row is made of."""
+        return VALUE
 
     @property
     @override
@@ -67,11 +76,18 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 
 
 @dataclass(frozen=True)
-class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, V]):
-    """A window store whose rows are a timestamp and value bytes; in the changelog the record has the timestamp."""
+class TimestampedWindowStoreBuilder(HeadersOption[K, V], WindowStoreBuilder[K, V]):
+    """A window store whose rows are a timestamp and value bytes; in the changelog the record has the timestamp.
+
+    With ``headers`` they stand before that, and in the changelog the record has them.
+    """
 
     kind: ClassVar[str] = "timestamped window"
-    row_format: ClassVar[RowFormat] = TIMESTAMPED_VALUE
+
+    @property
+    @override
+    def row_format(self) -> RowFormat:
+        return headers_format(TIMESTAMPED_VALUE, self.headers, self.of_dsl)
 
 
 class WindowStateStore(ExpiringStateStore):
@@ -81,11 +97,15 @@ class WindowStateStore(ExpiringStateStore):
 
     def __init__(self, builder: WindowStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = WindowKeySchema(builder.window_size_ms)
-        super().__init__(builder, builder.row_format, self._schema, context)
+        row_format = builder.row_format
+        buffer_kind = HeadersBuffer if isinstance(row_format, HeaderRows) else WriteBuffer
+        super().__init__(builder, row_format, self._schema, context, buffer_kind)
         self._retain_duplicates = builder.retain_duplicates
 
     @override
     def view(self) -> TypedWindowStore:
+        if isinstance(self.row_format, HeaderRows):
+            return TypedWindowStoreWithHeaders(self, self.typed_keys(), self.context)
         return TypedWindowStore(self, self.typed_keys(), self.context.now)
 
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
@@ -213,3 +233,21 @@ class TypedWindowStore(WindowStore[Any, Any]):
 
     def _value(self, entry: Entry) -> Any:
         return ValueAndTimestamp(entry[0], entry[1]) if self._timestamped else entry[0]
+
+
+class TypedWindowStoreWithHeaders(TypedWindowStore):
+    """The values are :class:`ValueTimestampHeaders`."""
+
+    def __init__(self, store: WindowStateStore, keys: TypedKeys, context: StateStoreContext) -> None:
+        super().__init__(store, keys, context.now)
+        self._values = ValuesWithHeaders(store.name, store.row_format, context)
+
+    @override
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        plain, timestamp, headers = self._values.taken(value)
+        start = whole_ms(self.name, "window_start", window_start)
+        self._store.put(self._keys.written(key), plain, timestamp, start, headers)
+
+    @override
+    def _value(self, entry: Entry) -> Any:
+        return self._values.given(entry)

@@ -48,6 +48,10 @@ def found(path: Path, builder: AnyStoreBuilder) -> tuple[list[bytes], int | None
     [
         (KEY_VALUE, TIMESTAMPED),
         (TIMESTAMPED, KEY_VALUE),
+        (TIMESTAMPED, replace(TIMESTAMPED, headers=True)),
+        (replace(TIMESTAMPED, headers=True), TIMESTAMPED),
+        (TIMESTAMPED_WINDOWS, replace(TIMESTAMPED_WINDOWS, headers=True)),
+        (SESSIONS, replace(SESSIONS, headers=True)),
         (KEY_VALUE, WINDOWS),
         (WINDOWS, TIMESTAMPED_WINDOWS),
         (WINDOWS, SESSIONS),

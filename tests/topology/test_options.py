@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 
 WRONG: Any = "wrong"
 
@@ -38,8 +38,8 @@ def test_a_table_is_kept_on_disk_with_cache_and_changelog_by_default() -> None:
 
 def test_a_table_is_kept_in_the_kind_of_store_that_its_operator_asks_for() -> None:
     counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
-    store = counts.with_caching_disabled().builder(KeyValueStoreBuilder, "counts", None, None)
-    assert (type(store), store.name, store.caching) == (KeyValueStoreBuilder, "counts", False)
+    store = counts.with_caching_disabled().builder(TimestampedKeyValueStoreBuilder, "counts", None, None)
+    assert (type(store), store.name, store.caching) == (TimestampedKeyValueStoreBuilder, "counts", False)
 
 
 def test_a_supplier_names_the_store_and_says_where_it_lies() -> None:

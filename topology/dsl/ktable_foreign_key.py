@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serdes
 from penstock.common.shown import shown_with_type
-from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
+from penstock.state.key_value.store import SubscriptionStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, require_same_graph
@@ -173,7 +173,7 @@ class _Join:
     def _answers(self, registration: LogicalNode) -> tuple[LogicalNode, LogicalNode]:
         """The nodes that make responses: of subscriptions, and of updates of the other table."""
         names, serdes, left, by_user = self.names, self.serdes, self.left, self.how.partitioner is not None
-        store = TimestampedKeyValueStoreBuilder(names.store, Serdes.bytes(), Serdes.bytes())
+        store = SubscriptionStoreBuilder(names.store, Serdes.bytes(), Serdes.bytes())
         receive = self._operation(
             names.receive, SubscriptionReceive(serdes=serdes, left=left, store=store.name), registration, store
         )

@@ -1,0 +1,1 @@
+"""Stores that keep the headers of records beside values: KIP-1271."""

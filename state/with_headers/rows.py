@@ -1,0 +1,142 @@
+"""Rows that begin with headers, byte for byte as Kafka Streams 4.3 writes them.
+
+First comes the size of a block of headers, then the block, then what a row without headers is made of. Numbers of the
+block are zigzag varints, as in Kafka's record batches: how many headers; of each the length of its key, the key in
+UTF-8, the length of its value (-1: null), the value. Where there are no headers the size is 0, and there is no block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.common.records import NO_HEADERS, Header, Headers
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
+
+_NO_BLOCK = b"\0"
+
+
+def varint(number: int) -> bytes:
+    """``number`` as a zigzag varint: 0 is ``00``, -1 is ``01``, 1 is ``02``, 300 is ``d804``."""
+    rest = number << 1 if number >= 0 else ((-number) << 1) - 1
+    written = bytearray()
+    while rest > 0x7F:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at ``at``, and where it ends. Raises IndexError where it does not end."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+
+
+def header_block(headers: Headers | None) -> bytes:
+    """The block of ``headers`` with its size before it."""
+    if not headers:
+        return _NO_BLOCK
+    parts = [varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (varint(len(name)), name)
+        parts += (varint(-1),) if value is None else (varint(len(value)), value)
+    block = b"".join(parts)
+    return varint(len(block)) + block
+
+
+def read_headers(row: bytes) -> tuple[Headers, int]:
+    """The headers that ``row`` begins with, and where what follows them begins."""
+    size, at = read_varint(row, 0)
+    if not size:
+        return NO_HEADERS, at
+    end = at + size
+    count, at = read_varint(row, at)
+    headers: list[Header] = []
+    for _ in range(count):
+        length, at = read_varint(row, at)
+        key, at = row[at : at + length].decode(), at + length
+        length, at = read_varint(row, at)
+        value = None if length < 0 else row[at : at + length]
+        at += max(length, 0)
+        headers.append((key, value))
+    return tuple(headers), end
+
+
+class HeaderRows(RowFormat):
+    """Rows of ``inner`` behind headers.
+
+    ``of_tables``: the DSL's stores, of which Kafka Streams 4.3 writes every row with no headers, and of whose
+    changelog only deletions have those of the record.
+    """
+
+    def __init__(self, inner: RowFormat, *, of_tables: bool) -> None:
+        self.inner = inner
+        self.of_tables = of_tables
+        self.has_timestamp = inner.has_timestamp
+        front = inner.header
+        self.header = (
+            (lambda timestamp: _NO_BLOCK) if front is None else (lambda timestamp: _NO_BLOCK + front(timestamp))
+        )
+
+    def with_headers(self, row: bytes, headers: Headers | None) -> bytes:
+        """``row``, which has no headers, with these; as it is where it is one of tables."""
+        return row if self.of_tables or not headers else header_block(headers) + row[len(_NO_BLOCK) :]
+
+    @override
+    def value_and_timestamp(self, row: bytes) -> tuple[bytes, int]:
+        return self.inner.value_and_timestamp(row[read_headers(row)[1] :])
+
+    @override
+    def decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+        inner = self.inner.decoder(deserialize)
+
+        def decode(row: bytes) -> Entry:
+            headers, at = read_headers(row)
+            value, timestamp, _, number = inner(row[at:])
+            return value, timestamp, headers, number
+
+        return decode
+
+    @override
+    def rows(
+        self,
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> Iterator[bytes | None]:
+        if headers is None:
+            return super().rows(values, timestamps)
+        row, with_headers = self.row, self.with_headers
+        return (
+            None if value is None else with_headers(row(value, timestamp), own)
+            for value, timestamp, own in zip(values, timestamps, headers, strict=True)
+        )
+
+
+TIMESTAMPED_WITH_HEADERS = HeaderRows(TIMESTAMPED_VALUE, of_tables=False)
+"""Headers, eight bytes of timestamp, the value."""
+TIMESTAMPED_TABLE_WITH_HEADERS = HeaderRows(TIMESTAMPED_VALUE, of_tables=True)
+"""The same of a table, whose headers are none."""
+VALUE_WITH_HEADERS = HeaderRows(VALUE, of_tables=False)
+"""Headers and the value."""
+TABLE_VALUE_WITH_HEADERS = HeaderRows(VALUE, of_tables=True)
+"""The same of a table."""
+
+
+def headers_format(inner: RowFormat, headers: bool, of_tables: bool) -> RowFormat:
+    """``inner``, or the same behind ``headers``."""
+    if not headers:
+        return inner
+    if inner.has_timestamp:
+        return TIMESTAMPED_TABLE_WITH_HEADERS if of_tables else TIMESTAMPED_WITH_HEADERS
+    return TABLE_VALUE_WITH_HEADERS if of_tables else VALUE_WITH_HEADERS
