@@ -136,7 +136,8 @@ class Consumed(Generic[K, V]):
 class Produced(Generic[K, V]):
     """How a topic is written. Mirrors ``Produced``.
 
-    ``partitioner`` of (topic, key, value, partitions): None takes Kafka's default (murmur2 of the key's bytes).
+    ``partitioner`` of (topic, key, value, partitions): None takes Kafka's default (murmur2 of the key's bytes). It
+    returns a partition, a set of those that all take the record, or None for the default; an empty set drops it.
     """
 
     key_serde: Serde[K] | None = None
@@ -291,7 +292,7 @@ class Repartitioned(Generic[K, V]):
     """How ``repartition`` writes its topic. Mirrors ``Repartitioned``.
 
     ``name``: the topic is ``<application.id>-<name>-repartition``. ``number_of_partitions``: None takes that of the
-    topics upstream.
+    topics upstream. ``partitioner``: as that of :class:`Produced`.
     """
 
     key_serde: Serde[K] | None = None

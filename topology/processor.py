@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
@@ -107,8 +107,12 @@ ProcessorSupplier = Callable[[], Processor[KIn, VIn, KOut, VOut]]
 TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
 """``(key, value, context)`` to the name of the topic that takes the record; the topic must exist."""
 
-StreamPartitioner = Callable[[str, Any, Any, int], int | None]
-"""``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes)."""
+StreamPartitioner = Callable[[str, Any, Any, int], "int | Collection[int] | None"]
+"""``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes).
+
+Several partitions, as a set, take the record each; of none it is dropped, and counted in ``dropped-records-total``
+(KIP-837). Mirrors ``StreamPartitioner.partitions``.
+"""
 
 
 @dataclass(frozen=True)

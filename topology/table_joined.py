@@ -22,8 +22,9 @@ class TableJoined(Generic[K, KO]):
     was written with. ``partitioner`` says where an entry of the left table is: called with (topic, its key, None,
     partitions); without it answers go back to the partition that has asked. ``other_partitioner`` says where an entry
     of the other table is, by its key, the foreign key; None, or one that returns None, is Kafka's default (murmur2 of
-    the key's bytes). ``name`` is what the join's nodes, its two topics (``<application.id>-<name>-subscription-
-    registration-topic`` and ``-subscription-response-topic``) and its store are named after.
+    the key's bytes). A question has one answer: they may choose neither several partitions nor none. ``name`` is what
+    the join's nodes, its two topics (``<application.id>-<name>-subscription-registration-topic`` and
+    ``-subscription-response-topic``) and its store are named after.
     """
 
     partitioner: StreamPartitioner | None = None

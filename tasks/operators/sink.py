@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any
 
+from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.serdes import bound, why_refused
@@ -13,6 +15,9 @@ from penstock.common.windowed_serdes import WindowedSerde
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor import RecordContext, StreamPartitioner
+
+_DEFAULT = (-1,)
+"""Kafka's default partitioner chooses."""
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
@@ -105,18 +110,26 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
     assert key_bytes is not None
     assert value_bytes is not None
 
-    def choose(key: Any, value: Any) -> int:
+    def choose(key: Any, value: Any) -> Sequence[int]:
         partitions = partitions_of(topic)
-        partition = partitioner(topic, key, value, partitions)
-        if partition is not None and not 0 <= partition < partitions:
-            raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")
-        return -1 if partition is None else partition
+        chosen = partitioner(topic, key, value, partitions)
+        if chosen is None:
+            return _DEFAULT
+        several = sorted(set(chosen)) if isinstance(chosen, Collection) else (index(chosen),)
+        for partition in several:
+            if not 0 <= partition < partitions:
+                raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")
+        return several
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         try:
-            partition = choose(key, value)
+            chosen = choose(key, value)
         except Exception as error:
             context.failed(error, name, key)
+            return
+        if not chosen:
+            logger(__name__).warning("Skipping record as partitioner returned empty partitions.", topic=topic)
+            context.dropped_records += 1
             return
         try:
             raw_key = None if key is None else key_bytes(key)
@@ -124,7 +137,8 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         except Exception as error:
             context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
             return
-        send(topic, raw_key, raw_value, timestamp, context.headers, partition)
+        for partition in chosen:
+            send(topic, raw_key, raw_value, timestamp, context.headers, partition)
 
     return run
 

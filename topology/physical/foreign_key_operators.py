@@ -7,7 +7,7 @@ the entry's value, unless that has changed since it subscribed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -174,7 +174,15 @@ def by_key(partitioner: StreamPartitioner) -> StreamPartitioner:
 
 
 def _by_key(partitioner: StreamPartitioner, topic: str, key: Any, value: object, partitions: int) -> int | None:
-    return None if key is None else partitioner(topic, key, None, partitions)
+    chosen = None if key is None else partitioner(topic, key, None, partitions)
+    if isinstance(chosen, Collection):
+        if len(chosen) != 1:
+            raise ValueError(
+                f"a partitioner of TableJoined chose {len(chosen)} partitions: a question or an answer of a "
+                "foreign-key join goes to exactly one"
+            )
+        (chosen,) = chosen
+    return chosen
 
 
 def to_primary_partition(topic: str, key: object, value: tuple[int | None, bytes], partitions: int) -> int | None:
