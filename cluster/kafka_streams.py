@@ -25,6 +25,7 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
+from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, checked_topology
 
@@ -48,6 +49,8 @@ class KafkaStreams:
         that neither it nor the program gives a serde, and TopologyError when ``topology`` is none."""
         checked_topology(topology)
         checked = StreamsConfig.of(config)
+        if checked.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
         if checked.processing_guarantee == "exactly_once_v2":
             raise ConfigError(
                 "configuration key 'processing.guarantee': exactly_once_v2 comes in a later release; "

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, ValidationInfo, field_validator
 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
@@ -99,6 +99,9 @@ class StreamsConfig(BaseModel):
     windowstore_changelog_additional_retention_ms: int = Field(
         default=86_400_000, alias="windowstore.changelog.additional.retention.ms", ge=0
     )
+    ensure_explicit_internal_resource_naming: bool = Field(
+        default=False, alias="ensure.explicit.internal.resource.naming"
+    )
     dsl_store_format: Literal["DEFAULT", "HEADERS"] = Field(default="DEFAULT", alias="dsl.store.format")
     """Whether the stores of operators keep headers (KIP-1285)."""
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
@@ -155,8 +158,9 @@ class StreamsConfig(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_key_is_a_switch(cls, value: object) -> object:
-        if isinstance(value, bool):
+    def _only_switches_are_true_or_false(cls, value: object, info: ValidationInfo) -> object:
+        switch = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
+        if isinstance(value, bool) and not switch:
             raise ValueError("this key takes neither True nor False")  # to Python they are the numbers 1 and 0
         return value
 

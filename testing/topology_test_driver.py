@@ -29,6 +29,7 @@ from penstock.testing.global_stores import DrivenGlobalStores
 from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores
 from penstock.testing.watched_serdes import watched_serdes
+from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topology import SinkNode, Topology, checked_topology
 
 K = TypeVar("K")
@@ -111,6 +112,8 @@ class TopologyTestDriver:
     ) -> None:
         checked_topology(topology)
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
+        if checked.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
         self._error: RecordError | RuleBrokenError | None = None

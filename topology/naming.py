@@ -49,15 +49,29 @@ class NameFactory:
 
     def __init__(self, index: int = 0) -> None:
         self._index = index
+        self._generated: set[str] = set()
 
     def copy(self) -> NameFactory:
         """A counter that goes on from here without moving this one."""
-        return NameFactory(self._index)
+        factory = NameFactory(self._index)
+        factory._generated.update(self._generated)
+        return factory
+
+    def is_generated(self, name: str) -> bool:
+        """Whether ``name``, of a store or a topic, is one that was generated here, or is made of one with a suffix."""
+        parts = name.split("-")
+        return any("-".join(parts[:count]) in self._generated for count in range(2, len(parts) + 1))
 
     def processor(self, prefix: str) -> str:
         """The next name of a node: ``prefix`` and ten digits."""
         name = f"{prefix}{self._index:010d}"
         self._index += 1
+        self._generated.add(name)
+        return name
+
+    def derived(self, name: str) -> str:
+        """``name``, which was made of a generated one."""
+        self._generated.add(name)
         return name
 
     def store(self, prefix: str) -> str:
@@ -66,5 +80,7 @@ class NameFactory:
 
     def processor_or(self, given: str | None, prefix: str, suffix: str = "") -> str:
         """``given`` with ``suffix``, or the next name; either way one number is used up."""
-        generated = self.processor(prefix)
-        return generated if given is None else checked_name(given + suffix)
+        if given is None:
+            return self.processor(prefix)
+        self._index += 1
+        return checked_name(given + suffix)

@@ -57,7 +57,8 @@ def join_streams(
         f"{base}{other_suffix}" if base else other_generated,
         how.other_store_supplier, windows, how.key_serde or there.key_serde, value_serdes[1], how,
     )  # fmt: skip
-    outer_store = _outer_store(this_generated, key_serde, value_serdes, right_outer, how) if left_outer else None
+    shared_generated = names.derived(_SHARED + this_generated.removeprefix(_OUTER_THIS if right_outer else _THIS))
+    outer_store = _outer_store(shared_generated, key_serde, value_serdes, right_outer, how) if left_outer else None
     sides = (
         JoinSide(this_windowed, _suffixed(how.name, this_suffix, this_generated), this_store.name, left_outer),
         JoinSide(other_windowed, _suffixed(how.name, other_suffix, other_generated), other_store.name, right_outer),
@@ -112,7 +113,7 @@ def _check_supplier(supplier: WindowBytesStoreSupplier, windows: JoinWindows) ->
 
 
 def _outer_store(
-    this_generated: str,
+    generated: str,
     key_serde: Serde[Any] | None,
     value_serdes: tuple[Serde[Any] | None, Serde[Any] | None],
     right_outer: bool,
@@ -121,10 +122,7 @@ def _outer_store(
     """Where records without a match wait, of both sides. It lies where the first side's store does."""
     supplier = how.this_store_supplier
     base = how.store_name if supplier is None else supplier.name
-    if base is None:
-        name = _SHARED + this_generated.removeprefix(_OUTER_THIS if right_outer else _THIS)
-    else:
-        name = base + ("-outer-shared-join" if right_outer else "-left-shared-join")
+    name = generated if base is None else base + ("-outer-shared-join" if right_outer else "-left-shared-join")
     return OuterJoinStoreBuilder(
         f"{name}-store",
         key_serde,

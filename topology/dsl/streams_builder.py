@@ -25,6 +25,7 @@ from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
+from penstock.topology.physical.explicit_names import NAMING_KEY, check_explicit_names
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.topology import Topology
 from penstock.topology.physical.writer import TopologyWriter
@@ -187,13 +188,23 @@ class StreamsBuilder:
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
         ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``). May be called
-        again, with other calls between. Raises TopologyError for a program that cannot run.
+        again, with other calls between. Raises TopologyError for a program that cannot run, and, where ``config`` has
+        ``ensure.explicit.internal.resource.naming``, for one that leaves a store or an internal topic without a name.
         """
         graph = self._graph.copy()
         optimize(graph, _optimizations(config))
         writer = TopologyWriter()
         graph.write(writer)
-        return writer.topology(graph.copartitioned)
+        topology = writer.topology(graph.copartitioned, graph.names.is_generated)
+        if _ensures_names(config):
+            check_explicit_names(topology)
+        return topology
+
+
+def _ensures_names(config: Mapping[str, Any] | StreamsConfig | None) -> bool:
+    if isinstance(config, StreamsConfig):
+        return config.ensure_explicit_internal_resource_naming
+    return str((config or {}).get(NAMING_KEY, False)).lower() == "true"
 
 
 def _optimizations(config: Mapping[str, Any] | StreamsConfig | None) -> frozenset[str]:

@@ -117,6 +117,8 @@ class Topology:
     copartition_groups: tuple[frozenset[str], ...] = ()
     order: tuple[str, ...] = ()
     global_subtopologies: tuple[Subtopology, ...] = ()
+    generated_names: frozenset[str] = field(default=frozenset(), compare=False)
+    """Of its stores and repartition topics: those that the user has not named."""
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, to the letter."""

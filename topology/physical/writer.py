@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from penstock.common.errors import TopologyError
@@ -89,8 +89,11 @@ class TopologyWriter:
             )
         self._repartition_topics[topic.name] = topic
 
-    def topology(self, copartitioned: Sequence[Iterable[str]]) -> Topology:
-        """The whole; ``copartitioned`` are sets of sources that must have equally many partitions."""
+    def topology(
+        self, copartitioned: Sequence[Iterable[str]], is_generated: Callable[[str], bool] = lambda name: False
+    ) -> Topology:
+        """The whole; ``copartitioned`` are sets of sources that must have equally many partitions, ``is_generated``
+        says of the name of a store or a topic whether the user has not given it."""
         if not self._topic_readers:
             raise TopologyError(
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
@@ -99,7 +102,8 @@ class TopologyWriter:
         every, of_stores = self._subtopologies(), set(self._global_stores.values())
         global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))
         with_tasks = tuple(sub for sub in every if sub not in global_ones)
-        return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones)
+        generated = frozenset(filter(is_generated, (*self._stores, *self._repartition_topics)))
+        return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones, generated)
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
         if node.name in self._nodes:

@@ -1,0 +1,45 @@
+"""Whether all that lasts has a name of the user's: ``ensure.explicit.internal.resource.naming`` (KIP-1111)."""
+
+from __future__ import annotations
+
+from penstock.common.errors import TopologyError
+from penstock.topology.physical.topology import Topology
+
+NAMING_KEY = "ensure.explicit.internal.resource.naming"
+
+
+def check_explicit_names(topology: Topology) -> None:
+    """Raises TopologyError that lists every store and every internal topic with a generated name.
+
+    Only what there is counts: a table that is not kept has no store to name. Kafka Streams wants a name for it, too,
+    and none for the topics of a foreign-key join.
+    """
+    names, stores = topology.generated_names, topology.store_builders.values()
+    changelogs = [f"{store.name}-changelog" for store in stores if store.name in names and store.logging]
+    lists = {
+        "changelog topic(s)": (changelogs, ""),
+        "state store(s)": (
+            [store.name for store in stores if store.name in names],
+            (
+                "Materialized.as_(name), StreamJoined.as_(name), Joined.as_(name), TableJoined.as_(name), "
+                "Suppressed.….with_name(name)"
+            ),
+        ),
+        "repartition topic(s)": (
+            [topic for topic in topology.repartition_topics if topic in names],
+            (
+                "Grouped.as_(name), Joined.as_(name), StreamJoined.with_name(name), Repartitioned.as_(name), "
+                "TableJoined.as_(name), Named.as_(name) of to_table"
+            ),
+        ),
+    }
+    said = [
+        f"\n  Following {what} has not been named: {', '.join(found)}" + (f" (by {by})" if by else "")
+        for what, (found, by) in lists.items()
+        if found
+    ]
+    if said:
+        raise TopologyError(
+            f"{NAMING_KEY} is on, and names that are generated change with the topology: what was stored under them is "
+            "not found again." + "".join(said)
+        )
