@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
 
 _TIME = struct.Struct(">Bq")
 _COUNT = struct.Struct(">i")
@@ -16,6 +20,60 @@ _CHARACTERS = 12  # of Base64 for version and time
 _VERSIONS_WITH_TIME = (1, 2)
 _VERSION = 2
 _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+
+LONGEST = 4096
+"""A broker refuses a commit whose metadata is longer, by its default (``offset.metadata.max.bytes``)."""
+STREAM_TIME = "/stream-time"
+"""What penstock remembers beyond Kafka Streams, where an operator's stream time begins anew after a restart, is
+remembered under names that end so: no store has such a name."""
+
+
+def short_name(name: str) -> str:
+    """What stands for a name of penstock's own where there is no room for all."""
+    return f"~{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[str]]:
+    """What of ``remembered`` goes into the metadata of an offset, and the names of what does not.
+
+    Names of penstock's own are shortened where all of them are too long. Where even that does not do, penstock's own
+    go first, the last ones of the topology before others, and then what Kafka Streams remembers, too.
+    """
+    if _length(remembered) <= LONGEST:
+        return remembered, ()
+    own = [name for name in remembered if name.endswith(STREAM_TIME)]
+    order = [*(name for name in remembered if name not in own), *own]
+    kept: dict[str, int] = {}
+    left = LONGEST - _length({})
+    for number, name in enumerate(order):
+        written = short_name(name) if name.endswith(STREAM_TIME) else name
+        left -= _characters(written)
+        if left < 0:
+            return kept, order[number:]
+        kept[written] = remembered[name]
+    return kept, ()
+
+
+def say_left_out(task_id: TaskId, names: Sequence[str]) -> None:
+    """Warn of what :func:`fitting` has left out."""
+    logger(__name__).warning(
+        "the metadata of committed offsets has no room for all times that operators remember over a restart: after one "
+        "those left out take records that come too late, or emit windows again. Give stores shorter names, or cut the "
+        "sub-topology in two by repartition()",
+        task=str(task_id),
+        left_out=list(names),
+        longest_metadata_bytes=LONGEST,
+    )
+
+
+def _characters(name: str) -> float:
+    return (len(name.encode()) + _COUNT.size + _MS.size) * 4 / 3
+
+
+def _length(remembered: Mapping[str, int]) -> float:
+    # Base64 is filled up to a multiple of four characters.
+    return sum(map(_characters, remembered)) + (_TIME.size + _COUNT.size) * 4 / 3 + 4
 
 
 def encode_partition_time(partition_time: int, remembered: Mapping[str, int] | None = None) -> str:

@@ -14,7 +14,14 @@ from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
-from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
+from penstock.tasks.offsets import (
+    decode_partition_time,
+    decode_remembered,
+    encode_partition_time,
+    fitting,
+    say_left_out,
+    short_name,
+)
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
@@ -74,6 +81,7 @@ class Task:
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
         self._processors = composed.processors
+        self._said_left_out = False
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         queues = {
@@ -102,9 +110,9 @@ class Task:
                 queue.processed_offset = offset.offset - 1
                 queue.partition_time = decode_partition_time(offset.metadata)
                 self._context.stream_time = max(self._context.stream_time, queue.partition_time)
-                for key, ms in decode_remembered(offset.metadata).items():
-                    if (slot := self._context.remembered.get(key)) is not None:
-                        slot.ms = max(slot.ms, ms)
+                found = decode_remembered(offset.metadata)
+                for name, slot in self._context.remembered.items():
+                    slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
 
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
@@ -284,7 +292,10 @@ class Task:
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, the partition's time, and what
         operators remember."""
-        remembered = {key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0}
+        remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
+        if left_out and not self._said_left_out:
+            self._said_left_out = True
+            say_left_out(self.task_id, left_out)
         return {
             partition: CommittedOffset(
                 queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)

@@ -16,6 +16,7 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushList
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.offsets import STREAM_TIME
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
 
@@ -146,11 +147,11 @@ class Wiring:
 
         Kafka Streams begins anew after a restart, and takes again what is too late.
         """
-        return self.context.remembered.setdefault(f"{self.name}/stream-time", Remembered())
+        return self.context.remembered.setdefault(self.name + STREAM_TIME, Remembered())
 
     def shared_observed_time(self, store: Store) -> Remembered:
         """:meth:`observed_time` of all nodes together that share ``store``."""
-        return self.context.remembered.setdefault(f"{store.builder.name}/stream-time", Remembered())
+        return self.context.remembered.setdefault(store.builder.name + STREAM_TIME, Remembered())
 
     def close_time(self, store: Store) -> Remembered:
         """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
