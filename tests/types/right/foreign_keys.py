@@ -17,6 +17,10 @@ assert_type(
     orders.join(people, lambda order: int(order), lambda order, name: (order, name)), ps.KTable[str, tuple[float, str]]
 )
 assert_type(orders.join(people, lambda key, order: len(key), lambda order, name: name.upper()), ps.KTable[str, str])
+assert_type(
+    orders.left_join(people, lambda key, order: len(key) + int(order), lambda order, name: name or "nobody"),
+    ps.KTable[str, str],
+)
 assert_type(orders.left_join(people, lambda order: None, lambda order, name: name), ps.KTable[str, str | None])
 assert_type(
     orders.left_join(people, lambda order: 7, lambda order, name: name or "nobody", ps.TableJoined.as_("named")),

@@ -11,6 +11,8 @@ people = builder.table("people", ps.Consumed.with_(ps.Serdes.long(), ps.Serdes.s
 orders.join(people, lambda order: "x", lambda order, name: name)  # error
 orders.join(people, lambda order: order.id, lambda order, name: name)  # error
 orders.join(people, lambda order: 7, lambda order, name: name + order)  # error
+orders.join(people, lambda key, order: key, lambda order, name: name)  # error
+orders.left_join(people, lambda key, order: key + 1, lambda order, name: name)  # error
 orders.left_join(people, lambda order: 7, lambda order, name: name.upper())  # error
 orders.join(people, lambda order: 7, lambda order: order)  # error
 orders.join(people, lambda order: 7, lambda order, name: name, ps.Joined.as_("named"))  # error
