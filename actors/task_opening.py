@@ -39,7 +39,7 @@ class TaskOpening:
         """The tasks of these ids, about to restore; each stands in ``tasks`` as soon as it is open."""
         opened = []
         for task_id, reads in sources.items():
-            program = self._programs.of(task_id.subtopology)
+            program = self._programs.of(task_id.subtopology, reads)
             opening = partial(
                 open_hosted_task, program, task_id, self._producer, self._budget, reads, self._globals.stores
             )

@@ -92,7 +92,7 @@ class CoordinatorActor:
         produced = default
         for source in (source for sub in topology.every_subtopology for source in sub.sources):
             names = [internal_topic(self._application_id, name) if source.internal else name for name in source.topics]
-            if source_topic in names:
+            if source_topic in names or (source.pattern is not None and source.pattern.fullmatch(source_topic)):
                 produced = source.key_serde or default
         serdes = topology.store_builders[store].key_serde or default, produced
         pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
@@ -304,6 +304,8 @@ class CoordinatorActor:
         else:
             if plan is not None:
                 self._log.info("source topics gained partitions", tasks=len(plan.partitions))
+                if self._membership is not None:
+                    self._membership.subscribe(plan.topics)
                 self._dispatcher.feed(events.TasksPlanned(plan))
 
     # ---- tasks and threads ----

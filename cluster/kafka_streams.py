@@ -49,8 +49,7 @@ class KafkaStreams:
         that neither it nor the program gives a serde, and TopologyError when ``topology`` is none."""
         checked_topology(topology)
         checked = StreamsConfig.of(config)
-        if checked.ensure_explicit_internal_resource_naming:
-            check_explicit_names(topology)
+        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
         if checked.processing_guarantee == "exactly_once_v2":
             raise ConfigError(
                 "configuration key 'processing.guarantee': exactly_once_v2 comes in a later release; "

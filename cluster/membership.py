@@ -57,6 +57,10 @@ class Membership:
             self._refuse_waiting()  # the thread may have looked for the last time
         return done
 
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """From now on the seat is for these topics; the group hands out their partitions anew."""
+        self._topics = tuple(topics)
+
     def close(self) -> None:
         """Leave the poll loop and wait until the client is closed. Idempotent."""
         self._closing.set()
@@ -89,8 +93,11 @@ class Membership:
             self._on_assigned(partitions)
 
         try:
-            member.subscribe(self._topics, assigned)
+            subscribed: tuple[str, ...] = ()
             while not self._closing.is_set():
+                if subscribed != self._topics:
+                    subscribed = self._topics
+                    member.subscribe(subscribed, assigned)
                 if mine is None:
                     # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
                     member.poll(_POLL_EACH_S)

@@ -13,6 +13,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.log import logger
 from penstock.kafka.internal_topics import TopicAdmin
+from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
@@ -43,7 +44,8 @@ class TopicWatch:
         return unplanned or self._clock() >= self._next_check
 
     def check(self, plan: TaskPlan) -> TaskPlan | None:
-        """The new plan if a source topic has more partitions than in ``plan``, else None.
+        """The new plan if a source topic has more partitions than in ``plan``, or a topic matches a source's pattern
+        that is not in it; else None.
 
         Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
         topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
@@ -53,7 +55,7 @@ class TopicWatch:
         if self._client is None:
             self._client = self._admin()
         existing = self._client.topics()
-        if not _grown(plan, existing):
+        if not _grown(plan, existing) and not self._new_topics(plan, existing):
             self._differ_since = None
             return None
         try:
@@ -67,6 +69,12 @@ class TopicWatch:
             return None
         self._differ_since = None
         return planned
+
+    def _new_topics(self, plan: TaskPlan, existing: dict[str, int]) -> bool:
+        matched = with_matched_topics(self._topology, self._config.application_id, existing)
+        topics = {topic for sub in matched.subtopologies for source in sub.sources for topic in source.topics}
+        # A topic without partitions is one that has just been created.
+        return any(existing.get(topic, 0) > 0 for topic in topics - set(plan.topics))
 
 
 def _grown(plan: TaskPlan, existing: dict[str, int]) -> bool:

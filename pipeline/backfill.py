@@ -29,6 +29,7 @@ from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.spark_session import spark_session
 from penstock.pipeline.task_host import TaskHost
+from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
@@ -68,6 +69,7 @@ def backfill(
     admin = clients.admin()
     refuse_if_running(config, admin)
     progress("reading offsets from Kafka")
+    topology = with_matched_topics(topology, config.application_id, admin.topics())
     topics = ensure_topics(admin, partial(plan_topics, topology, config))
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)

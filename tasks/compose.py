@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class Composed:
     sources: Mapping[str, Source]
     processors: tuple[Hosted, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
+    source: Callable[[SourceTopic], Source]
+    """How records of another topic of a source enter."""
 
 
 def compose(
@@ -61,12 +63,13 @@ def compose(
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
         else:
             edges[node.name] = make_closure(node.operator, wiring)
-    sources = {
-        topic: _source(source, [edges[child.name] for child in children[source.node]], undecoded)
-        for topic, source in program.sources.items()
-    }
+
+    def enter(source: SourceTopic) -> Source:
+        return _source(source, [edges[child.name] for child in children[source.node]], undecoded)
+
+    sources = {topic: enter(source) for topic, source in program.sources.items()}
     prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
-    return Composed(sources, tuple(reversed(processors)), prefetched)
+    return Composed(sources, tuple(reversed(processors)), prefetched, enter)
 
 
 def _source(source: SourceTopic, edges: list[Edge], undecoded: Undecoded) -> Source:

@@ -6,7 +6,7 @@ Nothing below this file asks the configuration for a serde, an extractor or the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,10 +15,12 @@ from penstock.common.changes import changed
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
+from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
+from penstock.topology.physical.pattern_sources import has_patterns, reading
 from penstock.topology.physical.topology import (
     Node,
     ProcessorNode,
@@ -91,7 +93,7 @@ class TaskProgram:
             if isinstance(node, SourceNode):
                 topics = _source_topics(node, config)
                 sources.update(topics)
-                node = _resolve_source(node, topics)
+                node = _resolve_source(_with_serdes(node, config), topics)
             elif isinstance(node, SinkNode):
                 node = _resolve_sink(node, config)
             else:
@@ -114,13 +116,18 @@ class TaskPrograms:
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
         self._config = config
-        self._made: dict[int, TaskProgram] = {}
+        self._made: dict[tuple[int, frozenset[str]], TaskProgram] = {}
 
-    def of(self, subtopology: int) -> TaskProgram:
-        """The task program of sub-topology number ``subtopology``. Raises as :meth:`TaskProgram.of`."""
-        if subtopology not in self._made:
-            self._made[subtopology] = TaskProgram.of([self._subtopologies[subtopology]], self._config)
-        return self._made[subtopology]
+    def of(self, subtopology: int, reads: Iterable[TopicPartition] = ()) -> TaskProgram:
+        """The task program of sub-topology number ``subtopology``; where sources have patterns, that of the tasks that
+        read ``reads``. Raises as :meth:`TaskProgram.of`."""
+        sub = self._subtopologies[subtopology]
+        topics = frozenset(partition.topic for partition in reads) if has_patterns(sub) else frozenset[str]()
+        made = self._made.get((subtopology, topics))
+        if made is None:
+            made = TaskProgram.of([reading(sub, topics)], self._config)
+            self._made[subtopology, topics] = made
+        return made
 
 
 def _check_functions(config: StreamsConfig) -> None:
@@ -144,6 +151,15 @@ def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return children
 
 
+def source_topic(program: TaskProgram, topic: str) -> SourceTopic | None:
+    """What ``program`` makes of ``topic``, which it does not name, by the pattern of a source; None where none
+    matches."""
+    for node in program.nodes:
+        if isinstance(node, SourceNode) and node.pattern is not None and node.pattern.fullmatch(topic):
+            return _source_topics(replace(node, topics=(topic,)), program.config)[topic]
+    return None
+
+
 def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceTopic]:
     key, value = _node_serdes(node, config)
     extractor = node.timestamp_extractor or config.default_timestamp_extractor
@@ -159,6 +175,8 @@ def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceT
 
 
 def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> SourceNode:
+    if not topics:  # of its pattern none is known yet
+        return node
     first = next(iter(topics.values()))
     return replace(
         node,
@@ -168,6 +186,11 @@ def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> Sour
         timestamp_extractor=first.extractor,
         offset_reset=first.offset_reset,
     )
+
+
+def _with_serdes(node: SourceNode, config: StreamsConfig) -> SourceNode:
+    key, value = _node_serdes(node, config)
+    return replace(node, key_serde=key, value_serde=value)
 
 
 def _common(serdes: Sequence[Serde[Any]]) -> Serde[Any] | None:

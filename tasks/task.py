@@ -23,7 +23,7 @@ from penstock.tasks.offsets import (
     short_name,
 )
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
-from penstock.tasks.program import TaskProgram
+from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
@@ -94,12 +94,26 @@ class Task:
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
             for topic, reached in composed.prefetched.items()
         }
+        self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._reads_time = bool(self._processors)
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
     # ---- start ----
+
+    def add_topic(self, topic: str) -> bool:
+        """Read another topic, if the pattern of a source matches it: for a host that does not know all of them before
+        the task begins."""
+        program = self.state_manager.program
+        source, partition = source_topic(program, topic), TopicPartition(topic, self.task_id.partition)
+        if source is None:
+            return False
+        handler = program.config.deserialization_exception_handler
+        self._group.queues[partition] = RecordQueue(partition, self._enter(source), handler, self._context)
+        self._read_ahead[partition] = ReadAhead(())
+        self.set_caught_up(partition, True)
+        return True
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """What the group has committed for the source partitions: partition times, stream time, and what

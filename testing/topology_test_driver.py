@@ -112,8 +112,7 @@ class TopologyTestDriver:
     ) -> None:
         checked_topology(topology)
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
-        if checked.ensure_explicit_internal_resource_naming:
-            check_explicit_names(topology)
+        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
         self._now_ms = initial_wall_clock_ms
         self._collector = _Collector()
         self._error: RecordError | RuleBrokenError | None = None
@@ -154,7 +153,7 @@ class TopologyTestDriver:
     ) -> TestInputTopic[K, V]:
         """A topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (the driver's clock at
         this moment by default), and ``auto_advance`` more each time. Raises StreamsError for a topic nothing reads."""
-        if topic not in self._offsets and topic not in self._globals.topics:
+        if not self._reads(topic):
             raise self._unread(topic)
         start = self._now_ms if start_timestamp_ms is None else start_timestamp_ms
         key_serde, value_serde = bound(key_serde, topic, "key"), bound(value_serde, topic, "value")
@@ -178,13 +177,13 @@ class TopologyTestDriver:
         """Pipe one record in, as bytes. Raises RecordError when it cannot be handled, RuleBrokenError when the program
         breaks a rule; then the driver has ended."""
         with self._running():
+            if not self._reads(topic):
+                raise self._unread(topic)
             if topic in self._offsets:
                 self._enqueue(topic, key, value, timestamp, headers)
                 self._work()
-            elif topic in self._globals.topics:
-                self._globals.pipe(topic, key, value, timestamp, headers, self._now_ms)
             else:
-                raise self._unread(topic)
+                self._globals.pipe(topic, key, value, timestamp, headers, self._now_ms)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
         """Move the clock; wall-clock punctuators that become due are called once."""
@@ -225,6 +224,11 @@ class TopologyTestDriver:
             self._closed = True
             with closing(self._globals):
                 self._task.close()
+
+    def _reads(self, topic: str) -> bool:
+        if topic not in self._offsets and topic not in self._globals.topics and self._task.add_topic(topic):
+            self._offsets[topic] = 0
+        return topic in self._offsets or topic in self._globals.topics
 
     def _unread(self, topic: str) -> StreamsError:
         read = ", ".join((*self._offsets, *self._globals.topics))

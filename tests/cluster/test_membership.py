@@ -23,11 +23,13 @@ class FakeMember:
     def __init__(self, script: queue.Queue[frozenset[TopicPartition] | Exception]) -> None:
         self._script = script
         self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
+        self.subscribed: queue.Queue[tuple[str, ...]] = queue.Queue()
         self.refusal: StreamsError | None = None
         self.closed = threading.Event()
 
     def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
         self._on_assigned = on_assigned
+        self.subscribed.put(tuple(topics))
 
     def poll(self, timeout_s: float) -> None:
         try:
@@ -181,3 +183,13 @@ def test_a_commit_that_kafka_refuses_for_good_ends_the_membership_and_later_ones
         assert "authorization" in str(seat.failed.get(timeout=10))
         with pytest.raises(FINAL, match="left the group"):
             seat.membership.commit({}).result(10)
+
+
+def test_the_seat_can_be_for_other_topics_without_being_given_up() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.membership.subscribe(["lines", "new"])
+        (member,) = seat.members
+        assert [member.subscribed.get(timeout=10) for _ in range(2)] == [("lines",), ("lines", "new")]
+        assert not member.closed.is_set()

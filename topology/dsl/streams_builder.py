@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, overload
@@ -52,20 +53,28 @@ class StreamsBuilder:
         self._graph = LogicalGraph()
 
     @overload
-    def stream(self, topics: str | Collection[str], consumed: Consumed[K, V]) -> KStream[K, V]: ...
+    def stream(self, topics: str | Collection[str] | re.Pattern[str], consumed: Consumed[K, V]) -> KStream[K, V]: ...
     @overload
-    def stream(self, topics: str | Collection[str], consumed: None = None) -> KStream[Any, Any]: ...
-    def stream(self, topics: str | Collection[str], consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
+    def stream(self, topics: str | Collection[str] | re.Pattern[str], consumed: None = None) -> KStream[Any, Any]: ...
+    def stream(
+        self, topics: str | Collection[str] | re.Pattern[str], consumed: Consumed[Any, Any] | None = None
+    ) -> KStream[Any, Any]:
         """The records of one topic or of several, in the order of each partition. Mirrors ``stream``.
 
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at
         :meth:`build`. The topics must exist when the application starts.
+
+        A pattern, ``stream(re.compile("orders-.*"))``, stands for all topics whose whole names match, but for Kafka's
+        own topics and the application's internal ones. At least one must exist when the application starts; others are
+        read from some 30 s after they were created, from their first record unless ``offset_reset`` says otherwise.
+        Joined with something else, each of them must have as many partitions as that.
         """
         checked_option(consumed, Consumed, "stream")
         how = consumed or Consumed()
-        names = checked_topics(topics)
+        pattern = topics if isinstance(topics, re.Pattern) else None
+        names = () if isinstance(topics, re.Pattern) else checked_topics(topics)
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
-        node = StreamSourceNode(name, names, how)
+        node = StreamSourceNode(name, names, how, pattern)
         self._graph.add(node, self._graph.root)
         return KStream(StreamHead(self._graph, node, how.key_serde, how.value_serde, frozenset((name,))))
 
@@ -196,8 +205,7 @@ class StreamsBuilder:
         writer = TopologyWriter()
         graph.write(writer)
         topology = writer.topology(graph.copartitioned, graph.names.is_generated)
-        if _ensures_names(config):
-            check_explicit_names(topology)
+        check_explicit_names(topology, _ensures_names(config))
         return topology
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import heapq
+import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -63,15 +65,23 @@ class LogicalNode:
 class StreamSourceNode(LogicalNode):
     """``stream``: one source."""
 
-    def __init__(self, name: str, topics: tuple[str, ...], consumed: Consumed[Any, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        topics: tuple[str, ...],
+        consumed: Consumed[Any, Any],
+        pattern: re.Pattern[str] | None = None,
+    ) -> None:
         super().__init__(name)
         self.topics = topics
         self.consumed = consumed
+        self.pattern = pattern
 
     @override
     def write(self, writer: TopologyWriter) -> None:
-        topics = self.topics[0] if len(self.topics) == 1 else list(self.topics)
-        writer.add_source(_source(self.name, self.topics, self.consumed, f"stream({topics!r})"))
+        topics = self.pattern or (self.topics[0] if len(self.topics) == 1 else list(self.topics))
+        source = _source(self.name, self.topics, self.consumed, f"stream({topics!r})")
+        writer.add_source(replace(source, pattern=self.pattern))
 
 
 class Operation(LogicalNode):

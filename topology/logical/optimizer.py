@@ -6,6 +6,7 @@ Streams, a change of the application that needs a reset.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from penstock.common.errors import TopologyError
@@ -39,18 +40,18 @@ def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
 
 def _merge_equal_sources(graph: LogicalGraph) -> None:
     """Two streams of the same topics are one source with the children of both."""
-    reader_of: dict[str, StreamSourceNode] = {}
+    reader_of: dict[str | re.Pattern[str], StreamSourceNode] = {}
     for source in list(graph.root.children):
         if not isinstance(source, StreamSourceNode):
             continue
-        for topic in source.topics:
+        for topic in source.topics if source.pattern is None else (source.pattern,):
             first = reader_of.setdefault(topic, source)
             if first is not source:
                 _check_mergeable(first, source, topic)
                 _merge_source(graph, first, source)
 
 
-def _check_mergeable(first: StreamSourceNode, second: StreamSourceNode, topic: str) -> None:
+def _check_mergeable(first: StreamSourceNode, second: StreamSourceNode, topic: str | re.Pattern[str]) -> None:
     if set(first.topics) != set(second.topics):
         raise TopologyError(
             f"topic {topic!r} is read by two streams of different sets of topics, {sorted(first.topics)} and "

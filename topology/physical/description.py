@@ -67,7 +67,8 @@ def _node(described: _Described) -> str:
     below = f"\n      --> {_names(described.successors)}"
     above = f"\n      <-- {_names(described.predecessors)}"
     if isinstance(node, SourceNode):
-        return f"Source: {node.name} (topics: {_listed(node.topics)}){below}"
+        topics = _listed(node.topics) if node.pattern is None else node.pattern.pattern
+        return f"Source: {node.name} (topics: {topics}){below}"
     if isinstance(node, ProcessorNode):
         return f"Processor: {node.name} (stores: {_listed(node.stores)}){below}{above}"
     return f"Sink: {node.name} ({_target(node)}){above}"

@@ -8,13 +8,16 @@ from penstock.topology.physical.topology import Topology
 NAMING_KEY = "ensure.explicit.internal.resource.naming"
 
 
-def check_explicit_names(topology: Topology) -> None:
-    """Raises TopologyError that lists every store and every internal topic with a generated name.
+def check_explicit_names(topology: Topology, wanted: bool) -> None:
+    """Where that is ``wanted``, raises TopologyError that lists every store and every internal topic with a generated
+    name.
 
     Only what there is counts, and a topic that is named after a store or an operator that the user has named has a
     name. Kafka Streams 4.3.1 also wants one for the store of a table that is not kept, and for the topic of a join that
     is named after an operator; it wants none for the topics and the subscription store of a foreign-key join.
     """
+    if not wanted:
+        return
     names, stores = topology.generated_names, topology.store_builders.values()
     changelogs = [f"{store.name}-changelog" for store in stores if store.name in names and store.logging]
     lists = {

@@ -14,6 +14,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.topics import NewTopic
 from penstock.topology.physical.explicit_names import check_explicit_names
+from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, changelog_topic, internal_topic
 
@@ -35,8 +36,8 @@ def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str
     Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), and BrokerUnreachableError for a
     topic whose partitions Kafka does not tell at present.
     """
-    if config.ensure_explicit_internal_resource_naming:
-        check_explicit_names(topology)
+    check_explicit_names(topology, config.ensure_explicit_internal_resource_naming)
+    topology = with_matched_topics(topology, config.application_id, existing)
     _check_known(topology, config, existing)
     _check_external(topology, config, existing)
     counts = _repartition_counts(topology, existing)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class SourceNode:
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
     changes: bool = False
+    pattern: re.Pattern[str] | None = None
+    """It reads every topic of such a name; ``topics`` are those that are known by now (``pattern_sources.py``)."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Topology:
     copartition_groups: tuple[frozenset[str], ...] = ()
     order: tuple[str, ...] = ()
     global_subtopologies: tuple[Subtopology, ...] = ()
+    copartitioned_sources: tuple[frozenset[str], ...] = ()
+    """As ``copartition_groups``, by the names of sources, where one of these has a pattern."""
     generated_names: frozenset[str] = field(default=frozenset(), compare=False)
     """Of its stores and repartition topics: those that the user has not named."""
 

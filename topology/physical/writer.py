@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
+from penstock.topology.physical.pattern_sources import check_pattern
 from penstock.topology.physical.subtopologies import NodeGroups
 from penstock.topology.physical.topology import (
     Node,
@@ -31,9 +32,12 @@ class TopologyWriter:
         self._topic_readers: dict[str, str] = {}
         self._global_stores: dict[str, str] = {}
         self._groups = NodeGroups()
+        self._has_sources = False
 
     def add_source(self, node: SourceNode) -> None:
         """A source. Raises TopologyError when one of its topics has a reader already."""
+        check_pattern(node, [other for other in self._nodes.values() if isinstance(other, SourceNode)])
+        self._has_sources = True
         for topic in node.topics:
             if reader := self._topic_readers.get(topic):
                 raise TopologyError(
@@ -94,7 +98,7 @@ class TopologyWriter:
     ) -> Topology:
         """The whole; ``copartitioned`` are sets of sources that must have equally many partitions, ``is_generated``
         says of the name of a store or a topic whether the user has not given it."""
-        if not self._topic_readers:
+        if not self._has_sources:
             raise TopologyError(
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
@@ -103,7 +107,9 @@ class TopologyWriter:
         global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))
         with_tasks = tuple(sub for sub in every if sub not in global_ones)
         generated = frozenset(filter(is_generated, (*self._stores, *self._repartition_topics)))
-        return Topology(with_tasks, self._repartition_topics, groups, tuple(self._nodes), global_ones, generated)
+        by_pattern = self._copartitioned_by_pattern(copartitioned)
+        order = tuple(self._nodes)
+        return Topology(with_tasks, self._repartition_topics, groups, order, global_ones, by_pattern, generated)
 
     def _add(self, node: Node, parents: tuple[str, ...]) -> None:
         if node.name in self._nodes:
@@ -131,6 +137,11 @@ class TopologyWriter:
                 self._check_fixed_counts(topics)
                 groups[topics] = None
         return tuple(groups)
+
+    def _copartitioned_by_pattern(self, copartitioned: Sequence[Iterable[str]]) -> tuple[frozenset[str], ...]:
+        patterns = {node.name for node in self._nodes.values() if isinstance(node, SourceNode) and node.pattern}
+        groups = (frozenset(name for name in sources if name in self._nodes) for sources in copartitioned)
+        return tuple(dict.fromkeys(group for group in groups if group & patterns and len(group) > 1))
 
     def _check_fixed_counts(self, topics: frozenset[str]) -> None:
         counts = {
