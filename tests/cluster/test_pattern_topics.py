@@ -1,0 +1,61 @@
+"""A stream by pattern, and a topic that appears while the application runs, on a real Ray and a real Kafka."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import ApplicationState
+from penstock.cluster.control import end_actors
+from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.named_actors import find_coordinator
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from tests.cluster.conftest import STRING, eventually
+
+
+@pytest.fixture
+def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
+    name = topic_name("pattern")
+    yield name
+    end_actors(name, find_coordinator(name))
+
+
+def test_topics_that_match_are_read_those_that_appear_later_too(
+    broker: str, application_id: str, tmp_path: Path, ray_cluster: None
+) -> None:
+    first, later = f"{application_id}.a", f"{application_id}.b"
+    clients = ConfluentClients(broker, application_id)
+    clients.admin().create_topics([NewTopic(first, 2), NewTopic(f"not-{first}", 5)])
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream(re.compile(rf"{re.escape(application_id)}\..*"), ps.Consumed.with_(STRING, STRING))
+        .group_by_key(ps.Grouped.with_(STRING, STRING))
+        .count(ps.Materialized.as_("counts"))
+    )
+    config = {
+        "application.id": application_id, "bootstrap.servers": broker, "state.dir": tmp_path, "commit.interval.ms": 200,
+        "consumer.topic.metadata.refresh.interval.ms": 500,
+    }  # fmt: skip
+    producer = clients.producer()
+    app = KafkaStreams(builder.build(config), config)
+    app.start()
+    app.wait_until_running()
+    producer.send(first, b"k", b"v", 1_000, partition=0)
+    assert producer.flush(30)
+    eventually(lambda: app.store("counts").get("k") == 1, "the first topic is read")
+    clients.admin().create_topics([NewTopic(later, 1)])
+    producer.send(later, b"k", b"w", 2_000, partition=0)
+    assert producer.flush(30)
+    producer.close()
+    committed = {TopicPartition(later, 0)}
+    eventually(lambda: committed <= clients.admin().committed(application_id).keys(), "the new topic is read")
+    eventually(lambda: app.state() is ApplicationState.RUNNING, "RUNNING again")
+    assert set(app.status().placement) == {TaskId(0, 0), TaskId(0, 1)}
+    assert app.store("counts").get("k") == 2, "by the task and the store that the key had before"
+    assert app.close()
