@@ -1,0 +1,66 @@
+"""A stream by pattern in the stream loop: a task takes up a topic that the coordinator adds, on its old state."""
+
+from __future__ import annotations
+
+import queue
+import re
+from pathlib import Path
+
+import penstock as ps
+from penstock.cluster.membership import Membership
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.testing.fake_broker import FakeBroker
+from penstock.testing.fake_clients import FakeClients
+from tests.actors.rig import LONG, STRING, Rig, settle
+
+TASK = TaskId(0, 0)
+FIRST, LATER = TopicPartition("orders-a", 0), TopicPartition("orders-b", 0)
+
+
+def counting_orders(state_dir: Path) -> Rig:
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream(re.compile("orders-.*"), ps.Consumed.with_(STRING, STRING))
+        .group_by_key()
+        .count(ps.Materialized.as_("counts"))
+        .to_stream()
+        .to("out", ps.Produced.with_(STRING, LONG))
+    )
+    rig = Rig(state_dir, builder.build())
+    rig.clients.admin().create_topics([NewTopic("orders-a", 1)])
+    return rig
+
+
+def test_a_topic_that_appears_later_is_read_from_its_beginning_into_the_state_there_is(tmp_path: Path) -> None:
+    rig = counting_orders(tmp_path)
+    loop = rig.loop()
+    rig.write("orders-a", ("k", "1", 1), ("k", "2", 2))
+    loop.assign(1, {TASK: frozenset({FIRST})})
+    settle(loop)
+    rig.clients.admin().create_topics([NewTopic("orders-b", 1)])
+    rig.write("orders-b", ("k", "3", 3))
+    again = loop.assign(2, {TASK: frozenset({FIRST, LATER})})
+    settle(loop)
+    assert again.done()
+    assert again.exception() is None
+    rig.clock.now_ms += 2_000
+    settle(loop)
+    assert rig.counts()[-1] == ("k", 3)
+    assert (rig.committed(topic="orders-a"), rig.committed(topic="orders-b")) == (2, 1)
+
+
+def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
+    clients = FakeClients("app", FakeBroker())
+    clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
+    assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
+    failed: queue.Queue[StreamsError] = queue.Queue()
+    membership = Membership(lambda: clients.group_member("seat"), ["orders-a"], assigned.put, failed.put)
+    try:
+        assert assigned.get(timeout=10) == {FIRST}
+        membership.subscribe(["orders-a", "orders-b"])
+        assert assigned.get(timeout=10) == {FIRST, LATER}
+        assert failed.empty()
+    finally:
+        membership.close()
