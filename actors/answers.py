@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +14,8 @@ from penstock.actors.hosted_task import Serialize
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
 from penstock.common.errors import UnknownQueryError
 from penstock.common.ids import TaskId
-from penstock.state.queries import QueryRow
+from penstock.common.position import Position
+from penstock.state.queries import PASSED, QueryRow
 from penstock.state.row_formats import UNCHANGEABLE
 from penstock.tasks.state_manager import StateManager
 
@@ -24,6 +25,8 @@ CHUNK_BYTES = 1 << 18
 """Or after so many bytes."""
 ANSWER_BYTES = 4 << 20
 """The answer to a call of ranges comes to this; a range ends at its share of it, with ``more`` set."""
+MOST_CHUNKS = 200
+"""And an answer that has passed over so many chunks of rows to find few ends there, with ``more`` set."""
 LEAST_BYTES = 1 << 16
 """But a range gives this much, however many others travel in its call."""
 MOST_WAITING_CALLS = 64
@@ -48,6 +51,15 @@ class Answering(Protocol):
     def serializers(self) -> Mapping[str, Serialize]:
         """How the values of each store become bytes."""
 
+    def seen(self, store: str, committed: bool) -> Position:
+        """How far ``store`` has come: the records that it has seen, or those that are ``committed``."""
+
+    def topics_of(self, store: str) -> Collection[str]:
+        """The topics of whose records it speaks."""
+
+    def lacks(self, store: str, bound: Position, seen: Position) -> bool:
+        """Whether ``seen`` is not yet up to that part of ``bound`` that is its own."""
+
 
 class AnsweringGlobally(Protocol):
     """The global stores of the actor."""
@@ -64,6 +76,7 @@ class QueryExecutor:
         self._tasks = tasks
         self._globals = global_stores
         self._ranges: deque[_Range] = deque()
+        self._seen: dict[tuple[TaskId, str, bool], Position] = {}
 
     @property
     def busy(self) -> bool:
@@ -75,6 +88,7 @@ class QueryExecutor:
         if not done.set_running_or_notify_cancel():
             return
         call = _Call(done, len(queries))
+        self._seen.clear()
         ranges = sum(not query.query.single for query in queries)
         waiting = len({id(ranging.call) for ranging in self._ranges}) if ranges else 0
         for index, query in enumerate(queries):
@@ -91,10 +105,11 @@ class QueryExecutor:
         if not self._ranges:
             return
         ranging = self._ranges.popleft()
+        self._seen.clear()
         answer = self._refusal(ranging.query)
         if answer is None:
             try:
-                answer = ranging.go_on(self._asked(ranging.query.task_id))
+                answer = ranging.go_on(self._asked(ranging.query.task_id), self._position(ranging.query))
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
                 answer = _failed(error)
         if answer is None:
@@ -113,9 +128,18 @@ class QueryExecutor:
             return refusal
         store = self._asked(query.task_id).state_manager.store(query.store)
         try:
-            return StoreAnswer(rows=tuple(map(_copied, store.answer(query.query, None, 1, query.committed))))
+            rows = tuple(map(_copied, store.answer(query.query, None, 1, query.committed)))
+            return StoreAnswer(rows, position=self._position(query))
         except Exception as error:  # see above
             return _failed(error)
+
+    def _position(self, query: StoreQuery) -> Position:
+        """Where the store stands. All look-ups of a call find it at the same place."""
+        which = query.task_id, query.store, query.committed
+        seen = self._seen.get(which)
+        if seen is None:
+            seen = self._seen[which] = self._asked(query.task_id).seen(query.store, query.committed)
+        return seen
 
     def _asked(self, task: TaskId) -> Answering:
         return self._tasks[task] if task in self._tasks else self._globals.answering[task]
@@ -130,7 +154,18 @@ class QueryExecutor:
             return StoreAnswer(failure=QueryFailure.DOES_NOT_EXIST, detail=detail)
         if hosted.state is not TaskState.RUNNING:
             return StoreAnswer(failure=QueryFailure.NOT_ACTIVE, detail=f"task {query.task_id} is {hosted.state.value}")
-        return None
+        return None if query.bound is None else self._not_up_to(query.bound, query, hosted)
+
+    def _not_up_to(self, bound: Position, query: StoreQuery, hosted: Answering) -> StoreAnswer | None:
+        topics = hosted.topics_of(query.store)
+        if foreign := sorted(bound.get_topics().difference(topics)):
+            detail = f"store {query.store!r} is kept from {', '.join(sorted(topics))}, not from {', '.join(foreign)}"
+            return StoreAnswer(failure=QueryFailure.UNKNOWN_TOPIC, detail=detail)
+        seen = self._position(query)
+        if not hosted.lacks(query.store, bound, seen):
+            return None
+        detail = f"store {query.store!r} of task {query.task_id} has not come to the position that was demanded"
+        return StoreAnswer(failure=QueryFailure.NOT_UP_TO_BOUND, detail=detail, position=seen)
 
 
 class _Call:
@@ -164,30 +199,39 @@ class _Range:
     most_bytes: int
     rows: list[QueryRow] = field(default_factory=list)
     size: int = 0
+    chunks: int = 0
+    reached: bytes | None = None
+    position: Position | None = None
 
-    def go_on(self, hosted: Answering) -> StoreAnswer | None:
-        """Read one chunk; the answer, once it is whole."""
+    def go_on(self, hosted: Answering, position: Position) -> StoreAnswer | None:
+        """Read one chunk; the answer, once it is whole. ``position`` is where the store stands now."""
+        if self.position is None:
+            self.position, self.reached = position, self.query.after
         query, rows = self.query, self.rows
-        after = rows[-1].key if rows else query.after
         most = min(CHUNK_ROWS, query.limit - len(rows))
         before, chunk_bytes, serialize = len(rows), 0, hosted.serializers[query.store]
-        for row in hosted.state_manager.store(query.store).answer(query.query, after, most, query.committed):
+        for row in hosted.state_manager.store(query.store).answer(query.query, self.reached, most, query.committed):
+            self.reached = row.key
+            if row.value is PASSED:
+                break
             rows.append(_copied(row))
             chunk_bytes += len(row.key) + _size(row.value, serialize)
             if chunk_bytes >= CHUNK_BYTES or self.size + chunk_bytes >= self.most_bytes:
                 break
         else:
             if len(rows) - before < most or len(rows) >= query.limit:
-                return StoreAnswer(rows=tuple(rows), size=self.size + chunk_bytes)
+                return StoreAnswer(tuple(rows), size=self.size + chunk_bytes, position=self.position)
         self.size += chunk_bytes
-        if self.size >= self.most_bytes:
-            return StoreAnswer(rows=tuple(rows), size=self.size, more=True)
+        self.chunks += 1
+        if self.size >= self.most_bytes or self.chunks >= MOST_CHUNKS:
+            return StoreAnswer(tuple(rows), size=self.size, more=True, reached=self.reached, position=self.position)
         return None
 
 
 def _failed(error: Exception) -> StoreAnswer:
     if isinstance(error, UnknownQueryError):
-        return StoreAnswer(failure=QueryFailure.UNKNOWN_QUERY_TYPE, detail=str(error))
+        detail, answered = str(error), error.answered
+        return StoreAnswer(failure=QueryFailure.UNKNOWN_QUERY_TYPE, detail=detail, answered=answered)
     return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
 
 

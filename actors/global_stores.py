@@ -8,7 +8,7 @@ Mirrors ``GlobalStreamThread``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from penstock.actors.task_directory import GLOBAL, TaskDirectory
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StateStoreLockedError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
+from penstock.common.position import Position
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.global_state import GlobalStateManager, GlobalStateTask, with_offsets
@@ -89,6 +90,27 @@ class GlobalStores:
         """By which task ids they are asked, once they are open: each is the only one of its sub-topology."""
         return {TaskId(sub.id, 0): self for sub in self._subtopologies if self._opened is not None}
 
+    def seen(self, store: str, committed: bool) -> Position:
+        """The records of its topic that ``store`` has taken in; as of the last commit the ``committed`` ones."""
+        opened = self._open_ones
+        task, topic = opened.task, self._topic_of(store)
+        if committed:
+            positions = {tp: task.state_manager.committed_offset(tp) for tp in opened.partitions if tp.topic == topic}
+        else:
+            positions = {tp: task.position(tp) for tp in opened.partitions if tp.topic == topic}
+        return Position.of((tp, offset - 1) for tp, offset in positions.items() if offset)
+
+    def topics_of(self, store: str) -> Collection[str]:
+        """The one that it is kept from."""
+        return (self._topic_of(store),)
+
+    def lacks(self, store: str, bound: Position, seen: Position) -> bool:
+        """Whether ``seen`` is not yet up to ``bound``: it has all partitions."""
+        return not seen.reaches(bound)
+
+    def _topic_of(self, store: str) -> str:
+        return next(topic for topic, name in self._open_ones.task.store_of.items() if name == store)
+
     @property
     def dropped_records(self) -> int | None:
         """Records that the stores could not take; None without stores."""
@@ -135,7 +157,7 @@ class GlobalStores:
     def _begin(self) -> None:
         """Read on where the copy has come to, or anew from the beginning. May be called again after an error."""
         opened = self._open_ones
-        partitions = self._partitions()
+        partitions = opened.partitions = self._partitions()
         beginnings = opened.consumer.fetch_beginning_offsets(partitions)
         ends = opened.consumer.fetch_end_offsets(partitions)
         manager, stores = opened.task.state_manager, opened.task.store_of
@@ -273,3 +295,4 @@ class _Opened:
         self.task = task
         self.directory = directory
         self.consumer = consumer
+        self.partitions: list[TopicPartition] = []

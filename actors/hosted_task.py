@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.positions import Start
 from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
@@ -76,6 +77,25 @@ class HostedTask:
     def reads(self) -> frozenset[TopicPartition]:
         """The partitions of its sources."""
         return frozenset(self.sources)
+
+    def seen(self, store: str, committed: bool) -> Position:
+        """The records of its sources that ``store`` has seen; as of the last commit the ``committed`` ones."""
+        if committed:
+            return Position.of((tp, found.offset - 1) for tp, found in self.committed.items() if found.offset > 0)
+        return Position.of(self.task.positions())
+
+    def topics_of(self, store: str) -> Collection[str]:
+        """The topics that it reads: all that it reads, a store may have seen."""
+        return {tp.topic for tp in self.sources}
+
+    def lacks(self, store: str, bound: Position, seen: Position) -> bool:
+        """Whether ``seen`` is not yet up to ``bound`` in the task's own partition."""
+        number = self.id.partition
+        return any(
+            seen.get_partition_positions(topic).get(partition, -1) < offset
+            for topic, partition, offset in bound
+            if partition == number
+        )
 
     def become(self, state: TaskState) -> None:
         """The next state of the task's life. Raises ValueError for one that may not follow."""

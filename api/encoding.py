@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,6 +17,8 @@ from pydantic import BaseModel
 
 from penstock.cluster.read_side import StoreEntries, StoreEntry
 from penstock.common.errors import SerializationError
+from penstock.common.position import Position
+from penstock.common.windows import Window
 
 
 def to_json(value: Any) -> bytes:
@@ -32,31 +37,54 @@ def to_json(value: Any) -> bytes:
             raise SerializationError(f"the value has no JSON form: {error.__cause__ or error}") from error
 
 
-def page_json(page: StoreEntries) -> bytes:
-    """A page of a range. A row that has no JSON form costs no other row its own: see :func:`entry_json`."""
-    try:
-        return orjson.dumps({"entries": page.entries, "cursor": page.cursor}, _other, orjson.OPT_NON_STR_KEYS)
-    except TypeError:
-        rows = [orjson.Fragment(entry_json(entry)) for entry in page.entries]
-        return orjson.dumps({"entries": rows, "cursor": page.cursor})
+def page_json(page: StoreEntries, position: Position) -> bytes:
+    """A page of rows. One that has no JSON form costs no other row its own: see :func:`entry_json`."""
+    return _rows_json(page.entries, {"cursor": page.cursor, "position": position.offsets})
 
 
-def found_json(found: Sequence[StoreEntry | None]) -> bytes:
+def found_json(found: Sequence[StoreEntry | None], position: Position) -> bytes:
     """Rows that were looked up, null for those that are absent; each as in a page."""
+    return _rows_json(found, {"position": position.offsets})
+
+
+def _rows_json(rows: Sequence[StoreEntry | None], besides: Mapping[str, Any]) -> bytes:
     try:
-        return orjson.dumps({"entries": found}, _other, orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps({"entries": rows, **besides}, _other, orjson.OPT_NON_STR_KEYS)
     except TypeError:
-        return orjson.dumps({"entries": [entry and orjson.Fragment(entry_json(entry)) for entry in found]})
+        shown = [entry and orjson.Fragment(entry_json(entry)) for entry in rows]
+        return orjson.dumps({"entries": shown, **besides}, option=orjson.OPT_NON_STR_KEYS)
 
 
 def entry_json(entry: StoreEntry) -> bytes:
-    """A row of a range: key, value, timestamp. Where one has no JSON form, both are Python's text of them, cut, and
-    ``problem`` says why."""
+    """A row: key, value, timestamp, and what the kind of its store has beside. Where one has no JSON form, key and
+    value are Python's text of them, cut, and ``problem`` says why."""
+    row = members(entry)
     try:
-        return to_json({"key": entry.key, "value": entry.value, "timestamp": entry.timestamp})
+        return to_json(row)
     except SerializationError as error:
-        row = {"key": short_repr(entry.key), "value": short_repr(entry.value), "timestamp": entry.timestamp}
-        return to_json({**row, "problem": str(error)})
+        return to_json({**row, "key": short_repr(entry.key), "value": short_repr(entry.value), "problem": str(error)})
+
+
+def members(entry: StoreEntry) -> dict[str, Any]:
+    """What a row has, by name."""
+    return {field.name: getattr(entry, field.name) for field in fields(entry)}
+
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=10_000)
+def iso_time(ms: int) -> str | None:
+    """ISO 8601 of a time in ms since 1970, in UTC; None for what has no such form: the end of an unlimited window."""
+    try:
+        return (_BEGINNING + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
+    except OverflowError:
+        return None
+
+
+def _window(window: Window) -> dict[str, Any]:
+    start, end = window
+    return {"start": start, "end": end, "start_time": iso_time(start), "end_time": iso_time(end)}
 
 
 _repr = reprlib.Repr()
@@ -76,6 +104,8 @@ def _other(value: Any) -> Any:
     match value:
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()
+        case Window():
+            return _window(value)
         case tuple():
             # orjson leaves subclasses of tuple to its caller: only a named tuple has fields.
             return value._asdict() if hasattr(value, "_asdict") else list(value)

@@ -16,6 +16,8 @@ from penstock.api.encoding import to_json
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
+    NotUpToBoundError,
+    PositionError,
     SerializationError,
     StateStoreError,
     StreamsError,
@@ -26,6 +28,21 @@ from penstock.common.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:penstock:problem:"
+
+ROUTES_OF: Mapping[str, str] = {
+    "KeyQuery": "GET …/keys/{key}",
+    "KeysQuery": "POST …/keys:batch",
+    "RangeQuery": "GET …/range",
+    "PrefixQuery": "GET …/range?prefix=",
+    "CountQuery": "GET …/approximate-count",
+    "WindowKeyQuery": "GET …/windows/{key}",
+    "WindowRangeQuery": "GET …/windows",
+    "SessionQuery": "GET …/sessions/{key}",
+    "SessionRangeQuery": "GET …/sessions",
+    "VersionedKeyQuery": "GET …/versions/{key}",
+    "MultiVersionedKeyQuery": "GET …/history/{key}",
+}
+"""Behind ``…/stores/{store}``."""
 
 # An application that stopped may be started again by hand, not by itself: no use in asking every second.
 _RETRY_NOT_READY_S = 1
@@ -64,6 +81,17 @@ def response(request: Request, problem: ProblemError) -> Response:
 def of_error(error: StreamsError) -> ProblemError | None:
     """What an error of the read side means to a client; None for one that none should come from there."""
     match error:
+        case NotUpToBoundError():
+            return ProblemError(
+                503,
+                "not-up-to-bound",
+                "The store has not come to that position yet",
+                str(error),
+                retry_after_s=_RETRY_NOT_READY_S,
+                position=error.position.offsets,
+            )
+        case PositionError():
+            return ProblemError(400, "unknown-position", "The store is not kept from these topics", str(error))
         case TaskNotReadyError():
             return ProblemError(
                 503, "task-not-ready", "The task is not ready", str(error), retry_after_s=_RETRY_NOT_READY_S
@@ -79,7 +107,9 @@ def of_error(error: StreamsError) -> ProblemError | None:
         case UnknownStateStoreError():
             return ProblemError(404, "unknown-store", "There is no such store", str(error))
         case UnknownQueryError():
-            return ProblemError(400, "unknown-query-type", "This kind of store does not answer that", str(error))
+            routes = [ROUTES_OF[query] for query in error.answered if query in ROUTES_OF]
+            title = "This kind of store does not answer that"
+            return ProblemError(400, "unknown-query-type", title, str(error), queries=error.answered, routes=routes)
         case SerializationError():
             return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
         case StateStoreError():

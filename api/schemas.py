@@ -85,17 +85,70 @@ class EntryBody(_Body):
     timestamp: int | None = Field(description="Event time in ms; null where the store keeps none.")
 
 
+Offsets = dict[str, dict[str, int]]
+_POSITION = Field(description="Offset of the last record that was seen, by topic and partition.")
+
+
+class FoundEntryBody(EntryBody):
+    """A row that was looked up."""
+
+    position: Offsets = _POSITION
+
+
 class RowBody(EntryBody):
     """A row of a page."""
 
     problem: str | None = Field(None, description="Why key and value are shown as text: they have no JSON form.")
 
 
-class EntriesBody(_Body):
+class _Page(_Body):
+    cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
+    position: Offsets = _POSITION
+
+
+class EntriesBody(_Page):
     """A page of a range."""
 
     entries: list[RowBody]
-    cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
+
+
+class WindowBody(_Body):
+    """A window. In a session the end is part of it, in others it is not."""
+
+    start: int = Field(description="ms since 1970.")
+    end: int = Field(description="ms since 1970.")
+    start_time: str | None = Field(description="The start in ISO 8601; null behind the year 9999.")
+    end_time: str | None = Field(description="The end in ISO 8601; null behind the year 9999.")
+
+
+class WindowedBody(RowBody):
+    """A row of a window store or a session store."""
+
+    window: WindowBody
+
+
+class WindowsBody(_Page):
+    """A page of windows."""
+
+    entries: list[WindowedBody]
+
+
+class VersionBody(RowBody):
+    """A version of a key: valid from ``timestamp`` on."""
+
+    valid_to: int | None = Field(description="Event time in ms until which it is valid; null for the latest.")
+
+
+class FoundVersionBody(VersionBody):
+    """A version that was looked up."""
+
+    position: Offsets = _POSITION
+
+
+class VersionsBody(_Page):
+    """A page of versions."""
+
+    entries: list[VersionBody]
 
 
 class KeysBody(_Body):
@@ -108,12 +161,14 @@ class FoundBody(_Body):
     """The rows of the keys that were asked for, in their order."""
 
     entries: list[RowBody | None] = Field(description="null for a key that is absent.")
+    position: Offsets = _POSITION
 
 
 class CountBody(_Body):
     """About how many rows a store has."""
 
     approximate_count: int
+    position: Offsets = _POSITION
 
 
 class HealthBody(_Body):

@@ -18,6 +18,8 @@ from penstock.cli.loading import search_current_folder_last
 from penstock.cli.output import AsJson, console, print_json, print_json_line, shown
 from penstock.cluster.read_side import (
     ApplicationStatus,
+    KeyQuery,
+    RangeQuery,
     ReadSide,
     StoreEntry,
     ends_before_it_begins,
@@ -141,7 +143,7 @@ async def _query(
 ) -> bool:
     serde = await side.key_serde(store)
     if key is not None:
-        entry = await side.get(store, _of_text(serde, key))
+        entry = await side.one(store, KeyQuery(_of_text(serde, key)))
         if entry is not None:
             if as_json:
                 print_json_line(entry)
@@ -155,7 +157,7 @@ async def _query(
     cursor: str | None = None
     left = sys.maxsize if limit is None else limit
     while True:
-        page = await side.range(store, lower, upper, min(_PAGE, left), cursor)
+        page = await side.page(store, RangeQuery(lower, upper), min(_PAGE, left), cursor)
         for row in page.entries:
             if as_json:
                 typer.echo(entry_json(row).decode())

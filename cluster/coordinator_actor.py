@@ -85,8 +85,8 @@ class CoordinatorActor:
 
     async def key_serdes(self, store: str, source_topic: str) -> bytes:
         """The pickled serdes (None: there is none) of the keys of a store and of a topic that its sub-topology reads,
-        to be bound by who reads: a bound one may hold what does not travel. Alone: the whole program can only be
-        unpickled where all of its code is, and a reader need not have it."""
+        to be bound by who reads: a bound one may hold what does not travel; and the form of the store's rows. Alone:
+        the whole program can only be unpickled where all of its code is, and a reader need not have it."""
         assert self._spec is not None  # the first step of _begin
         topology, default = self._spec.topology, self._spec.config.default_key_serde
         produced = default
@@ -94,7 +94,8 @@ class CoordinatorActor:
             names = [internal_topic(self._application_id, name) if source.internal else name for name in source.topics]
             if source_topic in names:
                 produced = source.key_serde or default
-        serdes = topology.store_builders[store].key_serde or default, produced
+        builder = topology.store_builders[store]
+        serdes = builder.key_serde or default, produced, builder.entries
         pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
         return pickled
 

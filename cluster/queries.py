@@ -8,6 +8,7 @@ import binascii
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from ray import cloudpickle
@@ -26,10 +27,12 @@ from penstock.actors.messages import (
 from penstock.cluster.actor_calls import CALL_S, ActorCalls, caller
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
-from penstock.cluster.read_side import ReadSide, StoreEntries, StoreEntry, state_error, unknown_store
+from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
+    NotUpToBoundError,
+    PositionError,
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
@@ -39,22 +42,26 @@ from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, bound, why_refused
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, QueryRow, RangeQuery
+from penstock.state.entries import EntryForm, StoreEntry
+from penstock.state.queries import CountQuery, KeysQuery, Query, QueryRow, RowsQuery
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
+_LOOK_AGAIN_S = 0.02  # so often is a store asked whether it has come to a position
 _KEYS_AT_ONCE = 500  # about 2 ms of a task's work
 
 
 class KeySerdes(NamedTuple):
     """How a key stands in a store, and in the source topic whose partitioning says which task has it.
 
-    ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic.
+    ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic. ``entries``: how the
+    store's rows are read.
     """
 
     stored: Serde[Any]
     produced: Serde[Any]
     otherwise: Serde[Any]
+    entries: EntryForm
 
     def task_of(self, store: str, where: StoreMetadata, key: Any) -> tuple[TaskId, bytes]:
         """The task that has ``key``, and the key as it stands there. Raises SerializationError."""
@@ -111,104 +118,117 @@ class StateQueries(ReadSide):
         where = await self._store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
-            serde, produced = _unpickled(store, await self._ask_coordinator("key_serdes", *which))
+            serde, produced, entries = _unpickled(store, await self._ask_coordinator("key_serdes", *which))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
             self._key_serdes[which] = KeySerdes(
                 bound(serde, where.serde_topic, "key"),
                 bound(produced or serde, where.source_topic, "key"),
                 bound(serde, where.source_topic, "key"),
+                entries,
             )
         return self._key_serdes[which]
 
     @override
-    async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
+    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         where, serdes = await self._store(store), await self._key_serdes_of(store)
-        task, data = serdes.task_of(store, where, key)
-        answer = await self._ask(StoreQuery(task, store, KeyQuery(data), committed=committed))
-        return StoreEntry(key, answer.rows[0].value, answer.rows[0].timestamp) if answer.rows else None
+        task, data = serdes.task_of(store, where, query.about)
+        answer = await self._ask(StoreQuery(task, store, query.with_keys(lambda _: data)), reading or Reading())
+        return serdes.entries.entry(query.about, answer.rows[0]) if answer.rows else None
 
     @override
-    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
+    async def get_many(
+        self, store: str, keys: Sequence[Any], reading: Reading | None = None
+    ) -> list[StoreEntry | None]:
         where, serdes = await self._store(store), await self._key_serdes_of(store)
+        reading = reading or Reading()
         placed = [serdes.task_of(store, where, key) for key in keys]
         wanted: dict[TaskId, set[bytes]] = defaultdict(set)
         for task, data in placed:
             wanted[task].add(data)
         queries = [
-            StoreQuery(task, store, KeysQuery(piece), limit=len(piece), committed=committed)
+            StoreQuery(task, store, KeysQuery(piece), limit=len(piece))
             for task, of_task in wanted.items()
             for piece in _pieces(of_task)
         ]
+        asking = [self._ask_whole(query, reading) for query in queries]
         found = {
             (query.task_id, row.key): row
-            for query, rows in zip(queries, await asyncio.gather(*map(self._ask_whole, queries)), strict=True)
+            for query, rows in zip(queries, await asyncio.gather(*asking), strict=True)
             for row in rows
         }
         rows = (found.get(each) for each in placed)
         return [row and StoreEntry(key, row.value, row.timestamp) for key, row in zip(keys, rows, strict=True)]
 
-    async def _ask_whole(self, query: StoreQuery) -> list[QueryRow]:
+    async def _ask_whole(self, query: StoreQuery, reading: Reading) -> list[QueryRow]:
         """All rows, however large they are."""
         rows: list[QueryRow] = []
         more = True
         while more:
-            answer = await self._ask(query)
+            answer = await self._ask(query, reading)
             rows += answer.rows
             more = answer.more
-            query = replace(query, after=rows[-1].key if rows else None)
+            query = replace(query, after=answer.reached)
         return rows
 
     @override
-    async def range(
-        self,
-        store: str,
-        from_key: Any | None,
-        to_key: Any | None,
-        limit: int,
-        cursor: str | None = None,
-        committed: bool = False,
+    async def page(
+        self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
         """A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
-        serde = await self.key_serde(store)
-        lower = None if from_key is None else await self._key_bytes(store, from_key)
-        upper = None if to_key is None else await self._key_bytes(store, to_key)
-        where = await self._store(store)
-        query = StoreQuery(
+        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        asked = StoreQuery(
             TaskId(where.subtopology, 0),
             store,
-            RangeQuery(lower, upper),
-            after=None if cursor is None else _decoded(cursor),
+            query.with_keys(partial(_key_bytes, store, serdes.stored)),
+            after=None if cursor is None else _decoded(cursor, serdes.entries),
             limit=min(limit + 1, PIECE_ROWS),
-            committed=committed,
         )
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
-        parts = [TaskRange(self._ask, replace(query, task_id=task)) for task in tasks]
-        page, more = await first_rows(parts, limit)
-        entries = tuple(self._entry(store, serde, row) for row in page)
-        return StoreEntries(entries, _encoded(page[-1].key) if more else None)
+        if query.is_of_one_key:
+            tasks = [serdes.task_of(store, where, query.about)[0]]
+        parts = [TaskRange(partial(self._ask, reading=reading), replace(asked, task_id=task)) for task in tasks]
+        rows, more = await first_rows(parts, limit, query.descending)
+        entries = tuple(self._entry(store, serdes, row) for row in rows)
+        return StoreEntries(entries, _encoded(rows[-1].key) if more else None)
 
-    def _entry(self, store: str, serde: Serde[Any], row: QueryRow) -> StoreEntry:
-        key, value, timestamp = row
+    def _entry(self, store: str, serdes: KeySerdes, row: QueryRow) -> StoreEntry:
+        key, serde = serdes.entries.key(row.key), serdes.stored
         try:
-            return StoreEntry(serde.deserialize(key), value, timestamp)
+            return serdes.entries.entry(serde.deserialize(key), row)
         except Exception as error:  # a serde may raise anything: see Serde. One such key must not hide all the others
             self._log.warning("cannot deserialize a key", store=store, key=key, serde=serde.name, error=repr(error))
-            return StoreEntry(key, value, timestamp)
+            return serdes.entries.entry(key, row)
 
     @override
-    async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
-        where = await self._store(store)
-        query = StoreQuery(TaskId(where.subtopology, 0), store, CountQuery(), committed=committed)
-        return sum(row.value for answer in await self._ask_all(query, where) for row in answer.rows)
+    async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
+        where, asked = await self._store(store), reading or Reading()
+        queries = [
+            StoreQuery(TaskId(where.subtopology, partition), store, CountQuery())
+            for partition in range(where.partitions)
+        ]
+        answers = await asyncio.gather(*(self._ask(query, asked) for query in queries))
+        return sum(row.value for answer in answers for row in answer.rows)
 
     # ---- routing ----
 
-    async def _ask_all(self, query: StoreQuery, where: StoreMetadata) -> list[StoreAnswer]:
-        tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
-        return await asyncio.gather(*(self._ask(replace(query, task_id=task)) for task in tasks))
+    async def _ask(self, query: StoreQuery, reading: Reading) -> StoreAnswer:
+        """The answer as ``reading`` wants it, waiting for the store to come to the reading's bound."""
+        if reading.committed or reading.bound is not None:
+            query = replace(query, committed=reading.committed, bound=reading.bound)
+        answer = await self._answer(query)
+        while answer.failure is QueryFailure.NOT_UP_TO_BOUND:
+            now = asyncio.get_running_loop().time()
+            if reading.waits_until is None:
+                reading.waits_until = now + min(reading.wait_s, LONGEST_WAIT_S)
+            if now >= reading.waits_until:
+                raise NotUpToBoundError(f"{answer.detail}, within {reading.wait_s:g} s", answer.position)
+            await asyncio.sleep(min(_LOOK_AGAIN_S, reading.waits_until - now))
+            answer = await self._answer(query)
+        reading.answered_at(answer.position)
+        return answer
 
-    async def _ask(self, query: StoreQuery) -> StoreAnswer:
+    async def _answer(self, query: StoreQuery) -> StoreAnswer:
         """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""
         metadata = self._metadata or await self._refresh()
         answer = await self._ask_at(metadata, query)
@@ -223,8 +243,13 @@ class StateQueries(ReadSide):
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
             raise await self._unknown(query.store)
         if answer.failure is QueryFailure.UNKNOWN_QUERY_TYPE:
-            raise UnknownQueryError(answer.detail)
-        if answer.failure is not None:
+            kind = f"store {query.store!r} is a {(await self._store(query.store)).kind} store"
+            if answer.answered:
+                raise UnknownQueryError.of(type(query.query).__name__, f"{kind} and", answer.answered)
+            raise UnknownQueryError(f"{kind}: {answer.detail}")
+        if answer.failure is QueryFailure.UNKNOWN_TOPIC:
+            raise PositionError(answer.detail)
+        if answer.failure is not None and answer.failure is not QueryFailure.NOT_UP_TO_BOUND:
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
 
@@ -267,9 +292,6 @@ class StateQueries(ReadSide):
         if status.state is ApplicationState.CREATED:
             return TaskNotReadyError(f"application {self._application_id!r} is starting")
         return unknown_store(self._application_id, name, (await self._refresh()).stores)
-
-    async def _key_bytes(self, store: str, key: Any) -> bytes:
-        return _key_bytes(store, await self.key_serde(store), key)
 
     # ---- the coordinator ----
 
@@ -325,9 +347,9 @@ def _pieces(keys: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
         yield tuple(ordered[begin : begin + _KEYS_AT_ONCE])
 
 
-def _unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+def _unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None, EntryForm]:
     try:
-        serdes: tuple[Serde[Any] | None, Serde[Any] | None] = cloudpickle.loads(pickled)
+        serdes: tuple[Serde[Any] | None, Serde[Any] | None, EntryForm] = cloudpickle.loads(pickled)
     except Exception as error:  # the serde may be of the user's code, which is imported here
         raise ConfigError(
             f"the key serde of store {store!r} cannot be used here, as its code, or that of the key serde of the "
@@ -341,8 +363,11 @@ def _encoded(key: bytes) -> str:
     return base64.urlsafe_b64encode(key).decode()
 
 
-def _decoded(cursor: str) -> bytes:
+def _decoded(cursor: str, form: EntryForm) -> bytes:
     try:
-        return base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
+        key = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"not a cursor of an earlier page: {cursor!r}") from None
+        key = None
+    if key is None or not form.is_row_key(key):
+        raise ValueError(f"not a cursor of an earlier page: {cursor[:200]!r}")
+    return key

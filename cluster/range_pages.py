@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from penstock.actors.messages import StoreAnswer, StoreQuery
 from penstock.state.queries import QueryRow
@@ -21,7 +22,7 @@ class TaskRange:
         self._ask = ask
         self._query = query
         self._rows: Iterator[QueryRow] = iter(())
-        self._last: bytes | None = query.after
+        self._after: bytes | None = query.after
         self._more = True
         self.row_bytes = 0.0
 
@@ -29,28 +30,29 @@ class TaskRange:
         """The next row by key; None behind the last one."""
         row = next(self._rows, None)
         while row is None and self._more:
-            query = replace(self._query, after=self._last)
+            query = replace(self._query, after=self._after)
             answer = await self._ask(query)
             self._more = answer.more or len(answer.rows) >= query.limit
+            self._after = answer.reached if answer.more or not answer.rows else answer.rows[-1].key
             self.row_bytes = answer.size / max(1, len(answer.rows))
             self._rows = iter(answer.rows)
             row = next(self._rows, None)
-        if row is not None:
-            self._last = row.key
         return row
 
 
-async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[QueryRow], bool]:
-    """The first rows of all parts together, ``limit`` of them and about _PAGE_BYTES; whether there are more.
+async def first_rows(parts: Sequence[TaskRange], limit: int, descending: bool) -> tuple[list[QueryRow], bool]:
+    """The first rows of all parts together, ``limit`` of them and about _PAGE_BYTES; whether there are more. All parts
+    are ``descending``, or none is.
 
     Rows of one key stand on one page, be they too many by that: the next page begins behind the key of the last row.
     """
     heads = await asyncio.gather(*(part.next() for part in parts))
-    heap = [(head.key, index, head) for index, head in enumerate(heads) if head is not None]
+    place: Callable[[bytes], Any] = _Backwards if descending else bytes
+    heap = [(place(head.key), index, head) for index, head in enumerate(heads) if head is not None]
     heapq.heapify(heap)
     rows: list[QueryRow] = []
     size = 0.0
-    while heap and ((len(rows) < limit and size < _PAGE_BYTES) or (rows and heap[0][0] == rows[-1].key)):
+    while heap and ((len(rows) < limit and size < _PAGE_BYTES) or (rows and heap[0][2].key == rows[-1].key)):
         _, index, row = heap[0]
         rows.append(row)
         size += parts[index].row_bytes
@@ -58,5 +60,22 @@ async def first_rows(parts: Sequence[TaskRange], limit: int) -> tuple[list[Query
         if following is None:
             heapq.heappop(heap)
         else:
-            heapq.heapreplace(heap, (following.key, index, following))
+            heapq.heapreplace(heap, (place(following.key), index, following))
     return rows, bool(heap)
+
+
+class _Backwards:
+    """A key that comes before those that are smaller."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __lt__(self, other: _Backwards) -> bool:
+        return self._key > other._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Backwards) and self._key == other._key
+
+    __hash__ = None  # type: ignore[assignment]  # nobody looks one up

@@ -20,19 +20,39 @@ from penstock.actors.messages import (
     TaskStatus,
 )
 from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
+from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
+from penstock.state.entries import StoreEntry
+from penstock.state.queries import KeyQuery, PrefixQuery, Query, RangeQuery, RowsQuery
+from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery
+from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowKeyQuery, WindowRangeQuery
 
 __all__ = [
+    "DEFAULT_WAIT_S",
+    "LONGEST_WAIT_S",
     "STOPPED",
     "ActorStatus",
     "ApplicationState",
     "ApplicationStatus",
+    "KeyQuery",
+    "MultiVersionedKeyQuery",
+    "PositionBound",
+    "PrefixQuery",
+    "Query",
+    "RangeQuery",
     "ReadSide",
+    "Reading",
+    "RowsQuery",
+    "SessionQuery",
+    "SessionRangeQuery",
     "StoreEntries",
     "StoreEntry",
     "StoreMetadata",
     "TaskState",
     "TaskStatus",
+    "VersionedKeyQuery",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "ends_before_it_begins",
     "instead_of_swapped",
     "state_error",
@@ -40,17 +60,11 @@ __all__ = [
 ]
 
 
+DEFAULT_WAIT_S = 1.0
+"""So long is a store given to come to a position, unless who asks says otherwise."""
+LONGEST_WAIT_S = 10.0
+
 _NUMBERS = frozenset({"short", "integer", "long", "float", "double"})
-
-
-@dataclass(frozen=True, slots=True)
-class StoreEntry:
-    """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none. In a range, a key that
-    the store's serde cannot read is given as the bytes it is."""
-
-    key: Any
-    value: Any
-    timestamp: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,35 @@ class StoreEntries:
 
     entries: tuple[StoreEntry, ...]
     cursor: str | None
+
+
+class Reading:
+    """How one question is to be answered, and, once it was, how far the stores had come that answered it.
+
+    ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
+    long a store is given to come there.
+    """
+
+    def __init__(
+        self, committed: bool = False, bound: PositionBound | None = None, wait_s: float = DEFAULT_WAIT_S
+    ) -> None:
+        self.committed = committed
+        self.bound = None if bound is None or bound.is_unbounded else bound.position
+        self.wait_s = wait_s
+        self.waits_until: float | None = None
+        self._seen: dict[str, dict[int, int]] = {}
+
+    @property
+    def position(self) -> Position:
+        """Every record up to here has been seen by all that was answered."""
+        return Position(self._seen)
+
+    def answered_at(self, position: Position) -> None:
+        """A part of the answer is as new as that. Of several parts by one task the oldest counts."""
+        for topic, partitions in position.offsets.items():
+            seen = self._seen.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                seen[partition] = min(offset, seen.get(partition, offset))
 
 
 STOPPED = "it is stopping or has stopped"
@@ -83,6 +126,8 @@ class ReadSide(Protocol):
 
     - UnknownStateStoreError: there is no store of that name;
     - UnknownQueryError: this kind of store does not answer that;
+    - PositionError: the store is not kept from the topics of the reading's bound;
+    - NotUpToBoundError: it has not come to that bound in time: ask again;
     - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
     - ApplicationStateError: the application does not run.
     """
@@ -100,32 +145,28 @@ class ReadSide(Protocol):
     async def key_serde(self, store: str) -> Serde[Any]:
         """The serde of the store's keys."""
 
-    async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
-        """The row of ``key``; None when absent. ``committed`` leaves out what is not yet committed.
+    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+        """The row that ``query``, a single one of a key, asks for; None when there is none.
 
         Raises SerializationError when the store's serde refuses the key.
         """
 
-    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
-        """:meth:`get` of all ``keys``, in their order, by one call to each actor; a key may be there twice. They are
-        read one after the other: no snapshot."""
+    async def get_many(
+        self, store: str, keys: Sequence[Any], reading: Reading | None = None
+    ) -> list[StoreEntry | None]:
+        """The rows of all ``keys``, in their order, by one call to each actor; a key may be there twice. They are read
+        one after the other: no snapshot."""
 
-    async def range(
-        self,
-        store: str,
-        from_key: Any | None,
-        to_key: Any | None,
-        limit: int,
-        cursor: str | None = None,
-        committed: bool = False,
+    async def page(
+        self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
-        """At most ``limit`` rows of all partitions, from ``from_key`` to ``to_key`` by serialised key, both included,
-        None open; more where tasks have rows of the same key, which stand on one page. ``cursor`` is that of the page
-        before; it holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError
-        for a cursor that no page ever gave.
+        """At most ``limit`` rows of those that ``query`` asks for, of all partitions in the order of the rows' keys;
+        more where tasks have rows of the same key, which stand on one page. ``cursor`` is that of the page before; it
+        holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError for a cursor
+        that no page ever gave.
         """
 
-    async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
+    async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
         """About how many rows the store has, all partitions together."""
 
 

@@ -24,10 +24,18 @@
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
     ├── ApplicationStateError         the application is not in a state that allows the call
+    ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
+        └── NotUpToBoundError         a store has not come to the position that was demanded yet: ask again
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from penstock.common.position import Position
 
 
 class StreamsError(Exception):
@@ -139,7 +147,21 @@ class UnknownStateStoreError(StreamsError):
 
 
 class UnknownQueryError(StreamsError):
-    """This kind of store does not answer this kind of query. Mirrors ``FailureReason.UNKNOWN_QUERY_TYPE``."""
+    """This kind of store does not answer this kind of query. Mirrors ``FailureReason.UNKNOWN_QUERY_TYPE``.
+
+    ``query`` is the name of what was asked, ``answered`` has the names of what the store does answer.
+    """
+
+    query: str = ""
+    answered: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: str, store: str, answered: Iterable[str]) -> Self:
+        """The error for a ``query`` of ``store``, be that its name alone or more."""
+        known = tuple(answered)
+        error = cls(f"{store} does not answer {query}; it answers: {', '.join(known) or 'none'}")
+        error.query, error.answered = query, known
+        return error
 
 
 class BrokerUnreachableError(StreamsError):
@@ -168,3 +190,19 @@ class ApplicationStateError(StreamsError):
 
 class TaskNotReadyError(StreamsError):
     """A task restores or moves between actors: ask again. Mirrors ``StreamsRebalancingException``."""
+
+
+class PositionError(StreamsError):
+    """A position names topics that the store is not kept from, so that the store can never come to it."""
+
+
+class NotUpToBoundError(TaskNotReadyError):
+    """A store has not come to the position that was demanded within the time that it was given: ask again. Mirrors
+    ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is where it stands."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        super().__init__(message)
+        self.position = position
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.position)

@@ -11,6 +11,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, SerdePart
 from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.entries import PLAIN, EntryForm
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -56,6 +57,12 @@ class StoreBuilder(ABC, Generic[K, V]):
         """The same with all serdes that its tasks need: ``known`` gives the configuration's in place of None, and binds
         each to the store's topic."""
         return replace(self, key_serde=known(self.key_serde, "key"), value_serde=known(self.value_serde, "value"))
+
+    @property
+    def entries(self) -> EntryForm:
+        """How the rows of its answers are read by whoever asks from outside. As it stands, the key of a row is the
+        store's."""
+        return PLAIN
 
     @property
     def layout(self) -> str:

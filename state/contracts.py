@@ -180,8 +180,10 @@ class StateStore(ABC):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.
 
-        ``after``: only rows behind the one with this key, the last that was given before. ``committed`` leaves out what
-        no commit has taken yet. Raises UnknownQueryError for a query that this kind of store does not answer.
+        ``after``: only rows behind the one with this key, the last that was given before, or in front of it where the
+        query is ``descending``. ``committed`` leaves out what no commit has taken yet. A store that looks at many rows
+        to find few gives a row with the value ``PASSED`` now and then, beside the ``limit``. It is not changed while
+        the rows are taken. Raises UnknownQueryError for a query that this kind of store does not answer.
         """
         raise unknown_query(query, self.name, self.queries)
 

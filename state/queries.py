@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self
+
+from typing_extensions import TypeVar
 
 from penstock.common.errors import UnknownQueryError
+
+K = TypeVar("K", default=bytes)
 
 
 class QueryRow(NamedTuple):
@@ -18,19 +22,51 @@ class QueryRow(NamedTuple):
     timestamp: int | None
 
 
+PASSED: Final = object()
+"""Stands for the value in what is no row: up to this key there was nothing (more) to give. A store that must look at
+many rows to find few yields it now and then: the answer then gives way to records, and goes on behind this key."""
+
+
 @dataclass(frozen=True)
 class Query:
-    """A question to one store. Keys are serialised."""
+    """A question to one store. Whoever asks from outside gives keys as objects; a store is asked with their bytes."""
 
     single: ClassVar[bool] = True
     """Whether one row at most is the answer. If not, it is given piece by piece."""
+    key_fields: ClassVar[tuple[str, ...]] = ()
+    """Which of its fields hold keys, or None. One called ``key`` is the key that the question is about: it says which
+    task has the answer. All tasks are asked what is about no single key."""
+
+    @property
+    def is_of_one_key(self) -> bool:
+        """Whether one task has the answer."""
+        return "key" in self.key_fields
+
+    @property
+    def about(self) -> Any:
+        """That key."""
+        return getattr(self, self.key_fields[0])
+
+    def with_keys(self, serialize: Callable[[Any], bytes]) -> Self:
+        """The same with the bytes of its keys."""
+        given = {name: getattr(self, name) for name in self.key_fields}
+        return replace(self, **{name: serialize(key) for name, key in given.items() if key is not None})
 
 
 @dataclass(frozen=True)
-class KeyQuery(Query):
+class RowsQuery(Query):
+    """One whose answer is any number of rows, in the order of their keys, or with ``descending`` backwards."""
+
+    single: ClassVar[bool] = False
+    descending: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class KeyQuery(Query, Generic[K]):
     """The row of ``key``."""
 
-    key: bytes
+    key_fields: ClassVar[tuple[str, ...]] = ("key",)
+    key: K
 
 
 @dataclass(frozen=True)
@@ -42,12 +78,19 @@ class KeysQuery(Query):
 
 
 @dataclass(frozen=True)
-class RangeQuery(Query):
+class RangeQuery(RowsQuery, Generic[K]):
     """Rows by key, both ends included, None open."""
 
-    single: ClassVar[bool] = False
-    from_key: bytes | None = None
-    to_key: bytes | None = None
+    key_fields: ClassVar[tuple[str, ...]] = ("from_key", "to_key")
+    from_key: K | None = None
+    to_key: K | None = None
+
+
+@dataclass(frozen=True)
+class PrefixQuery(RowsQuery):
+    """The rows whose serialised keys begin with ``prefix``. Kafka Streams has it as ``prefixScan`` alone."""
+
+    prefix: bytes
 
 
 @dataclass(frozen=True)
@@ -57,5 +100,10 @@ class CountQuery(Query):
 
 def unknown_query(query: Query, store: str, answered: Iterable[type[Query]]) -> UnknownQueryError:
     """The error for a ``query`` that ``store`` does not answer: it answers those ``answered``."""
-    known = ", ".join(each.__name__ for each in answered) or "none"
-    return UnknownQueryError(f"store {store!r} does not answer {type(query).__name__}; it answers: {known}")
+    return UnknownQueryError.of(type(query).__name__, f"store {store!r}", [each.__name__ for each in answered])
+
+
+def behind_prefix(prefix: bytes) -> bytes | None:
+    """The first key behind all that begin with ``prefix``; None when there can be none."""
+    shortest = prefix.rstrip(b"\xff")
+    return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None

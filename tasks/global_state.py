@@ -75,8 +75,12 @@ class GlobalStateManager(StateManager):
         """The next offset of ``partition`` to read for ``store``; None when it must be filled anew: :meth:`begin`."""
         if not self.program.stores[store].persistent or self.changelog_offset(store) is None:
             return None
+        return self.committed_offset(partition) if self._offsets.get(_row_key(partition)) is not None else None
+
+    def committed_offset(self, partition: TopicPartition) -> int:
+        """The offset of ``partition`` behind the last record that its store has by now, as of the last commit."""
         row = self._offsets.get(_row_key(partition))
-        return None if row is None else int.from_bytes(row, "big")
+        return 0 if row is None else int.from_bytes(row, "big")
 
     def begin(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
         """Empty ``store``: it is filled from these positions, which are those of all partitions."""
@@ -189,6 +193,12 @@ class GlobalStateTask:
             context.timestamp = timestamp
             head(key, value, timestamp)
         queue.advance(len(batch.keys))
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of ``partition`` behind the last record that its store has by now."""
+        queue = self._queues.get(partition)
+        committed = self.state_manager.committed_offset(partition)
+        return committed if queue is None else max(committed, queue.processed_offset + 1)
 
     @property
     def has_changes(self) -> bool:

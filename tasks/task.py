@@ -293,6 +293,12 @@ class Task:
             if queue.processed_offset >= 0
         }
 
+    def positions(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Per source partition the offset of the last record that was processed; none where none was."""
+        for partition, queue in self._group.queues.items():
+            if queue.processed_offset >= 0:
+                yield partition, queue.processed_offset
+
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
         """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""
         self.state_manager.commit(changelog_offsets)

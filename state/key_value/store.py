@@ -14,7 +14,17 @@ from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.typed_store import TypedKeyValueStore
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery, unknown_query
+from penstock.state.queries import (
+    CountQuery,
+    KeyQuery,
+    KeysQuery,
+    PrefixQuery,
+    Query,
+    QueryRow,
+    RangeQuery,
+    behind_prefix,
+    unknown_query,
+)
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.write_buffer import WriteBuffer
 
@@ -47,7 +57,7 @@ class TimestampedKeyValueStoreBuilder(StoreBuilder[K, V]):
 class KeyValueStateStore(BufferedStateStore):
     """A key-value store of either kind. Its rows have the keys of its changelog."""
 
-    queries = (KeyQuery, KeysQuery, RangeQuery, CountQuery)
+    queries = (KeyQuery, KeysQuery, RangeQuery, PrefixQuery, CountQuery)
 
     def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
         buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
@@ -78,15 +88,36 @@ class KeyValueStateStore(BufferedStateStore):
                 behind = keys if after is None else keys[bisect_right(keys, after) :]
                 return map(self.query_row, islice(self._look_up_all(behind, committed), limit))
             case RangeQuery(from_key, to_key):
-                # The smallest key behind ``after``, which may be of another range.
-                first = from_key if after is None else max(from_key or b"", after + b"\x00")
-                entries = self.buffer.scan(first, to_key, committed=committed, limit=limit)
+                entries = self._scan(from_key, to_key, after, limit, committed, query.descending)
                 return map(self.query_row, islice(entries, limit))
+            case PrefixQuery(prefix):
+                # One row more: behind the prefix there may be a key that does not begin with it.
+                found = self._scan(prefix, behind_prefix(prefix), after, limit + 1, committed, query.descending)
+                return map(self.query_row, islice((row for row in found if row[0].startswith(prefix)), limit))
             case CountQuery():
                 counted = self.buffer.committed if committed else self.buffer
                 return iter((QueryRow(b"", counted.approximate_num_entries(), None),))
             case _:
                 raise unknown_query(query, self.name, self.queries)
+
+    def _scan(
+        self,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        after: bytes | None,
+        limit: int,
+        committed: bool,
+        descending: bool,
+    ) -> Iterator[EntryRow]:
+        """``after`` may be of another range."""
+        if not descending:
+            first = from_key if after is None else max(from_key or b"", after + b"\x00")
+            return self.buffer.scan(first, to_key, committed=committed, limit=limit)
+        if after is None:
+            return self.buffer.scan(from_key, to_key, reverse=True, committed=committed, limit=limit)
+        last = after if to_key is None else min(to_key, after)
+        rows = self.buffer.scan(from_key, last, reverse=True, committed=committed, limit=limit + 1)
+        return (row for row in rows if row[0] < after)
 
     def _look_up(self, key: bytes, committed: bool) -> Entry | None:
         # Not by buffer.get: what only queries look at must not grow the buffer of a task that has nothing to process.

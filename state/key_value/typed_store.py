@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.state.queries import behind_prefix
 from penstock.state.row_formats import Entry
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
@@ -89,9 +90,3 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     @override
     def approximate_num_entries(self) -> int:
         return self._buffer.approximate_num_entries()
-
-
-def behind_prefix(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with ``prefix``; None when there can be none."""
-    shortest = prefix.rstrip(b"\xff")
-    return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
@@ -14,9 +15,16 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.versioned.queries import VersionedKeyQuery
+from penstock.state.versioned.queries import (
+    MultiVersionedKeyQuery,
+    VersionedKeyQuery,
+    VersionForm,
+    since,
+    version_key,
+)
 from penstock.state.versioned.versions import NOT_PUT, Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.windowed.times import whole_ms
@@ -46,6 +54,11 @@ class VersionedKeyValueStoreBuilder(StoreBuilder[K, V]):
 
     @property
     @override
+    def entries(self) -> EntryForm:
+        return VersionForm()
+
+    @property
+    @override
     def layout(self) -> str:
         return f"{self.kind}, segments of {self.segment_interval_ms} ms"
 
@@ -67,7 +80,7 @@ class VersionedKeyValueStoreBuilder(StoreBuilder[K, V]):
 class VersionedStateStore(BufferedStateStore):
     """A versioned store. Operators that know nothing of versions see the latest ones, in ``buffer``."""
 
-    queries = (VersionedKeyQuery,)
+    queries = (VersionedKeyQuery, MultiVersionedKeyQuery)
 
     def __init__(self, builder: VersionedKeyValueStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._spans = builder.history_retention_ms, builder.segment_interval_ms
@@ -125,10 +138,26 @@ class VersionedStateStore(BufferedStateStore):
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
-        if not isinstance(query, VersionedKeyQuery):
-            raise unknown_query(query, self.name, self.queries)
-        found = self.versions.peek(query.key, query.as_of, committed)
-        return iter(() if found is None else (QueryRow(query.key, VersionedRecord(*found), found.valid_from),))
+        match query:
+            case VersionedKeyQuery(key, as_of):
+                found = self.versions.peek(key, as_of, committed)
+                return iter(() if found is None else (QueryRow(key, VersionedRecord(*found), found.valid_from),))
+            case MultiVersionedKeyQuery(key, time_from, time_to):
+                of_key = self._history(key, time_from, time_to, after, committed, query.descending)
+                return islice(of_key, limit)
+            case _:
+                raise unknown_query(query, self.name, self.queries)
+
+    def _history(
+        self, key: bytes, time_from: int, time_to: int, after: bytes | None, committed: bool, descending: bool
+    ) -> Iterator[QueryRow]:
+        if after is not None and not descending:
+            time_from = max(time_from, since(after) + 1)
+        elif after is not None:
+            time_to = min(time_to, since(after) - 1)
+        for version in self.versions.peek_all(key, time_from, time_to, committed, descending):
+            if after is None or descending or version.valid_from > since(after):
+                yield QueryRow(version_key(key, version.valid_from), VersionedRecord(*version), version.valid_from)
 
     # ---- memory ----
 

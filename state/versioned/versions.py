@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -266,12 +267,38 @@ class Versions:
             return Version(entry[0], entry[1], None)
         if timestamp is None:
             return None
-
-        def history_of(segment: int, key: bytes) -> History | None:
-            entry = _peeked(self.history, pack_segment(segment) + key, committed)
-            return None if entry is None else entry[0]
-
+        history_of = partial(self._peek_history, committed=committed)
         return self._find(key, timestamp, self._committed_time() if committed else self.stream_time, history_of)
+
+    def peek_all(
+        self, key: bytes, time_from: int, time_to: int, committed: bool, descending: bool
+    ) -> Iterator[Version]:
+        """The versions of ``key`` that were valid at any time between the two, as far as history is kept: those that
+        :meth:`peek` gives for these times. By time, or backwards."""
+        if time_from > time_to:
+            return
+        stream_time = self._committed_time() if committed else self.stream_time
+        time_from = max(time_from, stream_time - self.retention_ms, 0)
+        segments = range(self._segment(time_from), self._segment(stream_time) + 1 if time_from <= time_to else 0)
+        entry = _peeked(self.latest, key, committed)
+        latest = [Version(entry[0], entry[1], None)] if entry is not None and entry[1] <= time_to else []
+        if descending:
+            yield from latest
+        for segment in reversed(segments) if descending else segments:
+            history = self._peek_history(segment, key, committed)
+            if history is None:
+                continue
+            indices = range(len(history.starts))
+            for index in reversed(indices) if descending else indices:
+                since, data, valid_to = history.starts[index], history.values[index], history.valid_to(index)
+                if data is not None and since <= time_to and valid_to > time_from and self._deserialize is not None:
+                    yield Version(self._deserialize(data), since, valid_to)
+        if not descending:
+            yield from latest
+
+    def _peek_history(self, segment: int, key: bytes, committed: bool) -> History | None:
+        entry = _peeked(self.history, pack_segment(segment) + key, committed)
+        return None if entry is None else entry[0]
 
     def _find(
         self, key: bytes, timestamp: int, stream_time: int, history_of: Callable[[int, bytes], History | None]
@@ -286,8 +313,7 @@ class Versions:
                 return None
             if history.start <= timestamp:
                 index = history.at(timestamp)
-                data = history.values[index]
-                if data is None:
+                if (data := history.values[index]) is None:
                     return None
                 assert self._deserialize is not None
                 return Version(self._deserialize(data), history.starts[index], history.valid_to(index))

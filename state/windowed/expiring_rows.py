@@ -10,7 +10,6 @@ expired, and would take what is too late.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from heapq import merge
 from itertools import chain
 from struct import Struct
 from typing import Any, NamedTuple
@@ -174,27 +173,21 @@ class ExpiringRows:
         time_from: int,
         time_to: int,
         reverse: bool = False,
-        committed: bool = False,
-        after: bytes | None = None,
         expired_too: bool = False,
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
-        ``committed`` leaves out what no commit has taken yet; ``after``, a key of the changelog, what comes up to it.
         ``expired_too``: also what has expired, as long as it is there.
         """
-        if after is not None:
-            time_from = max(time_from, self.schema.time(after))
-        begin, end, segments = self._visible(time_from, time_to, committed, expired_too)
+        begin, end, segments = self.visible(time_from, time_to, expired_too=expired_too)
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             front = pack_segment(segment) + key
             last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
-            scans.append(self.buffer.scan(front + self.schema.first(begin), front + last, reverse, committed))
+            scans.append(self.buffer.scan(front + self.schema.first(begin), front + last, reverse))
         # Between them stand rows of keys that begin with this one, too.
         length = SEGMENT_BYTES + len(key) + self.schema.suffix_bytes
-        rows = (row for row in _in_order(scans, reverse) if len(row[0]) == length)
-        return rows if after is None else (row for row in rows if changelog_key(row[0]) > after)
+        return (row for row in _in_order(scans, reverse) if len(row[0]) == length)
 
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, reverse: bool = False
@@ -231,28 +224,12 @@ class ExpiringRows:
             if (entry := self.buffer.get(each)) is not None:
                 yield each, entry
 
-    def by_changelog_key(
-        self, time_from: int, time_to: int, after: bytes | None, committed: bool
-    ) -> Iterator[EntryRow]:
-        """The rows between the times by their keys in the changelog, behind ``after``: what a query can go on with."""
-        scans = self._scans(None, None, time_from, time_to, False, committed, after)
-        return merge(*scans, key=lambda row: changelog_key(row[0]))
-
     def _scans(
-        self,
-        key_from: bytes | None,
-        key_to: bytes | None,
-        time_from: int,
-        time_to: int,
-        reverse: bool,
-        committed: bool = False,
-        after: bytes | None = None,
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, reverse: bool
     ) -> list[Iterator[EntryRow]]:
         """One for each segment, oldest first. All are made now: they see the store as it is."""
-        begin, end, segments = self._visible(time_from, time_to, committed)
+        begin, end, segments = self.visible(time_from, time_to)
         smallest = key_from or b""
-        if after is not None:
-            smallest = max(smallest, after + b"\x00")
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             if key_to is None:
@@ -260,7 +237,7 @@ class ExpiringRows:
             else:
                 last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
                 largest = pack_segment(segment) + last_row_key(key_to, last)
-            rows = self.buffer.scan(pack_segment(segment) + smallest, largest, reverse, committed)
+            rows = self.buffer.scan(pack_segment(segment) + smallest, largest, reverse)
             scans.append(self._within(rows, key_from, key_to, begin, end))
         return scans
 
@@ -279,10 +256,10 @@ class ExpiringRows:
             and (key_to is None or key <= key_to)
         )
 
-    def _visible(
-        self, time_from: int, time_to: int, committed: bool, expired_too: bool = False
+    def visible(
+        self, time_from: int, time_to: int, committed: bool = False, expired_too: bool = False
     ) -> tuple[int, int, range]:
-        """What of these times is shown, and the segments in which it lies."""
+        """What of these times is shown, and the segments in which it lies. ``committed``: as of the last commit."""
         stream_time = self.committed_time if committed else self.stream_time
         begin = max(time_from, 0 if expired_too else self.segments.first_visible(stream_time))
         end = min(time_to, stream_time)

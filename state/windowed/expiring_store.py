@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from penstock.common.errors import UnknownQueryError
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.queries import Query
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
@@ -75,7 +73,6 @@ class ExpiringStateStore(BufferedStateStore):
         self.rows = ExpiringRows(name, value_serde, row_format, schema, segments, builder.by_time, context, buffer_kind)
         super().__init__(builder, self.rows.buffer, context)
         self.buffer.show_key = self._shown
-        self._kind = builder.kind
 
     def _shown(self, row_key: bytes) -> str:
         key: object = self.rows.key(row_key)
@@ -149,15 +146,6 @@ class ExpiringStateStore(BufferedStateStore):
     def drop_unused(self) -> bool:
         dropped = [buffer.drop_unused() for buffer in self._buffers]
         return any(dropped)
-
-    # ---- queries ----
-
-    def not_from_outside(self, query: Query) -> UnknownQueryError:
-        """The error for what the HTTP API and ``penstock query`` ask: they know no windows yet."""
-        return UnknownQueryError(
-            f"store {self.name!r} is a {self._kind} store; those cannot be queried from outside of a processor yet "
-            f"(docs/NOT_YET.md). It does not answer {type(query).__name__}"
-        )
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
@@ -12,12 +11,14 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow
+from penstock.state.entries import EntryForm
+from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
-from penstock.state.windowed.queries import SessionQuery
+from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
+from penstock.state.windowed.row_queries import Found, Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.session_buffer import SessionBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
@@ -38,6 +39,11 @@ class SessionStoreBuilder(ExpiringStoreBuilder[K, V]):
 
     kind: ClassVar[str] = "session"
 
+    @property
+    @override
+    def entries(self) -> EntryForm:
+        return WindowedForm(SessionKeySchema())
+
     @override
     def open(self, context: StateStoreContext) -> StateStore:
         return SessionStateStore(self, context)
@@ -46,7 +52,7 @@ class SessionStoreBuilder(ExpiringStoreBuilder[K, V]):
 class SessionStateStore(ExpiringStateStore):
     """A session store. The time of its rows is the end of their sessions."""
 
-    queries = (SessionQuery,)
+    queries = (SessionQuery, SessionRangeQuery)
 
     def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = SessionKeySchema()
@@ -157,12 +163,20 @@ class SessionStateStore(ExpiringStateStore):
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        window = self._schema.window
         match query:
-            case SessionQuery(key):
-                found = self.rows.of_key(key, 0, LARGEST_TIMESTAMP, committed=committed, after=after)
-                return map(self.query_row, islice(found, limit))
+            case SessionQuery(key, earliest_end, latest_start):
+                place = Place(after, committed, query.descending)
+                of_key = rows_of_key(self.rows, key, earliest_end, LARGEST_TIMESTAMP, place)
+                found: Iterator[Found] = (row for row in of_key if window(row[0]).start <= latest_start)
+            case SessionRangeQuery(earliest_end, latest_start, from_key, to_key):
+                place, times = Place(after, committed, query.descending), (earliest_end, LARGEST_TIMESTAMP)
+                found = rows_of_keys(
+                    self.rows, from_key, to_key, times, place, lambda key: window(key).start <= latest_start
+                )
             case _:
-                raise self.not_from_outside(query)
+                raise unknown_query(query, self.name, self.queries)
+        return answered(found, self.query_row, limit)
 
 
 class TypedSessionStore(SessionStore[Any, Any]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
@@ -13,13 +12,15 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.queries import Query, QueryRow
+from penstock.state.entries import EntryForm
+from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
-from penstock.state.windowed.queries import WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
@@ -47,6 +48,11 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     @override
     def segments(self) -> Segments:
         return Segments(self.retention_ms, shows_last_ms=self.time_ordered)
+
+    @property
+    @override
+    def entries(self) -> EntryForm:
+        return WindowedForm(WindowKeySchema(self.window_size_ms))
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
@@ -124,12 +130,13 @@ class WindowStateStore(ExpiringStateStore):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         match query:
             case WindowKeyQuery(key, time_from, time_to):
-                found = self.rows.of_key(key, time_from, time_to, committed=committed, after=after)
-            case WindowRangeQuery(time_from, time_to):
-                found = self.rows.by_changelog_key(time_from, time_to, after, committed)
+                found = rows_of_key(self.rows, key, time_from, time_to, Place(after, committed, query.descending))
+            case WindowRangeQuery(time_from, time_to, from_key, to_key):
+                place, times = Place(after, committed, query.descending), (time_from, time_to)
+                found = rows_of_keys(self.rows, from_key, to_key, times, place)
             case _:
-                raise self.not_from_outside(query)
-        return map(self.query_row, islice(found, limit))
+                raise unknown_query(query, self.name, self.queries)
+        return answered(found, self.query_row, limit)
 
 
 class TypedWindowStore(WindowStore[Any, Any]):

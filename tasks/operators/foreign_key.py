@@ -16,7 +16,7 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.murmur3 import murmur3_128
 from penstock.common.serdes import Serde
-from penstock.state.key_value.typed_store import behind_prefix
+from penstock.state.queries import behind_prefix
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.versions import latest_only

@@ -15,6 +15,11 @@ from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
     ApplicationStatus,
+    KeyQuery,
+    Query,
+    RangeQuery,
+    Reading,
+    RowsQuery,
     StoreEntries,
     StoreEntry,
     StoreMetadata,
@@ -23,9 +28,11 @@ from penstock.cluster.read_side import (
 )
 from penstock.common.errors import SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.position import Position
 from penstock.common.serdes import Serde, Serdes
 
 APPLICATION_ID = "word-count"
+POSITION = Position({"words": {0: 41, 1: 7}})
 
 STATUS = ApplicationStatus(
     application_id=APPLICATION_ID,
@@ -123,34 +130,37 @@ class FakeReadSide:
     async def key_serde(self, store: str) -> Serde[Any]:
         return self._store(store).key_serde
 
-    async def get(self, store: str, key: Any, committed: bool = False) -> StoreEntry | None:
-        fake = self._store(store)
-        raw = fake.key_bytes(key)
-        return fake.entry(raw) if raw in fake.visible(committed) else None
+    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+        fake, reading = self._store(store), self._answering(reading)
+        raw = fake.key_bytes(query.about)
+        return fake.entry(raw) if raw in fake.visible(reading.committed) else None
 
-    async def get_many(self, store: str, keys: Sequence[Any], committed: bool = False) -> list[StoreEntry | None]:
-        return [await self.get(store, key, committed) for key in keys]
+    async def get_many(
+        self, store: str, keys: Sequence[Any], reading: Reading | None = None
+    ) -> list[StoreEntry | None]:
+        return [await self.one(store, KeyQuery(key), reading) for key in keys]
 
-    async def range(
-        self,
-        store: str,
-        from_key: Any | None,
-        to_key: Any | None,
-        limit: int,
-        cursor: str | None = None,
-        committed: bool = False,
+    async def page(
+        self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
-        fake = self._store(store)
-        first = b"" if from_key is None else fake.key_bytes(from_key)
+        assert isinstance(query, RangeQuery)
+        fake, reading = self._store(store), self._answering(reading)
+        first = b"" if query.from_key is None else fake.key_bytes(query.from_key)
         if cursor is not None:
             first = bytes.fromhex(cursor) + b"\0"
-        last = None if to_key is None else fake.key_bytes(to_key)
-        wanted = [raw for raw in fake.visible(committed) if raw >= first and (last is None or raw <= last)]
+        last = None if query.to_key is None else fake.key_bytes(query.to_key)
+        wanted = [raw for raw in fake.visible(reading.committed) if raw >= first and (last is None or raw <= last)]
         entries = tuple(fake.entry(raw) for raw in wanted[:limit])
         return StoreEntries(entries, wanted[limit - 1].hex() if len(wanted) > limit else None)
 
-    async def approximate_num_entries(self, store: str, committed: bool = False) -> int:
-        return len(self._store(store).visible(committed))
+    async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
+        return len(self._store(store).visible(self._answering(reading).committed))
+
+    @staticmethod
+    def _answering(reading: Reading | None) -> Reading:
+        reading = reading or Reading()
+        reading.answered_at(POSITION)
+        return reading
 
 
 class AsgiTransport(httpx.BaseTransport):

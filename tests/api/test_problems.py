@@ -24,6 +24,7 @@ from tests.api.fake import STATUS, FakeReadSide, FakeStore
 
 APPLICATION = "/v1/applications/word-count"
 STORE = f"{APPLICATION}/stores/counts"
+READING = "isolation, not_older_than, wait_ms"
 
 
 def problem(
@@ -176,9 +177,9 @@ def test_a_look_up_names_an_invalid_option_in_the_same_form(client: httpx.Client
         ("/metrics", None),
         (APPLICATION, None),
         (f"{APPLICATION}/stores", None),
-        (f"{STORE}/keys/a", "isolation"),
-        (f"{STORE}/range", "from, to, limit, cursor, isolation"),
-        (f"{STORE}/approximate-count", "isolation"),
+        (f"{STORE}/keys/a", READING),
+        (f"{STORE}/range", f"from, to, prefix, {READING}, order, limit, cursor"),
+        (f"{STORE}/approximate-count", READING),
     ],
 )
 def test_a_parameter_that_a_route_does_not_know_is_refused_with_those_it_knows(

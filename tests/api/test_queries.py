@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock.api.encoding import to_json
-from penstock.api.schemas import CountBody, EntriesBody, EntryBody, FoundBody, StoresBody
+from penstock.api.schemas import CountBody, EntriesBody, FoundBody, FoundEntryBody, StoresBody
 from penstock.common.errors import SerializationError
 from tests.api.fake import FakeReadSide
 
@@ -28,8 +28,9 @@ def test_an_entry_is_found_by_its_key(client: httpx.Client, read_side: FakeReadS
     answer = client.get(f"{STORE}/keys/import")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == {"key": "import", "value": 12, "timestamp": 1_700_000_000_000}
-    EntryBody.model_validate(answer.json())
+    position = {"words": {"0": 41, "1": 7}}
+    assert answer.json() == {"key": "import", "value": 12, "timestamp": 1_700_000_000_000, "position": position}
+    FoundEntryBody.model_validate(answer.json())
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "ä ß", "?x=1&y#z", "100%", "..a", ""])
@@ -50,7 +51,7 @@ def test_committed_isolation_hides_what_is_not_committed(client: httpx.Client, r
     assert client.get(f"{STORE}/keys/fresh?isolation=latest").status_code == 200
     assert client.get(f"{STORE}/keys/fresh?isolation=committed").status_code == 404
     assert client.get(f"{STORE}/range?isolation=committed").json()["entries"] == []
-    assert client.get(f"{STORE}/approximate-count?isolation=committed").json() == {"approximate_count": 0}
+    assert client.get(f"{STORE}/approximate-count?isolation=committed").json()["approximate_count"] == 0
 
 
 def test_many_keys_are_looked_up_in_their_order(client: httpx.Client, read_side: FakeReadSide) -> None:

@@ -36,6 +36,7 @@ from penstock.common.errors import (
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, Serdes
+from penstock.state.entries import PLAIN
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, QueryRow, RangeQuery
 
@@ -73,6 +74,7 @@ class FakeActor:
         self.tasks = set(tasks)
         self.calls: list[Sequence[StoreQuery]] = []
         self.failure: QueryFailure | None = None
+        self.answered: tuple[str, ...] = ()
         self.dead = False
         self.ended = False
         self.lost: Exception | None = None
@@ -107,7 +109,7 @@ class FakeActor:
         if query.task_id not in self.tasks:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
         if self.failure is not None:
-            return StoreAnswer(failure=self.failure, detail="no good")
+            return StoreAnswer(failure=self.failure, detail="no good", answered=self.answered)
         mine = sorted(
             key for key in self.keys if self.has_every_key or partition_for(key, PARTITIONS) == query.task_id.partition
         )
@@ -125,12 +127,13 @@ class FakeActor:
         behind = [key for key in wanted if query.after is None or key > query.after]
         found = tuple(QueryRow(key, len(key), 7) for key in behind)[: query.limit]
         rows = found[: self.cut_at]
-        return StoreAnswer(rows=rows, more=len(rows) < len(found), size=sum(len(row.key) for row in rows))
+        more, size = len(rows) < len(found), sum(len(row.key) for row in rows)
+        return StoreAnswer(rows, more=more, reached=rows[-1].key if more else None, size=size)
 
 
 def pickled(serde: Serde[Any] | None, produced: Serde[Any] | None = None) -> bytes:
     """What a coordinator answers: a store's key serde, and that of its source topic, the same one if None is given."""
-    data: bytes = cloudpickle.dumps((serde, produced or serde))  # type: ignore[no-untyped-call]  # untyped in Ray
+    data: bytes = cloudpickle.dumps((serde, produced or serde, PLAIN))  # type: ignore[no-untyped-call]  # untyped in Ray
     return data
 
 
@@ -186,11 +189,11 @@ def ask(question: Callable[[StateQueries], Any]) -> Any:
 
 def test_every_key_is_found_where_murmur2_puts_it(coordinator: FakeCoordinator) -> None:
     async def all_words(queries: StateQueries) -> list[Any]:
-        return [await queries.get("counts", word) for word in WORDS]
+        return [await queries.one("counts", KeyQuery(word)) for word in WORDS]
 
     entries = ask(all_words)
     assert [(entry.key, entry.value, entry.timestamp) for entry in entries] == [(word, 7, 7) for word in WORDS]
-    assert ask(lambda queries: queries.get("counts", "absent")) is None
+    assert ask(lambda queries: queries.one("counts", KeyQuery("absent"))) is None
 
 
 def test_many_keys_are_looked_up_by_one_call_to_each_actor(coordinator: FakeCoordinator) -> None:
@@ -229,10 +232,10 @@ def test_no_keys_are_no_question(coordinator: FakeCoordinator) -> None:
 
 def test_lookups_that_wait_for_the_same_actor_travel_in_one_call(coordinator: FakeCoordinator) -> None:
     async def together(queries: StateQueries) -> None:
-        await queries.get("counts", WORDS[0])
+        await queries.one("counts", KeyQuery(WORDS[0]))
         for actor in coordinator.actors.values():
             actor.calls.clear()
-        await asyncio.gather(*(queries.get("counts", word) for word in WORDS * 20))
+        await asyncio.gather(*(queries.one("counts", KeyQuery(word)) for word in WORDS * 20))
 
     ask(together)
     for actor in coordinator.actors.values():
@@ -251,7 +254,7 @@ def test_a_moved_task_is_found_again_with_one_question_to_the_coordinator(coordi
         before = coordinator.asked
         assert await queries.approximate_num_entries("counts") == len(WORDS)
         assert coordinator.asked <= before + 2
-        assert (await queries.get("counts", WORDS[3])) is not None
+        assert (await queries.one("counts", KeyQuery(WORDS[3]))) is not None
 
     ask(move_between)
 
@@ -262,7 +265,7 @@ def test_a_task_that_is_nowhere_or_restores_is_not_ready(coordinator: FakeCoordi
         ask(lambda queries: queries.approximate_num_entries("counts"))
     coordinator.placement.clear()
     with pytest.raises(TaskNotReadyError, match="moves between actors"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
 
 
 @pytest.mark.parametrize("state", [ApplicationState.PENDING_ERROR, ApplicationState.ERROR])
@@ -272,8 +275,8 @@ def test_a_task_that_will_never_be_anywhere_again_is_not_asked_for_again_but_tel
     coordinator.actors["a"].ended = coordinator.actors["b"].dead = True
     coordinator.state, coordinator.error = state, "ProcessingError: division by zero"
     for question in (
-        lambda queries: queries.get("counts", "x"),
-        lambda queries: queries.range("counts", None, None, 10),
+        lambda queries: queries.one("counts", KeyQuery("x")),
+        lambda queries: queries.page("counts", RangeQuery(None, None), 10),
         lambda queries: queries.approximate_num_entries("counts"),
     ):
         with pytest.raises(ApplicationStateError, match=f"is in state {state.value}: ProcessingError: division by"):
@@ -284,20 +287,20 @@ def test_a_query_while_the_application_stops_says_so(coordinator: FakeCoordinato
     coordinator.placement.clear()
     coordinator.state = ApplicationState.PENDING_SHUTDOWN
     with pytest.raises(ApplicationStateError, match="is in state PENDING_SHUTDOWN: it is stopping"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
 
 
 def test_an_actor_whose_work_has_ended_means_asking_again_later_or_elsewhere(coordinator: FakeCoordinator) -> None:
     coordinator.actors["a"].ended = coordinator.actors["b"].ended = True
     with pytest.raises(TaskNotReadyError, match="moves between actors"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
 
     async def move(queries: StateQueries) -> None:
         with pytest.raises(TaskNotReadyError):
-            await queries.get("counts", WORDS[3])
+            await queries.one("counts", KeyQuery(WORDS[3]))
         coordinator.actors["c"] = FakeActor(*coordinator.tasks)
         coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
-        assert (await queries.get("counts", WORDS[3])) is not None
+        assert (await queries.one("counts", KeyQuery(WORDS[3]))) is not None
 
     ask(move)
 
@@ -310,18 +313,22 @@ def test_a_store_that_cannot_be_read_says_why(coordinator: FakeCoordinator) -> N
 
 def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_own(coordinator: FakeCoordinator) -> None:
     coordinator.actors["b"].failure = QueryFailure.UNKNOWN_QUERY_TYPE
-    with pytest.raises(UnknownQueryError, match="no good"):
+    with pytest.raises(UnknownQueryError, match="'counts' is a timestamped key-value store: no good"):
         ask(lambda queries: queries.approximate_num_entries("counts"))
+    coordinator.actors["b"].answered = ("KeyQuery",)
+    with pytest.raises(UnknownQueryError, match="store and does not answer CountQuery; it answers: KeyQuery") as error:
+        ask(lambda queries: queries.approximate_num_entries("counts"))
+    assert (error.value.query, error.value.answered) == ("CountQuery", ("KeyQuery",))
 
 
 def test_an_unknown_store_names_the_known_ones_unless_the_application_still_starts(
     coordinator: FakeCoordinator,
 ) -> None:
     with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
-        ask(lambda queries: queries.get("count", "x"))
+        ask(lambda queries: queries.one("count", KeyQuery("x")))
     coordinator.state = ApplicationState.CREATED
     with pytest.raises(TaskNotReadyError, match="is starting"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
 
 
 def test_an_application_that_does_not_run_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +344,7 @@ def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoo
     with pytest.raises(
         SerializationError, match=r"store 'counts': key: the serde string cannot write 7 \(int\): a str"
     ):
-        ask(lambda queries: queries.get("counts", 7))
+        ask(lambda queries: queries.one("counts", KeyQuery(7)))
 
 
 @pytest.mark.parametrize("limit", [1, 4, 5, 24, 25, 100])
@@ -346,7 +353,7 @@ def test_pages_of_a_range_give_every_row_once_in_the_order_of_keys(coordinator: 
         found: list[str] = []
         cursor: str | None = None
         while True:
-            page = await queries.range("counts", "word-03", None, limit, cursor)
+            page = await queries.page("counts", RangeQuery("word-03", None), limit, cursor)
             assert 0 < len(page.entries) <= limit
             found += [entry.key for entry in page.entries]
             cursor = page.cursor
@@ -359,17 +366,17 @@ def test_pages_of_a_range_give_every_row_once_in_the_order_of_keys(coordinator: 
 
 
 def test_a_range_includes_both_ends_and_refuses_a_foreign_cursor(coordinator: FakeCoordinator) -> None:
-    page = ask(lambda queries: queries.range("counts", "word-03", "word-05", 10))
+    page = ask(lambda queries: queries.page("counts", RangeQuery("word-03", "word-05"), 10))
     assert [entry.key for entry in page.entries] == WORDS[3:6]
     with pytest.raises(ValueError, match="not a cursor"):
-        ask(lambda queries: queries.range("counts", None, None, 10, "ü?"))
+        ask(lambda queries: queries.page("counts", RangeQuery(None, None), 10, "ü?"))
 
 
 def test_the_coordinator_is_asked_once_while_nothing_moves(coordinator: FakeCoordinator) -> None:
     async def twice(queries: StateQueries) -> None:
-        await queries.get("counts", "a")
+        await queries.one("counts", KeyQuery("a"))
         before = coordinator.asked
-        await queries.get("counts", "b")
+        await queries.one("counts", KeyQuery("b"))
         assert coordinator.asked == before
 
     ask(twice)
@@ -388,14 +395,14 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
     for actor in coordinator.actors.values():
         actor.lost = lost
     with pytest.raises(TaskNotReadyError, match="moves between actors"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
 
     async def replaced(queries: StateQueries) -> None:
         with pytest.raises(TaskNotReadyError):
-            await queries.get("counts", WORDS[3])
+            await queries.one("counts", KeyQuery(WORDS[3]))
         coordinator.actors["c"] = FakeActor(*coordinator.tasks)
         coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
-        assert (await queries.get("counts", WORDS[3])) is not None
+        assert (await queries.one("counts", KeyQuery(WORDS[3]))) is not None
 
     ask(replaced)
 
@@ -408,19 +415,19 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
     async def late(queries: StateQueries) -> None:
-        await queries.get("counts", WORDS[0])
+        await queries.one("counts", KeyQuery(WORDS[0]))
         slow.calls.clear()
         slow.held = []
         for _ in range(5):
             with pytest.raises(TaskNotReadyError, match="has not answered"):
-                await queries.get("counts", WORDS[1])
+                await queries.one("counts", KeyQuery(WORDS[1]))
         assert len(slow.calls) == 1, "the actor still works on the first"
         (first,), slow.held = slow.held, None
         first.set_result([StoreAnswer()])
         answered = None
         while answered is None:
             try:
-                answered = await queries.get("counts", WORDS[1])
+                answered = await queries.one("counts", KeyQuery(WORDS[1]))
             except TaskNotReadyError:
                 await asyncio.sleep(0)
         assert answered.value == 7
@@ -434,8 +441,10 @@ def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     monkeypatch.setattr("penstock.cluster.actor_calls._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
-        await queries.get("counts", WORDS[0])
-        found = await asyncio.gather(*(queries.get("counts", WORDS[0]) for _ in range(100)), return_exceptions=True)
+        await queries.one("counts", KeyQuery(WORDS[0]))
+        found = await asyncio.gather(
+            *(queries.one("counts", KeyQuery(WORDS[0])) for _ in range(100)), return_exceptions=True
+        )
         refused = [error for error in found if isinstance(error, TaskNotReadyError)]
         assert len(found) - len(refused) == 10
         assert "has 10 queries waiting: it is busy" in str(refused[0])
@@ -446,7 +455,7 @@ def test_so_many_queries_may_wait_for_an_actor_and_no_more(
 def test_a_busy_actor_says_so(coordinator: FakeCoordinator) -> None:
     coordinator.actors["a"].failure = QueryFailure.BUSY
     with pytest.raises(TaskNotReadyError, match="is busy"):
-        ask(lambda queries: queries.range("counts", None, None, 10))
+        ask(lambda queries: queries.page("counts", RangeQuery(None, None), 10))
 
 
 def test_a_range_is_put_together_from_pieces_whatever_their_size(
@@ -465,7 +474,7 @@ async def all_pages(queries: StateQueries, limit: int) -> list[Any]:
     found: list[Any] = []
     cursor = None
     while True:
-        page = await queries.range("counts", None, None, limit, cursor)
+        page = await queries.page("counts", RangeQuery(None, None), limit, cursor)
         found += [entry.key for entry in page.entries]
         if page.cursor is None:
             return found
@@ -477,7 +486,7 @@ def test_a_page_ends_early_where_its_rows_are_large(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.range_pages._PAGE_BYTES", 70)  # ten words of seven bytes
-    page = ask(lambda queries: queries.range("counts", None, None, 100))
+    page = ask(lambda queries: queries.page("counts", RangeQuery(None, None), 100))
     assert [entry.key for entry in page.entries] == WORDS[:10]
     assert ask(lambda queries: all_pages(queries, 100)) == WORDS
 
@@ -491,7 +500,7 @@ def test_rows_that_two_tasks_have_of_one_key_stand_on_one_page(coordinator: Fake
     async def read(queries: StateQueries) -> None:
         cursor = None
         while not pages or cursor is not None:
-            page = await queries.range("counts", "word-21", None, limit, cursor)
+            page = await queries.page("counts", RangeQuery("word-21", None), limit, cursor)
             pages.append([entry.key for entry in page.entries])
             cursor = page.cursor
 
@@ -508,7 +517,7 @@ def test_a_key_that_cannot_be_read_is_given_as_bytes_and_hides_no_other(coordina
     assert ask(lambda queries: all_pages(queries, 100)) == expected
     assert ask(lambda queries: all_pages(queries, 2)) == expected, "and a cursor behind it works"
     with pytest.raises(ValueError, match="not a cursor"):
-        ask(lambda queries: queries.range("counts", None, None, 10, "no cursor!"))
+        ask(lambda queries: queries.page("counts", RangeQuery(None, None), 10, "no cursor!"))
 
 
 def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator) -> None:
@@ -527,7 +536,7 @@ def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
     monkeypatch.delitem(sys.modules, "far_away")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
-        ask(lambda queries: queries.get("counts", b"x"))
+        ask(lambda queries: queries.one("counts", KeyQuery(b"x")))
 
 
 class OfItsTopic(Serde[str]):
@@ -544,7 +553,7 @@ def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topi
     """As Kafka Streams: producers of the source topic have placed the key by the bytes that it has there."""
     coordinator.pickled_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
     for word in WORDS:
-        ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
+        ask(lambda queries, word=word: queries.one("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
     assert {(query.query, query.task_id.partition) for query in asked} == {
         (KeyQuery(f"app-counts-changelog key {word}".encode()), partition_for(f"in key {word}".encode(), PARTITIONS))
@@ -565,7 +574,7 @@ def test_a_key_is_looked_up_where_the_serde_of_its_source_topic_puts_it(
 ) -> None:
     coordinator.pickled_serdes["counts"] = pickled(Serdes.string(), produced)
     for word in WORDS:
-        ask(lambda queries, word=word: queries.get("counts", word))  # type: ignore[misc]  # mypy infers no default
+        ask(lambda queries, word=word: queries.one("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
     assert {(query.query, query.task_id.partition) for query in asked} == {
         (KeyQuery(word.encode()), partition_for(placed(word), PARTITIONS)) for word in WORDS
@@ -597,4 +606,4 @@ def test_keys_are_written_as_the_program_of_another_coordinator_has_them(
 def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:
     coordinator.pickled_serdes["counts"] = pickled(None)
     with pytest.raises(ConfigError, match=r"store 'counts' has no key serde, and default\.key\.serde is not set"):
-        ask(lambda queries: queries.get("counts", "x"))
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))

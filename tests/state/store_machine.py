@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.queries import Query, QueryRow
+from penstock.state.queries import Query, QueryRow, RowsQuery
 
 NAME = "store"
 MANY = 10**6
@@ -193,7 +193,8 @@ class StoreMachine(RuleBasedStateMachine):
             after = rows[-1].key if rows else None
             found = list(self.store.answer(query, after, page, committed))
             assert len(found) <= page
-            assert after is None or not found or found[0].key > after
+            descending = isinstance(query, RowsQuery) and query.descending
+            assert after is None or not found or (found[0].key < after if descending else found[0].key > after)
             rows += found
             if len(found) < page:
                 return rows

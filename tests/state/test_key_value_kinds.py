@@ -14,7 +14,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStateStore, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
 from penstock.state.views import ValueAndTimestamp
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
@@ -71,7 +71,14 @@ class PlainMachine(StoreMachine):
         rows = [self.found(model, key) for key in sorted(model, key=str.encode)]
         for page in (1, 2, 10):
             assert self.asked(RangeQuery(), committed, page) == rows
-        assert self.asked(RangeQuery(b"a", b"b"), committed) == [row for row in rows if b"a" <= row.key <= b"b"]
+            assert self.asked(RangeQuery(descending=True), committed, page) == rows[::-1]
+            for prefix in (b"", b"a", b"ab", b"\xff"):
+                begin = [row for row in rows if row.key.startswith(prefix)]
+                assert self.asked(PrefixQuery(prefix), committed, page) == begin
+                assert self.asked(PrefixQuery(prefix, descending=True), committed, page) == begin[::-1]
+        between = [row for row in rows if b"a" <= row.key <= b"b"]
+        assert self.asked(RangeQuery(b"a", b"b"), committed) == between
+        assert self.asked(RangeQuery(b"a", b"b", descending=True), committed, 1) == between[::-1]
         asked = KeysQuery(tuple(sorted(key.encode() for key in [*KEYS, "nowhere"])))
         for page in (1, 10):
             assert self.asked(asked, committed, page) == rows

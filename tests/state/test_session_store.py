@@ -97,7 +97,7 @@ def test_a_find_of_other_arguments_is_refused(rig: Rig) -> None:
 
 def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> None:
     for query in (RangeQuery(), WindowKeyQuery(b"a", 0, 10)):
-        with pytest.raises(UnknownQueryError, match=r"is a session store; those cannot be queried from outside"):
+        with pytest.raises(UnknownQueryError, match=r"'store' does not answer .*; it answers: SessionQuery, SessionRa"):
             rig.store.answer(query, None, 10, False)
 
 

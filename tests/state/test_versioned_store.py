@@ -17,7 +17,7 @@ from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.queries import KeyQuery, QueryRow
 from penstock.state.stores import Stores
 from penstock.state.versioned.history import HISTORY, History
-from penstock.state.versioned.queries import VersionedKeyQuery
+from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from tests.state.contexts import a_context
@@ -85,10 +85,30 @@ class VersionedMachine(StoreMachine):
                 assert list(self.store.answer(VersionedKeyQuery(key.encode(), time), None, 1, committed)) == rows
                 if not committed:
                     assert (self.view.get(key) if time is None else self.view.get(key, time)) == expected
+            for back, until in ((now, -5), (20, 0), (40, 3), (60, 45), (0, 1)):
+                begin, end = now - back, now - until
+                between = sorted(
+                    {each for time in range(max(begin, 0), end + 1) if (each := model.as_of(key, time)) is not None},
+                    key=lambda version: version[1],
+                )
+                self.assert_history(key, begin, end, between, committed)
             if committed:
                 latest = model.get(key)
                 logged = (None, 0) if latest is None else (latest[0].encode(), latest[1])
                 assert self.store.changelog_record(key.encode()) == logged
+
+    def assert_history(
+        self, key: str, begin: int, end: int, expected: list[tuple[str, int, int | None]], committed: bool
+    ) -> None:
+        """All versions of these times, on pages of one and of all."""
+        for descending in (False, True):
+            query = MultiVersionedKeyQuery(key.encode(), begin, end, descending=descending)
+            whole = list(self.store.answer(query, None, 100, committed))
+            assert [row.value for row in whole] == expected[:: -1 if descending else 1]
+            pages: list[QueryRow] = []
+            while page := list(self.store.answer(query, pages[-1].key if pages else None, 1, committed)):
+                pages += page
+            assert pages == whole
 
 
 TestVersioned = VersionedMachine.TestCase
@@ -164,7 +184,7 @@ def test_what_cannot_be_put_is_refused_in_words() -> None:
 def test_a_query_that_it_does_not_answer_names_the_one_that_it_does() -> None:
     builder = VersionedKeyValueStoreBuilder(NAME, *STRINGS)
     store = builder.open(a_context(InMemoryTaskStores([builder]).store(NAME)))
-    with pytest.raises(UnknownQueryError, match="does not answer KeyQuery; it answers: VersionedKeyQuery"):
+    with pytest.raises(UnknownQueryError, match="does not answer KeyQuery; it answers: VersionedKeyQuery, MultiV"):
         store.answer(KeyQuery(b"k"), None, 1, False)
 
 

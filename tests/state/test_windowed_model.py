@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery, WindowRangeQuery
+from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 
@@ -188,14 +188,31 @@ class WindowStores(WindowedStores):
             fetch = rig.view.backward_fetch_all if backward else rig.view.fetch_all
             self.look(rig, fetch(*times), rig.windowed(rig.model.of_keys(None, None, *times)), later, backward)
 
-    @rule(data=st.data(), key=keys, page=sizes, committed=st.booleans())
-    def queries(self, data: st.DataObject, key: str, page: int, committed: bool) -> None:
-        times = self.times(data)
+    @rule(
+        data=st.data(),
+        key=keys,
+        key_from=bounds,
+        key_to=bounds,
+        page=sizes,
+        committed=st.booleans(),
+        back=st.booleans(),
+    )
+    def queries(
+        self,
+        data: st.DataObject,
+        key: str,
+        key_from: str | None,
+        key_to: str | None,
+        page: int,
+        committed: bool,
+        back: bool,
+    ) -> None:
+        times, bytes_of = self.times(data), (key_from and key_from.encode(), key_to and key_to.encode())
         for rig in self.rigs:
-            expected = rig.query_rows(rig.model.of_key(key, *times, committed))
-            assert rig.answers(WindowKeyQuery(key.encode(), *times), page, committed) == expected
-            expected = rig.query_rows(rig.model.by_changelog_key(*times, committed))
-            assert rig.answers(WindowRangeQuery(*times), page, committed) == expected
+            expected = rig.query_rows(rig.model.of_key(key, *times, committed), back)
+            assert rig.answers(WindowKeyQuery(key.encode(), *times, descending=back), page, committed) == expected
+            expected = rig.query_rows(rig.model.by_changelog_key(key_from, key_to, *times, committed), back)
+            assert rig.answers(WindowRangeQuery(*times, *bytes_of, descending=back), page, committed) == expected
 
 
 class SessionStores(WindowedStores):
@@ -250,11 +267,34 @@ class SessionStores(WindowedStores):
             several = rig.windowed(rig.model.of_keys(key_from, key_to, 0, 1 << 62))
             self.look(rig, fetch(key_from, key_to), several, False, backward)
 
-    @rule(key=keys, page=sizes, committed=st.booleans())
-    def queries(self, key: str, page: int, committed: bool) -> None:
+    @rule(
+        data=st.data(),
+        key=keys,
+        key_from=bounds,
+        key_to=bounds,
+        page=sizes,
+        committed=st.booleans(),
+        back=st.booleans(),
+    )
+    def queries(
+        self,
+        data: st.DataObject,
+        key: str,
+        key_from: str | None,
+        key_to: str | None,
+        page: int,
+        committed: bool,
+        back: bool,
+    ) -> None:
+        (end, start), bytes_of = self.times(data), (key_from and key_from.encode(), key_to and key_to.encode())
         for rig in self.rigs:
-            expected = rig.query_rows(rig.model.of_key(key, 0, 1 << 62, committed))
-            assert rig.answers(SessionQuery(key.encode()), page, committed) == expected
+            expected = rig.query_rows(rig.model.of_key(key, 0, 1 << 62, committed), back)
+            assert rig.answers(SessionQuery(key.encode(), descending=back), page, committed) == expected
+            expected = rig.query_rows(until(start, rig.model.of_key(key, end, 1 << 62, committed)), back)
+            assert rig.answers(SessionQuery(key.encode(), end, start, descending=back), page, committed) == expected
+            found = rig.model.by_changelog_key(key_from, key_to, end, 1 << 62, committed)
+            query = SessionRangeQuery(end, start, *bytes_of, descending=back)
+            assert rig.answers(query, page, committed) == rig.query_rows(until(start, found), back)
 
 
 TestWindowStores = WindowStores.TestCase

@@ -124,7 +124,7 @@ class Walk:
             return
         expected = rig.query_rows(rig.model.of_key(key, *times, committed))
         assert rig.answers(WindowKeyQuery(key.encode(), *times), page, committed) == expected
-        expected = rig.query_rows(rig.model.by_changelog_key(*times, committed))
+        expected = rig.query_rows(rig.model.by_changelog_key(None, None, *times, committed))
         assert rig.answers(WindowRangeQuery(*times), page, committed) == expected
 
 

@@ -196,8 +196,16 @@ class Model:
         ]
         return sorted(found, key=lambda each: (self.segment(each[0].time), each[0].data(self.shape.sessions)))
 
-    def by_changelog_key(self, time_from: int, time_to: int, committed: bool) -> list[tuple[Key, Put]]:
-        found = ((row, put) for row, put in self.visible(committed).items() if time_from <= row.time <= time_to)
+    def by_changelog_key(
+        self, key_from: str | None, key_to: str | None, time_from: int, time_to: int, committed: bool
+    ) -> list[tuple[Key, Put]]:
+        found = (
+            (row, put)
+            for row, put in self.visible(committed).items()
+            if time_from <= row.time <= time_to
+            and (key_from is None or row.key.encode() >= key_from.encode())
+            and (key_to is None or row.key.encode() <= key_to.encode())
+        )
         return sorted(found, key=lambda each: each[0].data(self.shape.sessions))
 
 

@@ -10,7 +10,7 @@ from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.contracts import CommittedStore, StateStoreContext, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.queries import Query, QueryRow
+from penstock.state.queries import PASSED, Query, QueryRow
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.windowed.session_store import SessionStoreBuilder
@@ -234,16 +234,17 @@ class Rig:
 
         def pages() -> Iterator[QueryRow]:
             after: bytes | None = None
-            while rows := list(self.store.answer(query, after, page, committed)):
+            while answered := list(self.store.answer(query, after, page, committed)):
+                rows = [row for row in answered if row.value is not PASSED]
                 assert len(rows) <= page
                 yield from rows
-                after = rows[-1].key
+                after = answered[-1].key
 
         return list(pages())
 
-    def query_rows(self, rows: Sequence[tuple[Key, Put]]) -> list[QueryRow]:
+    def query_rows(self, rows: Sequence[tuple[Key, Put]], descending: bool = False) -> list[QueryRow]:
         """What queries give for these rows."""
         return [
             QueryRow(key.data(self.shape.sessions), put.value, put.timestamp if self.shape.timestamped else None)
-            for key, put in rows
+            for key, put in (reversed(rows) if descending else rows)
         ]

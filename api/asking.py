@@ -1,0 +1,263 @@
+"""What all routes that ask stores have in common: their parameters, how these are read, and how keys are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+import orjson
+from fastapi import Depends, Path, Query
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.api.encoding import page_json, to_json
+from penstock.api.problems import ProblemError, documented, invalid_request
+from penstock.cluster.read_side import (
+    DEFAULT_WAIT_S,
+    LONGEST_WAIT_S,
+    Reading,
+    ReadSide,
+    RowsQuery,
+    ends_before_it_begins,
+    instead_of_swapped,
+)
+from penstock.common.errors import SerializationError
+from penstock.common.position import Position, PositionBound
+from penstock.common.serdes import Serde
+from penstock.common.windows import LARGEST_TIMESTAMP
+
+APPLICATION = "/v1/applications/{app}"
+STORE = APPLICATION + "/stores/{store}"
+LIMIT_DEFAULT = 100
+LIMIT_MAX = 10_000
+_LONGEST_POSITION = 100_000
+_DEFAULT_WAIT_MS, _LONGEST_WAIT_MS = int(DEFAULT_WAIT_S * 1000), int(LONGEST_WAIT_S * 1000)
+
+UNKNOWN_APPLICATION = "No such application; ``known_applications`` names those there are"
+UNKNOWN_STORE = "No such application or store; ``known_stores`` names those there are"
+INVALID = "Invalid request; also a query parameter that is not known"
+NOT_READY = (
+    "The application or the task restores, moves or does not run, or the store has not come to ``not_older_than``: see "
+    "Retry-After"
+)
+_BAD = (
+    "Bad key, range, cursor or position, or a question that this kind of store does not answer: ``routes`` names those "
+    "that it does"
+)
+ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
+
+
+class Isolation(StrEnum):
+    """Which writes a query sees: all that the task has processed, or only what is committed."""
+
+    LATEST = "latest"
+    COMMITTED = "committed"
+
+
+class Order(StrEnum):
+    """Which way rows are given."""
+
+    ASCENDING = "asc"
+    DESCENDING = "desc"
+
+
+App = Annotated[str, Path(description="application.id")]
+Store = Annotated[str, Path(description="The store's name")]
+Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may hold encoded slashes")]
+_ORDER = "Keys are in the order of their serialised bytes: negative integers come behind positive ones"
+From = Annotated[str | None, Query(alias="from", description=f"The first key, included; none: the beginning. {_ORDER}")]
+To = Annotated[str | None, Query(description=f"The last key, included; none: the end. {_ORDER}")]
+ISOLATION = Query(description="latest: all that is processed; committed: only what is committed")
+BOUND = Query(
+    max_length=_LONGEST_POSITION,
+    description="A position such as an answer has, JSON: the answer must have seen all of it",
+    examples=['{"lines":{"0":17}}'],
+)
+WAIT = Query(ge=0, le=_LONGEST_WAIT_MS, description="So many ms the store is given to come to not_older_than")
+
+
+def reading(
+    isolation: Annotated[Isolation, ISOLATION] = Isolation.LATEST,
+    not_older_than: Annotated[str | None, BOUND] = None,
+    wait_ms: Annotated[int, WAIT] = _DEFAULT_WAIT_MS,
+) -> Reading:
+    """How a question is to be answered."""
+    bound = None if not_older_than is None else PositionBound.at(_position(not_older_than))
+    return Reading(isolation is Isolation.COMMITTED, bound, wait_ms / 1000)
+
+
+Asking = Annotated[Reading, Depends(reading)]
+
+
+def reading_of(request: Request) -> Reading:
+    """The same of a request that FastAPI has not looked at."""
+    given = request.query_params
+    if not given:
+        return Reading()
+    try:
+        isolation = Isolation(given.get("isolation", Isolation.LATEST))
+    except ValueError:
+        allowed = " or ".join(repr(each.value) for each in Isolation)
+        raise invalid_request([("query/isolation", f"Input should be {allowed}")]) from None
+    wait, bound = given.get("wait_ms", str(_DEFAULT_WAIT_MS)), given.get("not_older_than")
+    if not (wait.isascii() and wait.isdigit() and len(wait) < 10 and int(wait) <= _LONGEST_WAIT_MS):
+        raise invalid_request([("query/wait_ms", f"Input should be a whole number from 0 to {_LONGEST_WAIT_MS}")])
+    if bound is not None and len(bound) > _LONGEST_POSITION:
+        raise invalid_request([("query/not_older_than", f"Input should have at most {_LONGEST_POSITION} characters")])
+    return reading(isolation, bound, int(wait))
+
+
+class Pages(NamedTuple):
+    """Which page of rows is wanted, and in which order they stand."""
+
+    descending: bool
+    limit: int
+    cursor: str | None
+
+
+def pages(
+    order: Annotated[
+        Order, Query(description="desc: backwards. All pages of one answer have the same")
+    ] = Order.ASCENDING,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")] = LIMIT_DEFAULT,
+    cursor: Annotated[str | None, Query(description="The cursor of the page before")] = None,
+) -> Pages:
+    """The page that is wanted."""
+    return Pages(order is Order.DESCENDING, limit, cursor)
+
+
+Paging = Annotated[Pages, Depends(pages)]
+
+READING_PARAMETERS = ("isolation", "not_older_than", "wait_ms")
+
+
+def _position(text: str) -> Position:
+    try:
+        return Position.from_json(orjson.loads(text))
+    except ValueError as error:
+        raise invalid_request([("query/not_older_than", f"Not a position: {error}")]) from error
+
+
+class Route(APIRoute):
+    """Refuses what it would otherwise ignore: a mistyped parameter would look like one that has no effect."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers, behind a look at the names of the query's parameters."""
+        answer = super().get_route_handler()
+        known = list(_parameters(self.dependant))
+
+        async def run(request: Request) -> Response:
+            refuse_unknown(request, known)
+            return await answer(request)
+
+        return run
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for other in dependant.dependencies:
+        yield from _parameters(other)
+
+
+def refuse_unknown(request: Request, known: Sequence[str]) -> None:
+    """Raise for a parameter that is not ``known``, or given twice."""
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = f"Unknown parameter; known are: {', '.join(known)}" if known else "This takes no parameters"
+    wrong = [(f"query/{name}", unknown) for name in given if name not in known]
+    wrong += [(f"query/{name}", "Given more than once") for name, times in given.items() if name in known and times > 1]
+    if wrong:
+        raise invalid_request(wrong)
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """``body`` as JSON."""
+    return Response(to_json(body), status, media_type="application/json")
+
+
+def check(queries: ReadSide, app: str) -> None:
+    """Raise unless ``app`` is the application that is served here."""
+    if app != queries.application_id:
+        detail = f"no application {app!r} is served here; known: {queries.application_id}"
+        known = [queries.application_id]
+        raise ProblemError(404, "unknown-application", "There is no such application", detail, known_applications=known)
+
+
+# ---- keys and times ----
+
+
+def key_of(serde: Serde[Any], store: str, text: str) -> Any:
+    """The key that is given as ``text``."""
+    if serde.from_text is None:
+        detail = f"the keys of store {store!r} cannot be given as text: their serde {serde.name!r} has no from_text"
+        raise invalid_key(detail)
+    try:
+        return serde.from_text(text)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise invalid_key(f"{text!r} is no key of store {store!r} (serde {serde.name!r}): {error}") from error
+
+
+def invalid_key(detail: str) -> ProblemError:
+    """A key cannot be read."""
+    return ProblemError(400, "invalid-key", "The key cannot be read", detail)
+
+
+def keys_between(serde: Serde[Any], store: str, first: str | None, last: str | None) -> tuple[Any, Any]:
+    """The ends of a range of keys. Raises where they are swapped, and SerializationError."""
+    from_key = None if first is None else key_of(serde, store, first)
+    to_key = None if last is None else key_of(serde, store, last)
+    if ends_before_it_begins(serde, from_key, to_key):
+        raise _swapped(instead_of_swapped(serde, f"from={from_key!r}", f"to={to_key!r}"))
+    return from_key, to_key
+
+
+def _swapped(detail: str) -> ProblemError:
+    return ProblemError(400, "invalid-range", "The range ends before it begins", detail)
+
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def ms_of(parameter: str, text: str | None, default: int) -> int:
+    """The time that a parameter has: ms since 1970, or ISO 8601 with its offset from UTC."""
+    if text is None:
+        return default
+    if text.isascii() and text.isdigit():
+        if len(text) > len(str(LARGEST_TIMESTAMP)) or int(text) > LARGEST_TIMESTAMP:
+            raise invalid_request([(f"query/{parameter}", f"At most {LARGEST_TIMESTAMP} ms")])
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+        since = (time - _BEGINNING) // _MS if time.tzinfo is not None else -1
+    except ValueError:
+        since = -1
+    if since < 0:
+        what = "ms since 1970, or a time since then with its offset, such as 2026-01-31T12:00:00Z (write + as %2B)"
+        raise invalid_request([(f"query/{parameter}", f"Input should be {what}")])
+    return since
+
+
+def times_between(first: str, from_text: str | None, last: str, to_text: str | None) -> tuple[int, int]:
+    """Two times by the parameters called ``first`` and ``last``; as they stand all. Raises where they are swapped."""
+    begin, end = ms_of(first, from_text, 0), ms_of(last, to_text, LARGEST_TIMESTAMP)
+    if begin > end:
+        raise _swapped(f"{first}={from_text} is later than {last}={to_text}: swap them")
+    return begin, end
+
+
+async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pages, asked: Reading) -> Response:
+    """A page of rows."""
+    try:
+        page = await queries.page(store, query, pages.limit, pages.cursor, asked)
+    except SerializationError as error:
+        raise invalid_key(str(error)) from error
+    except ValueError as error:
+        if pages.cursor is None:
+            raise
+        raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
+    return Response(page_json(page, asked.position), media_type="application/json")

@@ -1,0 +1,146 @@
+"""How far a store has come: which records of its topics it has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+_LARGEST_PARTITION = (1 << 31) - 1
+_LARGEST_OFFSET = (1 << 63) - 1
+
+
+class Position:
+    """Per topic and partition the offset of the last record that was seen. Mirrors ``Position`` (KIP-796).
+
+    A value: what changes it gives another one. The topics are those that the store's sub-topology reads, be they the
+    program's or internal ones.
+    """
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """``offsets`` by topic and partition; not a copy: do not change it afterwards."""
+        self._offsets = offsets
+
+    @classmethod
+    def empty_position(cls) -> Self:
+        """Nothing was seen."""
+        return cls({})
+
+    @classmethod
+    def from_map(cls, offsets: Mapping[str, Mapping[int, int]]) -> Self:
+        """Of offsets by topic and partition."""
+        return cls({topic: dict(partitions) for topic, partitions in offsets.items()})
+
+    @classmethod
+    def of(cls, offsets: Iterable[tuple[tuple[str, int], int]]) -> Self:
+        """Of ((topic, partition), offset)."""
+        found: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in offsets:
+            found.setdefault(topic, {})[partition] = offset
+        return cls(found)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Of what answers over HTTP have as ``position``: offsets by topic and by partition, as text. Raises
+        ValueError for anything else."""
+        if not isinstance(value, dict):
+            raise ValueError(f"a position is an object of topics, such as {_EXAMPLE}")
+        return cls({_topic(topic): _partitions(topic, partitions) for topic, partitions in value.items()})
+
+    def with_component(self, topic: str, partition: int, offset: int) -> Self:
+        """The same with this offset, whatever stood there."""
+        return type(self)({**self._offsets, topic: {**self._offsets.get(topic, {}), partition: offset}})
+
+    def merge(self, other: Position) -> Self:
+        """What both have seen together: of each partition the larger offset."""
+        found = {topic: dict(partitions) for topic, partitions in self._offsets.items()}
+        for topic, partition, offset in other:
+            known = found.setdefault(topic, {})
+            known[partition] = max(offset, known.get(partition, offset))
+        return type(self)(found)
+
+    def get_topics(self) -> set[str]:
+        """The topics of which something was seen."""
+        return set(self._offsets)
+
+    def get_partition_positions(self, topic: str) -> Mapping[int, int]:
+        """The offsets of ``topic`` by partition."""
+        return self._offsets.get(topic, {})
+
+    @property
+    def offsets(self) -> Mapping[str, Mapping[int, int]]:
+        """By topic and partition."""
+        return self._offsets
+
+    def reaches(self, other: Position) -> bool:
+        """Whether all that ``other`` has seen was seen."""
+        return all(self.get_partition_positions(topic).get(number, -1) >= offset for topic, number, offset in other)
+
+    def __iter__(self) -> Iterator[tuple[str, int, int]]:
+        """(topic, partition, offset)"""
+        for topic, partitions in self._offsets.items():
+            for partition, offset in partitions.items():
+                yield topic, partition, offset
+
+    def __bool__(self) -> bool:
+        return any(self._offsets.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Position) and sorted(self) == sorted(other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._offsets,)
+
+    def __repr__(self) -> str:
+        return f"Position({ {topic: dict(partitions) for topic, partitions in self._offsets.items()} })"
+
+
+NOWHERE = Position.empty_position()
+
+_EXAMPLE = '{"lines": {"0": 17}}'
+
+
+def _topic(topic: Any) -> str:
+    if not topic:
+        raise ValueError("a topic has no name")
+    return str(topic)
+
+
+def _partitions(topic: str, partitions: Any) -> dict[int, int]:
+    if not isinstance(partitions, dict):
+        raise ValueError(f"topic {topic!r}: offsets stand by partition, as in {_EXAMPLE}")
+    found = {}
+    for number, offset in partitions.items():
+        if not (isinstance(number, str) and number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
+            raise ValueError(f"topic {topic!r}: {str(number)[:20]!r} is no partition")
+        if type(offset) is not int or not 0 <= offset <= _LARGEST_OFFSET or int(number) > _LARGEST_PARTITION:
+            raise ValueError(f"topic {topic!r}: partition {number}: {str(offset)[:20]!r} is no offset")
+        found[int(number)] = offset
+    return found
+
+
+@dataclass(frozen=True)
+class PositionBound:
+    """A position that an answer must not be older than. Mirrors ``PositionBound`` (KIP-796)."""
+
+    position: Position
+
+    @classmethod
+    def unbounded(cls) -> Self:
+        """Any answer will do."""
+        return cls(Position.empty_position())
+
+    @classmethod
+    def at(cls, position: Position) -> Self:
+        """At this position or behind it."""
+        return cls(position)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether any answer will do."""
+        return not self.position
