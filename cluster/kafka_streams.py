@@ -7,27 +7,33 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
 from penstock.cluster.ray_cpus import cluster_cpus
-from penstock.cluster.read_side import STOPPED, state_error, unknown_store
+from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
+from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
 from penstock.cluster.state_watcher import StateListener, StateWatcher
+from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, TopologyError
 from penstock.common.log import logger
+from penstock.common.position import PositionBound
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
+from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram
 from penstock.topology.arity import checked_function
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, checked_topology
 
+T = TypeVar("T")
 _LOOK_EACH_S = 0.1
 
 
@@ -66,7 +72,7 @@ class KafkaStreams:
         self._coordinator: Any = None
         self._last: ApplicationStatus | None = None
         self._closed = False
-        self._views: dict[str, ReadOnlyKeyValueStore] = {}
+        self._reader: StoreReader | None = None
         self._listener: StateListener | None = None
         self._watcher: StateWatcher | None = None
         self._make_locks()
@@ -224,19 +230,59 @@ class KafkaStreams:
                 )
             time.sleep(_LOOK_EACH_S)
 
-    def store(self, name: str) -> ReadOnlyKeyValueStore:
+    @overload
+    def store(
+        self, name: str, *, position_bound: PositionBound | None = None, wait_s: float = DEFAULT_WAIT_S
+    ) -> ReadOnlyKeyValueStore[Any, Any]: ...
+    @overload
+    def store(
+        self,
+        name: str,
+        type: QueryableStoreType[T],
+        *,
+        position_bound: PositionBound | None = None,
+        wait_s: float = DEFAULT_WAIT_S,
+    ) -> T: ...
+    def store(
+        self,
+        name: str,
+        type: QueryableStoreType[Any] | None = None,
+        *,
+        position_bound: PositionBound | None = None,
+        wait_s: float = DEFAULT_WAIT_S,
+    ) -> Any:
         """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
 
-        Raises UnknownStateStoreError naming the stores there are, and ApplicationStateError, with the cause, when the
-        application is not started, or has ended.
+        ``type``: one of :class:`QueryableStoreTypes`, as it stands ``key_value_store()``. ``position_bound``: what it
+        gives must not be older than that (KIP-796); a store that has not come there gets ``wait_s``, then its calls
+        raise NotUpToBoundError, or PositionError where it cannot.
+
+        Raises UnknownStateStoreError naming the stores there are, UnknownQueryError for a store that is of another
+        kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.
         """
+        builder = self._builder(name)
+        wanted = type or QueryableStoreTypes.key_value_store()
+        return wanted.of(builder, StoreQuestions(self._store_reader(), name, position_bound, wait_s))
+
+    def query(self, request: StateQueryRequest) -> StateQueryResult:
+        """The answer to a question, with the position that it is as new as. Mirrors interactive queries v2 (KIP-796).
+
+        Raises what :meth:`store` and its calls do.
+        """
+        self._builder(request.store_name)
+        return answer(self._store_reader(), request)
+
+    def _builder(self, store: str) -> AnyStoreBuilder:
         self._running()
-        if name not in (known := self.topology.store_builders):
-            raise unknown_store(self.application_id, name, known)
+        if store not in (known := self.topology.store_builders):
+            raise unknown_store(self.application_id, store, known)
+        return known[store]
+
+    def _store_reader(self) -> StoreReader:
         with self._viewing:
-            if name not in self._views:
-                self._views[name] = ReadOnlyKeyValueStore(self.application_id, name)
-            return self._views[name]
+            if self._reader is None:
+                self._reader = StoreReader(self.application_id)
+            return self._reader
 
     def close(self, timeout_s: float = 60.0) -> bool:
         """Drain, commit, and end all actors of the application, the HTTP server too. Idempotent; a second thread waits
@@ -268,9 +314,9 @@ class KafkaStreams:
             self._last = self._without_actors(ApplicationState.NOT_RUNNING)
             return True
         with self._viewing:
-            views, self._views = list(self._views.values()), {}
-        for view in views:
-            view.close()
+            reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
         drained = True
         if find_coordinator(self.application_id) != self._coordinator:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.

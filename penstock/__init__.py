@@ -20,6 +20,8 @@ from penstock.common.errors import (
     KafkaRefusedError,
     LocalBrokerError,
     MissingTopicError,
+    NotUpToBoundError,
+    PositionError,
     ProcessingError,
     ProductionError,
     RecordError,
@@ -42,18 +44,27 @@ from penstock.common.extractors import (
 )
 from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndContinue, LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, Query, QueryRow, RangeQuery
+from penstock.state.entries import StoreEntry
+from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
-from penstock.state.versioned.queries import VersionedKeyQuery
+from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery, VersionEntry
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
-from penstock.state.windowed.views import SessionStore, WindowStore
+from penstock.state.windowed.queries import (
+    SessionQuery,
+    SessionRangeQuery,
+    WindowedEntry,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from penstock.state.windowed.views import ReadOnlySessionStore, ReadOnlyWindowStore, SessionStore, WindowStore
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -92,8 +103,10 @@ if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
     from penstock.cluster.metrics import MetricName
+    from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
-    from penstock.cluster.store_view import ReadOnlyKeyValueStore
+    from penstock.cluster.state_query import StateQueryRequest, StateQueryResult
+    from penstock.cluster.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
     from penstock.testing.topology_test_driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
     __version__: str
@@ -143,7 +156,13 @@ __all__ = [
     "Materialized",
     "MetricName",
     "MissingTopicError",
+    "MultiVersionedKeyQuery",
     "Named",
+    "NotUpToBoundError",
+    "Position",
+    "PositionBound",
+    "PositionError",
+    "PrefixQuery",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
@@ -152,8 +171,13 @@ __all__ = [
     "PunctuationType",
     "Query",
     "QueryRow",
+    "QueryableStoreType",
+    "QueryableStoreTypes",
     "RangeQuery",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyVersionedKeyValueStore",
+    "ReadOnlyWindowStore",
     "Record",
     "RecordContext",
     "RecordError",
@@ -163,17 +187,22 @@ __all__ = [
     "Serde",
     "Serdes",
     "SerializationError",
+    "SessionQuery",
+    "SessionRangeQuery",
     "SessionStore",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "StateQueryRequest",
+    "StateQueryResult",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptError",
     "StateStoreError",
     "StateStoreLockedError",
     "StoreBuilder",
+    "StoreEntry",
     "StoreType",
     "Stores",
     "StreamJoined",
@@ -203,12 +232,16 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionEntry",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "Window",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "WindowStore",
     "Windowed",
+    "WindowedEntry",
     "WindowedSerdes",
     "Windows",
     "__version__",
@@ -220,7 +253,12 @@ _LATER = {
     "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
     "MetricName": ("penstock.cluster.metrics", "MetricName"),
+    "QueryableStoreType": ("penstock.cluster.queryable", "QueryableStoreType"),
+    "QueryableStoreTypes": ("penstock.cluster.queryable", "QueryableStoreTypes"),
     "ReadOnlyKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyKeyValueStore"),
+    "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyVersionedKeyValueStore"),
+    "StateQueryRequest": ("penstock.cluster.state_query", "StateQueryRequest"),
+    "StateQueryResult": ("penstock.cluster.state_query", "StateQueryResult"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.topology_test_driver", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.topology_test_driver", "TestOutputTopic"),

@@ -92,12 +92,12 @@ class _WatchedWindowStore(_WatchedStore):
     def put(self, key: Any, value: Any, window_start: int) -> None:
         self._store.put(key, self._taken(value), window_start)
 
-    def fetch(self, key: Any, *rest: Any) -> Any:
-        found = self._store.fetch(key, *rest)
-        return self._given(found) if len(rest) == 1 else self._each(found)
+    def fetch(self, *given: Any, **named: Any) -> Any:
+        found = self._store.fetch(*given, **named)
+        return self._given(found) if len(given) + len(named) == 2 else self._each(found)
 
-    def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.backward_fetch(key, *rest))
+    def backward_fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.backward_fetch(*given, **named))
 
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Any, Any]]:
         return self._each(self._store.fetch_all(time_from, time_to))
@@ -119,25 +119,25 @@ class _WatchedSessionStore(_WatchedStore):
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
         return self._given(self._store.fetch_session(key, session_start, session_end))
 
-    def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.find_sessions(key, *rest))
+    def find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.find_sessions(*given, **named))
 
-    def backward_find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.backward_find_sessions(key, *rest))
+    def backward_find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.backward_find_sessions(*given, **named))
 
-    def fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.fetch(key, *rest))
+    def fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.fetch(*given, **named))
 
-    def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Any, Any]]:
-        return self._each(self._store.backward_fetch(key, *rest))
+    def backward_fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        return self._each(self._store.backward_fetch(*given, **named))
 
 
 class _WatchedVersionedStore(_WatchedStore):
     def put(self, key: Any, value: Any, timestamp: int) -> Any:
         return self._store.put(key, self._taken(value), timestamp)
 
-    def get(self, key: Any, *rest: Any) -> Any:
-        return self._given(self._store.get(key, *rest))
+    def get(self, *given: Any, **named: Any) -> Any:
+        return self._given(self._store.get(*given, **named))
 
     def delete(self, key: Any, timestamp: int) -> Any:
         return self._given(self._store.delete(key, timestamp))

@@ -237,14 +237,14 @@ class _JoinWindowView(TypedWindowStore):
         self._buffer_all = store.buffer_all
 
     @override
-    def fetch(self, key: Any, *rest: Any) -> Any:
+    def fetch(self, *given: Any, **named: Any) -> Any:
         self._buffer_all()
-        return super().fetch(key, *rest)
+        return super().fetch(*given, **named)
 
     @override
-    def backward_fetch(self, key: Any, *rest: Any) -> Any:
+    def backward_fetch(self, *given: Any, **named: Any) -> Any:
         self._buffer_all()
-        return super().backward_fetch(key, *rest)
+        return super().backward_fetch(*given, **named)
 
     @override
     def _of_keys(self, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:

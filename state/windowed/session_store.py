@@ -15,6 +15,7 @@ from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
+from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
@@ -205,33 +206,28 @@ class TypedSessionStore(SessionStore[Any, Any]):
         return None if entry is None else entry[0]
 
     @override
-    def find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(False, key, *rest)
+    def find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(False, in_places("find_sessions", FIND_SESSIONS, given, named))
 
     @override
-    def backward_find_sessions(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(True, key, *rest)
+    def backward_find_sessions(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(True, in_places("backward_find_sessions", FIND_SESSIONS, given, named))
 
     @override
-    def fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(False, key, *rest, 0, LARGEST_TIMESTAMP)
+    def fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(False, (*in_places("fetch", FETCH_SESSIONS, given, named), 0, LARGEST_TIMESTAMP))
 
     @override
-    def backward_fetch(self, key: Any, *rest: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        return self._find(True, key, *rest, 0, LARGEST_TIMESTAMP)
+    def backward_fetch(self, *given: Any, **named: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        return self._find(True, (*in_places("backward_fetch", FETCH_SESSIONS, given, named), 0, LARGEST_TIMESTAMP))
 
-    def _find(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        match arguments:
-            case (key, end, start):
-                end, start = self._times(_END, end, _START, start)
-                rows = self._store.find(self._keys.serialize(key), end, start, reverse)
-            case (key_from, key_to, end, start):
-                end, start = self._times(_END, end, _START, start)
-                bounds = self._keys.bound(key_from), self._keys.bound(key_to)
-                rows = self._store.find_in_keys(*bounds, end, start, reverse)
-            case _:
-                raise TypeError("a key or two keys are expected, and for find_sessions earliest end and latest start")
-        return map(self._windowed, rows)
+    def _find(self, reverse: bool, arguments: tuple[Any, ...]) -> Iterator[tuple[Windowed[Any], Any]]:
+        *keys, end, start = arguments
+        end, start = self._times(_END, end, _START, start)
+        if len(keys) == 1:
+            return map(self._windowed, self._store.find(self._keys.serialize(keys[0]), end, start, reverse))
+        bounds = self._keys.bound(keys[0]), self._keys.bound(keys[1])
+        return map(self._windowed, self._store.find_in_keys(*bounds, end, start, reverse))
 
     def _session(self, session_key: Windowed[Any]) -> tuple[Any, Window]:
         if not isinstance(session_key, Windowed) or not isinstance(session_key.window, Window):

@@ -9,12 +9,66 @@ from penstock.common.windows import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 
-class WindowStore(Protocol[K, V]):
+class ReadOnlyWindowStore(Protocol[K, V_co]):
+    """What can be read of a window store: values by key and start of a window. Mirrors ``ReadOnlyWindowStore``.
+
+    All times are ms since 1970. A window is given by its start; its end follows from the store's window size. Ranges of
+    keys go by serialised keys, both ends included, None is open; from a key to a smaller one there is nothing. Ranges
+    of time include both ends. What has expired is not shown: see :class:`WindowStore`.
+
+    **Order.** Of one key by time. Of several keys in a processor's :class:`WindowStore` by segment, in it by serialised
+    key, then by time; from outside (``KafkaStreams.store``) by serialised key, then by time. ``backward_`` turns that
+    around.
+    """
+
+    name: str
+
+    @overload
+    def fetch(self, key: K, time: int) -> V_co | None: ...
+    @overload
+    def fetch(self, key: K, time_from: int, time_to: int) -> Iterator[tuple[int, V_co]]: ...
+    @overload
+    def fetch(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def fetch(
+        self, *given: object, **named: object
+    ) -> V_co | Iterator[tuple[int, V_co]] | Iterator[tuple[Windowed[K], V_co]] | None:
+        """``fetch(key, time)``: the value of the window that starts at ``time``, None when there is none.
+
+        ``fetch(key, time_from, time_to)``: window starts and values of ``key``. ``fetch(key_from, key_to, time_from,
+        time_to)``: windowed keys and values. Of a store that retains duplicates only the last two find everything.
+        """
+
+    @overload
+    def backward_fetch(self, key: K, time_from: int, time_to: int) -> Iterator[tuple[int, V_co]]: ...
+    @overload
+    def backward_fetch(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def backward_fetch(
+        self, *given: object, **named: object
+    ) -> Iterator[tuple[int, V_co]] | Iterator[tuple[Windowed[K], V_co]]:
+        """``fetch`` of a range, backwards."""
+
+    def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V_co]]:
+        """Every key's windows that start between the times."""
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V_co]]:
+        """The same, backwards."""
+
+    def all(self) -> Iterator[tuple[Windowed[K], V_co]]:
+        """Everything that has not expired."""
+
+    def backward_all(self) -> Iterator[tuple[Windowed[K], V_co]]:
+        """The same, backwards."""
+
+
+class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
     """What a processor sees of a window store: values by key and start of a window. Mirrors ``WindowStore``.
-
-    All times are ms since 1970. A window is given by its start; its end follows from the store's window size.
 
     **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or
     before. No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its
@@ -22,16 +76,10 @@ class WindowStore(Protocol[K, V]):
     by the metric ``dropped-records``; only the changelog still hears of it. One that is late, but whose segment lives,
     is taken, although no fetch will show it.
 
-    **Order.** Of one key by time. Of several keys by segment, in it by the *serialised* key, then by time.
-    ``backward_`` turns that around. Ranges of keys go by serialised keys, both ends included, None is open; from a key
-    to a smaller one there is nothing. Ranges of time include both ends.
-
     Keys may not be None. Iterators see the store as it was when they were made. Until the commit a store holds the
     objects themselves. So what it gives must not be changed, nor what was put into it: put a new object instead
     (docs/PROGRAMS.md).
     """
-
-    name: str
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
         """Set the value of ``key`` in the window that starts at ``window_start``, or with None delete it.
@@ -40,61 +88,71 @@ class WindowStore(Protocol[K, V]):
         negative start.
         """
 
-    @overload
-    def fetch(self, key: K, time: int, /) -> V | None: ...
-    @overload
-    def fetch(self, key: K, time_from: int, time_to: int, /) -> Iterator[tuple[int, V]]: ...
-    @overload
-    def fetch(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def fetch(
-        self, key: K | None, *rest: object
-    ) -> V | Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]] | None:
-        """``fetch(key, time)``: the value of the window that starts at ``time``, None when there is none.
 
-        ``fetch(key, time_from, time_to)``: window starts and values of ``key``. ``fetch(key_from, key_to, time_from,
-        time_to)``: windowed keys and values. Of a store that retains duplicates only the last two find everything.
-        """
+class ReadOnlySessionStore(Protocol[K, V_co]):
+    """What can be read of a session store: values by key, start and end of a session. Mirrors
+    ``ReadOnlySessionStore``.
+
+    All times are ms since 1970; both ends belong to the session. Ranges of keys go by serialised keys, both ends
+    included, None is open. What has expired is not shown: see :class:`SessionStore`.
+
+    **Order.** Of one key by end, then start. Of several keys in a processor's :class:`SessionStore` by segment, in it
+    by serialised key, then as of one; from outside (``KafkaStreams.store``) by serialised key, then as of one.
+    ``backward_`` turns that around.
+    """
+
+    name: str
+
+    def fetch_session(self, key: K, session_start: int, session_end: int) -> V_co | None:
+        """The value of this very session, None when there is none."""
 
     @overload
-    def backward_fetch(self, key: K, time_from: int, time_to: int, /) -> Iterator[tuple[int, V]]: ...
+    def find_sessions(
+        self, key: K, earliest_session_end: int, latest_session_start: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
     @overload
-    def backward_fetch(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def backward_fetch(self, key: K | None, *rest: object) -> Iterator[tuple[int, V]] | Iterator[tuple[Windowed[K], V]]:
-        """``fetch`` of a range, backwards."""
+    def find_sessions(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def find_sessions(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
+        """Sessions of a key, or of a range of keys, that end at ``earliest_session_end`` or later and start at
+        ``latest_session_start`` or earlier."""
 
-    def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V]]:
-        """Every key's windows that start between the times."""
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V]]:
+    @overload
+    def backward_find_sessions(
+        self, key: K, earliest_session_end: int, latest_session_start: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    @overload
+    def backward_find_sessions(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def backward_find_sessions(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
         """The same, backwards."""
 
-    def all(self) -> Iterator[tuple[Windowed[K], V]]:
-        """Everything that has not expired."""
+    @overload
+    def fetch(self, key: K) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    @overload
+    def fetch(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def fetch(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
+        """Every session of a key, or of a range of keys."""
 
-    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
+    @overload
+    def backward_fetch(self, key: K) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    @overload
+    def backward_fetch(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def backward_fetch(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
         """The same, backwards."""
 
 
-class SessionStore(Protocol[K, V]):
+class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
     """What a processor sees of a session store: values by key, start and end of a session. Mirrors ``SessionStore``.
-
-    All times are ms since 1970; both ends belong to the session.
 
     **Retention.** As in a :class:`WindowStore`, by the *end* of sessions: a session is shown until the largest end that
     the store was ever given, in ``put`` or ``remove``, is later by the retention.
 
-    **Order.** Of one key by end, then start. Of several keys by segment, in it by the *serialised* key, then as of one.
-    ``backward_`` turns that around. Ranges of keys include both ends, None is open.
-
     Keys may not be None. Iterators see the store as it was when they were made; what it gives must not be changed, nor
     what was put into it (docs/PROGRAMS.md).
     """
-
-    name: str
 
     def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
         """Set the value of this very session, or with None delete it. Sessions that overlap stay as they are.
@@ -104,43 +162,3 @@ class SessionStore(Protocol[K, V]):
 
     def remove(self, session_key: Windowed[K]) -> None:
         """Delete this very session."""
-
-    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
-        """The value of this very session, None when there is none."""
-
-    @overload
-    def find_sessions(
-        self, key: K, earliest_session_end: int, latest_session_start: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    @overload
-    def find_sessions(
-        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def find_sessions(self, key: K | None, *rest: object) -> Iterator[tuple[Windowed[K], V]]:
-        """Sessions of a key, or of a range of keys, that end at ``earliest_session_end`` or later and start at
-        ``latest_session_start`` or earlier."""
-
-    @overload
-    def backward_find_sessions(
-        self, key: K, earliest_session_end: int, latest_session_start: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    @overload
-    def backward_find_sessions(
-        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int, /
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def backward_find_sessions(self, key: K | None, *rest: object) -> Iterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""
-
-    @overload
-    def fetch(self, key: K, /) -> Iterator[tuple[Windowed[K], V]]: ...
-    @overload
-    def fetch(self, key_from: K | None, key_to: K | None, /) -> Iterator[tuple[Windowed[K], V]]: ...
-    def fetch(self, key: K | None, *rest: object) -> Iterator[tuple[Windowed[K], V]]:
-        """Every session of a key, or of a range of keys."""
-
-    @overload
-    def backward_fetch(self, key: K, /) -> Iterator[tuple[Windowed[K], V]]: ...
-    @overload
-    def backward_fetch(self, key_from: K | None, key_to: K | None, /) -> Iterator[tuple[Windowed[K], V]]: ...
-    def backward_fetch(self, key: K | None, *rest: object) -> Iterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""

@@ -17,6 +17,7 @@ from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp
+from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
@@ -167,26 +168,27 @@ class TypedWindowStore(WindowStore[Any, Any]):
         self._store.put(self._keys.written(key), value, timestamp, window_start)
 
     @override
-    def fetch(self, key: Any, *rest: Any) -> Any:
-        if len(rest) == 1:
-            entry = self._store.fetch(self._keys.serialize(key), whole_ms(self.name, "time", *rest))
+    def fetch(self, *given: Any, **named: Any) -> Any:
+        if named or not 2 <= len(given) <= 4:
+            given = in_places("fetch", FETCH, given, named)
+        if len(given) == 2:
+            key, time = given
+            entry = self._store.fetch(self._keys.serialize(key), whole_ms(self.name, "time", time))
             return None if entry is None else self._value(entry)
-        return self._fetch(False, key, *rest)
+        return self._fetch(False, given)
 
     @override
-    def backward_fetch(self, key: Any, *rest: Any) -> Any:
-        return self._fetch(True, key, *rest)
+    def backward_fetch(self, *given: Any, **named: Any) -> Any:
+        return self._fetch(True, in_places("backward_fetch", BACKWARD_FETCH, given, named))
 
-    def _fetch(self, reverse: bool, *arguments: Any) -> Iterator[tuple[Any, Any]]:
-        match arguments:
-            case (key, time_from, time_to):
-                time = self._rows.schema.time
-                time_from, time_to = self._times(time_from, time_to)
-                rows = self._rows.of_key(self._keys.serialize(key), time_from, time_to, reverse)
-                return ((time(row_key), self._value(entry)) for row_key, entry in rows)
-            case (key_from, key_to, time_from, time_to):
-                return self._of_keys(key_from, key_to, time_from, time_to, reverse)
-        raise TypeError("fetch takes (key, time), (key, time_from, time_to) or (key_from, key_to, time_from, time_to)")
+    def _fetch(self, reverse: bool, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+        if len(arguments) == 4:
+            return self._of_keys(*arguments, reverse)
+        key, time_from, time_to = arguments
+        time = self._rows.schema.time
+        time_from, time_to = self._times(time_from, time_to)
+        rows = self._rows.of_key(self._keys.serialize(key), time_from, time_to, reverse)
+        return ((time(row_key), self._value(entry)) for row_key, entry in rows)
 
     @override
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[Any], Any]]:

@@ -99,6 +99,8 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/stores/{{store}}/keys:batch",
         f"{application}/stores/{{store}}/range",
         f"{application}/stores/{{store}}/approximate-count",
+        *(f"{application}/stores/{{store}}/{each}" for each in ("windows", "sessions")),
+        *(f"{application}/stores/{{store}}/{each}/{{key}}" for each in ("windows", "sessions", "versions", "history")),
     }
 
 

@@ -16,7 +16,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, http_actor, kafka_streams, store_view
+from penstock.cluster import control, http_actor, kafka_streams, store_reader, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
@@ -91,7 +91,7 @@ def app() -> KafkaStreams:
 
 
 def store_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-store-")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-stores")]
 
 
 # ---- before start ----
@@ -243,7 +243,7 @@ def test_closing_ends_the_threads_of_store_views_whether_or_not_the_application_
 ) -> None:
     app.start()
     app.store("counts")
-    assert store_threads() == ["penstock-store-counts"]
+    assert store_threads() == ["penstock-stores"]
     cluster.now = ApplicationState.ERROR if ended else ApplicationState.RUNNING
     app.status()
     assert app.close()
@@ -270,7 +270,7 @@ def test_a_question_under_way_when_its_application_is_closed_is_answered_so(
         asked.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(StateQueries, "get", never)
+    monkeypatch.setattr(StateQueries, "one", never)
     app.start()
     view = app.store("counts")
     with ThreadPoolExecutor(1) as beside:
@@ -287,7 +287,7 @@ class Rangeless:
     async def key_serde(self, store: str) -> ps.Serde[int]:
         return ps.Serdes.long()
 
-    async def range(self, *_: object) -> StoreEntries:
+    async def page(self, *_: object) -> StoreEntries:
         return StoreEntries((), None)
 
 
@@ -295,12 +295,13 @@ class Rangeless:
 def test_a_range_that_must_be_empty_warns_of_the_order_as_in_kafka_streams(
     first: int, last: int, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(store_view, "StateQueries", lambda application_id: Rangeless())
-    view = store_view.ReadOnlyKeyValueStore("app", "counts")
+    monkeypatch.setattr(store_reader, "StateQueries", lambda application_id: Rangeless())
+    reader = store_reader.StoreReader("app")
+    view = store_view.ReadOnlyKeyValueStore[int, int](store_reader.StoreQuestions(reader, "counts", None, 1.0))
     try:
         assert list(view.range(first, last)) == []
     finally:
-        view.close()
+        reader.close()
     assert ("ends before it begins" in capsys.readouterr().err) is warned
 
 

@@ -30,7 +30,6 @@ from penstock.common.errors import (
     SerializationError,
     StateStoreError,
     TaskNotReadyError,
-    UnknownQueryError,
     UnknownStateStoreError,
 )
 from penstock.common.ids import TaskId
@@ -309,16 +308,6 @@ def test_a_store_that_cannot_be_read_says_why(coordinator: FakeCoordinator) -> N
     coordinator.actors["b"].failure = QueryFailure.STORE_EXCEPTION
     with pytest.raises(StateStoreError, match="no good"):
         ask(lambda queries: queries.approximate_num_entries("counts"))
-
-
-def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_own(coordinator: FakeCoordinator) -> None:
-    coordinator.actors["b"].failure = QueryFailure.UNKNOWN_QUERY_TYPE
-    with pytest.raises(UnknownQueryError, match="'counts' is a timestamped key-value store: no good"):
-        ask(lambda queries: queries.approximate_num_entries("counts"))
-    coordinator.actors["b"].answered = ("KeyQuery",)
-    with pytest.raises(UnknownQueryError, match="store and does not answer CountQuery; it answers: KeyQuery") as error:
-        ask(lambda queries: queries.approximate_num_entries("counts"))
-    assert (error.value.query, error.value.answered) == ("CountQuery", ("KeyQuery",))
 
 
 def test_an_unknown_store_names_the_known_ones_unless_the_application_still_starts(

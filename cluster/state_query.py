@@ -1,0 +1,77 @@
+"""A question to a store as a value, and its answer with the position that it is as new as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from penstock.cluster.read_side import DEFAULT_WAIT_S, Query, RowsQuery, StoreEntry
+from penstock.cluster.store_reader import StoreQuestions, StoreReader
+from penstock.common.errors import UnknownQueryError
+from penstock.common.position import Position, PositionBound
+
+
+@dataclass(frozen=True)
+class StateQueryRequest:
+    """A question to a store, whose keys are objects. Mirrors ``StateQueryRequest`` (KIP-796); all partitions are asked
+    that may have a part of the answer.
+
+    ``wait_s`` is how long the store is given to come to ``position_bound``.
+    """
+
+    store_name: str
+    query: Query
+    position_bound: PositionBound | None = None
+    wait_s: float = DEFAULT_WAIT_S
+
+    @staticmethod
+    def in_store(name: str) -> InStore:
+        """A question to this store: say which with ``with_query``."""
+        return InStore(name)
+
+    def with_position_bound(self, bound: PositionBound, wait_s: float = DEFAULT_WAIT_S) -> Self:
+        """The same; the answer must not be older than ``bound``."""
+        return replace(self, position_bound=bound, wait_s=wait_s)
+
+
+@dataclass(frozen=True)
+class InStore:
+    """The store of a question that is still to be said."""
+
+    name: str
+
+    def with_query(self, query: Query) -> StateQueryRequest:
+        """The question."""
+        return StateQueryRequest(self.name, query)
+
+
+@dataclass(frozen=True)
+class StateQueryResult:
+    """``result`` is one row or None, or an iterator of rows, fetched page by page. All that ``position`` has was seen
+    by all partitions that were asked, when the first page was read."""
+
+    result: Any
+    position: Position
+
+
+def answer(reader: StoreReader, request: StateQueryRequest) -> StateQueryResult:
+    """Ask the store."""
+    query = request.query
+    asked = StoreQuestions(reader, request.store_name, request.position_bound, request.wait_s)
+    reading = asked.reading()
+    if isinstance(query, RowsQuery):
+        rows = asked.rows(query, reading)
+        first = next(rows, None)  # reads the first page
+        return StateQueryResult(iter(()) if first is None else _from(first, rows), reading.position)
+    if query.is_of_one_key:
+        return StateQueryResult(asked.one(query, reading), reading.position)
+    raise UnknownQueryError(
+        f"store {request.store_name!r}: {type(query).__name__} is about no single key, nor does it give rows in order: "
+        "ask by KafkaStreams.store"
+    )
+
+
+def _from(first: StoreEntry, rest: Iterator[StoreEntry]) -> Iterator[StoreEntry]:
+    yield first
+    yield from rest

@@ -1,0 +1,147 @@
+"""An application without Ray and Kafka: real stream loops on the fake broker, asked by the real read side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import httpx
+from ray import cloudpickle
+
+import penstock as ps
+from penstock.actors.messages import (
+    ApplicationMetadata,
+    ApplicationState,
+    ApplicationStatus,
+    StoreAnswer,
+    StoreMetadata,
+    StoreQuery,
+)
+from penstock.actors.stream_loop import StreamLoop
+from penstock.api.app import create_app
+from penstock.cluster.queries import StateQueries
+from penstock.common.ids import TaskId
+from penstock.common.topics import NewTopic
+from penstock.testing.fake_broker import FakeRecord
+from tests.actors.rig import APPLICATION, Rig, settle
+
+
+class _Remote:
+    """Looks like a method of a Ray actor."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def remote(self, *arguments: Any) -> _Remote:
+        self._arguments = arguments
+        return self
+
+    def future(self) -> Future[Any]:
+        answer: Future[Any] = Future()
+        try:
+            answer.set_result(self._function(*self._arguments))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+
+class Actor:
+    """A stream loop that works while it is asked, and :meth:`LocalApplication.settle` lets it."""
+
+    def __init__(self, loop: StreamLoop) -> None:
+        self.loop = loop
+        self.query = _Remote(self._query)
+
+    def _query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
+        asked = self.loop.query(queries)
+        while not asked.done():
+            self.loop.step()
+        return asked.result()
+
+
+class LocalApplication:
+    """``topology`` on topics of ``partitions`` partitions, its tasks on two actors. Stands for the coordinator, too."""
+
+    def __init__(self, state_dir: Path, topology: ps.Topology, topics: Iterable[str], partitions: int = 3) -> None:
+        self.topology, self.partitions = topology, partitions
+        self.rig = Rig(state_dir, topology, partitions, statestore_cache_max_bytes=0, commit_interval_ms=1000)
+        changelogs = [f"{APPLICATION}-{name}-changelog" for name in topology.store_builders]
+        existing = self.rig.broker.topics()
+        names = [name for name in (*topics, *changelogs) if name not in existing]
+        self.rig.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
+        tasks = [TaskId(sub.id, number) for sub in topology.subtopologies for number in range(partitions)]
+        self.placement = {task: "ab"[task.partition % 2] for task in tasks}
+        self.actors: dict[str, Actor] = {}
+        for name in "ab":
+            mine = [task for task in tasks if self.placement[task] == name]
+            self.actors[name] = Actor(self.rig.running(*mine))
+        self.metadata, self.status, self.key_serdes = (
+            _Remote(self._metadata),
+            _Remote(self._status),
+            _Remote(self._keys),
+        )
+
+    def _metadata(self) -> ApplicationMetadata:
+        stores, placement = {}, dict(self.placement)
+        for sub in self.topology.every_subtopology:
+            is_global = sub in self.topology.global_subtopologies
+            topic = sub.sources[0].topics[0]
+            for store in sub.stores:
+                count = 1 if is_global else self.partitions
+                stores[store.name] = StoreMetadata(store.name, store.kind, sub.id, count, topic, topic)
+            if is_global:
+                placement[TaskId(sub.id, 0)] = "a"
+        return ApplicationMetadata(APPLICATION, 1, stores, placement, self.actors)
+
+    def _status(self) -> ApplicationStatus:
+        return ApplicationStatus(APPLICATION, ApplicationState.RUNNING, 1, (), self.placement)
+
+    def _keys(self, store: str, topic: str) -> bytes:
+        builder = self.topology.store_builders[store]
+        pickled: bytes = cloudpickle.dumps(  # type: ignore[no-untyped-call]  # untyped in Ray
+            (builder.key_serde, builder.key_serde, builder.entries)
+        )
+        return pickled
+
+    def write(self, topic: str, key: str, value: str | None, timestamp: int, partition: int = -1) -> int:
+        """A record; its offset."""
+        data = None if value is None else value.encode()
+        return self.rig.broker.append(topic, FakeRecord(key.encode(), data, timestamp, None), partition)
+
+    def settle(self) -> None:
+        """Let the actors process all that is there."""
+        for actor in self.actors.values():
+            settle(actor.loop)
+
+    def commit(self) -> None:
+        """Let them commit it."""
+        self.rig.clock.now_ms += 1001
+        self.settle()
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in self.actors.values():
+            self.rig.stop(actor.loop)
+
+
+class OneLoopTransport(httpx.BaseTransport):
+    """Asks the HTTP API over ``queries`` without a socket, always in the same event loop."""
+
+    def __init__(self, application_id: str) -> None:
+        self._runner = asyncio.Runner()
+        self._inner = httpx.ASGITransport(create_app(StateQueries(application_id)), raise_app_exceptions=False)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            answer = await self._inner.handle_async_request(request)
+            await answer.aread()
+            return answer
+
+        answer = self._runner.run(ask())
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+    def close(self) -> None:
+        self._runner.close()
