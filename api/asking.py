@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from starlette.responses import Response
 
 from penstock.api.encoding import page_json, to_json
 from penstock.api.problems import ProblemError, documented, invalid_request
+from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
     DEFAULT_WAIT_S,
     LONGEST_WAIT_S,
@@ -219,27 +219,12 @@ def _swapped(detail: str) -> ProblemError:
     return ProblemError(400, "invalid-range", "The range ends before it begins", detail)
 
 
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
-
-
 def ms_of(parameter: str, text: str | None, default: int) -> int:
-    """The time that a parameter has: ms since 1970, or ISO 8601 with its offset from UTC."""
-    if text is None:
-        return default
-    if text.isascii() and text.isdigit():
-        if len(text) > len(str(LARGEST_TIMESTAMP)) or int(text) > LARGEST_TIMESTAMP:
-            raise invalid_request([(f"query/{parameter}", f"At most {LARGEST_TIMESTAMP} ms")])
-        return int(text)
+    """The time that a parameter has."""
     try:
-        time = datetime.fromisoformat(text)
-        since = (time - _BEGINNING) // _MS if time.tzinfo is not None else -1
-    except ValueError:
-        since = -1
-    if since < 0:
-        what = "ms since 1970, or a time since then with its offset, such as 2026-01-31T12:00:00Z (write + as %2B)"
-        raise invalid_request([(f"query/{parameter}", f"Input should be {what}")])
-    return since
+        return default if text is None else ms_of_text(text)
+    except ValueError as error:
+        raise invalid_request([(f"query/{parameter}", f"{error} (+ is written as %2B)")]) from error
 
 
 def times_between(first: str, from_text: str | None, last: str, to_text: str | None) -> tuple[int, int]:

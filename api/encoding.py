@@ -6,15 +6,14 @@ import reprlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import orjson
 from pydantic import BaseModel
 
+from penstock.api.times import iso_time
 from penstock.cluster.read_side import StoreEntries, StoreEntry
 from penstock.common.errors import SerializationError
 from penstock.common.position import Position
@@ -68,18 +67,6 @@ def entry_json(entry: StoreEntry) -> bytes:
 def members(entry: StoreEntry) -> dict[str, Any]:
     """What a row has, by name."""
     return {field.name: getattr(entry, field.name) for field in fields(entry)}
-
-
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@lru_cache(maxsize=10_000)
-def iso_time(ms: int) -> str | None:
-    """ISO 8601 of a time in ms since 1970, in UTC; None for what has no such form: the end of an unlimited window."""
-    try:
-        return (_BEGINNING + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
-    except OverflowError:
-        return None
 
 
 def _window(window: Window) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from penstock.api.asking import (
 )
 from penstock.api.encoding import members
 from penstock.api.problems import ProblemError, documented
+from penstock.api.times import WRITTEN
 from penstock.cluster.read_side import (
     MultiVersionedKeyQuery,
     ReadSide,
@@ -42,11 +43,9 @@ from penstock.cluster.read_side import (
 from penstock.common.errors import SerializationError
 from penstock.common.windows import LARGEST_TIMESTAMP
 
-_TIME = "ms since 1970, or ISO 8601 with its offset from UTC"
-
 
 def _time(description: str) -> object:
-    return Query(description=f"{description}: {_TIME}")
+    return Query(description=f"{description}: {WRITTEN}")
 
 
 _StartFrom = Annotated[str | None, _time("Windows that start at this time or later; none: all")]

@@ -22,13 +22,17 @@ def asks_in(wall_ms: float, period: float) -> bool:
     return not period or int(wall_ms / 1000 / period) % 2 == 1
 
 
+_BODIES = 20  # made beforehand, and asked again and again
+
+
 class Connection(asyncio.Protocol):
     """One kept-alive connection with at most one request under way."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._transport: asyncio.Transport | None = None
-        self._received = b""
+        self._received = bytearray()
+        self._expected = 0
         self._answer: asyncio.Future[int] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,14 +47,24 @@ class Connection(asyncio.Protocol):
 
     def get(self, path: str) -> asyncio.Future[int]:
         """Ask; the future becomes the status code when the whole answer is there."""
+        return self._ask(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+
+    def post(self, path: str, body: bytes) -> asyncio.Future[int]:
+        """The same with a body of JSON."""
+        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return self._ask(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    def _ask(self, request: bytes) -> asyncio.Future[int]:
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        self._transport.write(request)
         return self._answer
 
     def data_received(self, data: bytes) -> None:
         """Part of an answer. penstock's answers carry their length."""
         self._received += data
+        if len(self._received) < self._expected:
+            return
         head, end, body = self._received.partition(b"\r\n\r\n")
         if not end:
             return
@@ -58,8 +72,10 @@ class Connection(asyncio.Protocol):
         length = next((int(f[15:]) for f in fields if f.startswith(b"content-length:")), None)
         if length is None:
             self._settle(ConnectionError(f"an answer without Content-Length: {head!r}"))
-        elif len(body) >= length:
-            self._received = b""
+        elif len(body) < length:
+            self._expected = len(head) + len(end) + length
+        else:
+            self._received, self._expected = bytearray(), 0
             self._settle(int(fields[0].split(b" ", 2)[1]))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -78,12 +94,13 @@ class Connection(asyncio.Protocol):
 class Load:
     """Look-ups of random keys on one server, counted."""
 
-    def __init__(self, address: str, path: str, keys: int) -> None:
+    def __init__(self, address: str, path: str, keys: int, batch: int = 0) -> None:
         self._host, _, port = address.partition(":")
         self._port = int(port)
         self._path = path
         self._keys = keys
         self._random = random.Random(7)
+        self._bodies = [self._body(batch) for _ in range(_BODIES)] if batch else []
         self.latencies_ms: list[float] = []
         self.statuses: Counter[int] = Counter()
 
@@ -100,7 +117,7 @@ class Load:
         async def ask_on() -> None:
             connection = await self.connect()
             while (asked := time.perf_counter()) - begin < seconds:
-                self.statuses[await connection.get(self._next_path())] += 1
+                self.statuses[await self._ask(connection)] += 1
                 self.latencies_ms.append((time.perf_counter() - asked) * 1000)
 
         await asyncio.gather(*(ask_on() for _ in range(connections)))
@@ -138,6 +155,14 @@ class Load:
         await asyncio.gather(*under_way)
         return asked / rate
 
+    def _ask(self, connection: Connection) -> asyncio.Future[int]:
+        if self._bodies:
+            return connection.post(self._path, self._random.choice(self._bodies))
+        return connection.get(self._next_path())
+
+    def _body(self, keys: int) -> bytes:
+        return json.dumps({"keys": [f"user-{self._random.randrange(self._keys)}" for _ in range(keys)]}).encode()
+
     def _next_path(self) -> str:
         return self._path.format(key=f"user-{self._random.randrange(self._keys)}")
 
@@ -160,20 +185,22 @@ async def _run(load: Load, connections: int, rate: float, seconds: float, period
 
 def main(
     address: Annotated[str, typer.Argument(help="host:port of the server.")],
-    path: Annotated[str, typer.Argument(help="Path with {key} where the key goes.")],
+    path: Annotated[str, typer.Argument(help="Path with {key} where the key goes; of a batch, without.")],
     keys: Annotated[int, typer.Option(help="Keys are user-0 to user-<n-1>.")] = 100_000,
     connections: Annotated[int, typer.Option(help="Closed loop: how many ask at once.")] = 8,
     rate: Annotated[float, typer.Option(help="Open loop: look-ups per second; 0 is the closed loop.")] = 0.0,
     seconds: Annotated[float, typer.Option(help="How long.")] = 10.0,
     period: Annotated[float, typer.Option(help="Open loop: ask only in every other period of so many seconds.")] = 0.0,
+    batch: Annotated[int, typer.Option(help="Closed loop: POST so many keys at once; 0 asks for single ones.")] = 0,
     warm: Annotated[float, typer.Option(help="Open loop: do not count the first seconds.")] = 0.0,
 ) -> None:
     """Look up keys over HTTP."""
-    load = Load(address, path, keys)
+    load = Load(address, path, keys, batch)
     took_s = asyncio.run(_run(load, connections, rate, seconds, period, warm))
+    looked_up = len(load.latencies_ms) * (batch or 1)
     figures = {
-        "lookups": len(load.latencies_ms),
-        "per_second": len(load.latencies_ms) / took_s,
+        "lookups": looked_up,
+        "per_second": looked_up / took_s,
         "p50_ms": percentile(load.latencies_ms, 0.5),
         "p99_ms": percentile(load.latencies_ms, 0.99),
         "max_ms": max(load.latencies_ms),

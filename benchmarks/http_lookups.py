@@ -1,4 +1,5 @@
-"""Single-key look-ups over HTTP: how many an idle application answers, and what a few a second cost a busy one."""
+"""Look-ups over HTTP: how many an idle application answers, one by one and in batches, and what a few a second cost a
+busy one."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from benchmarks.workloads import COUNT_STORE
 
 WORKLOAD = "count"
 CONNECTIONS = 16
+BATCH, BATCH_CONNECTIONS = 10_000, 2
 OPEN_RATE = 50
 PERIOD_S = 0.5
 _FOR_GOOD_S = 3600.0
@@ -32,7 +34,8 @@ _OPEN_LOOP = (
 
 @dataclass(frozen=True)
 class Lookups:
-    """What the client saw. Latencies in ms; ``statuses`` counts answers by HTTP status."""
+    """What the client saw. Latencies in ms, of a batch those of the whole; ``statuses`` counts answers by HTTP
+    status."""
 
     lookups: int
     per_second: float
@@ -44,10 +47,11 @@ class Lookups:
 
 @dataclass(frozen=True)
 class HttpResult:
-    """Look-ups on the idle application, and on the busy one, run by run; ``costs`` is, run by run, the share of its
-    throughput that the application lost while it was asked."""
+    """Look-ups on the idle application, singly and in batches, and on the busy one, run by run; ``costs`` is, run by
+    run, the share of its throughput that the application lost while it was asked."""
 
     idle: Lookups
+    batches: Lookups
     busy: list[Lookups]
     costs: list[float]
 
@@ -77,11 +81,14 @@ def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run]
             busy.append(asking.lookups)
             costs += cost(asking.progress)
     assert idle.lookups is not None
+    assert idle.batches is not None
     # In a small run some keys have no record.
     complete = len(rig.expected(WORKLOAD).final) == rig.keys
     if not idle.lookups.statuses.keys() <= ({"200"} if complete else {"200", "404"}):
         wrong.append(f"the idle application answered with {idle.lookups.statuses}")
-    return HttpResult(idle.lookups, busy, costs), runs, wrong
+    if idle.batches.statuses.keys() != {"200"}:
+        wrong.append(f"the idle application answered batches with {idle.batches.statuses}")
+    return HttpResult(idle.lookups, idle.batches, busy, costs), runs, wrong
 
 
 def cost(progress: Sequence[tuple[float, float]]) -> list[float]:
@@ -113,6 +120,8 @@ def _records_at(progress: Sequence[tuple[float, float]], moment_ms: float) -> fl
 def table(result: HttpResult) -> Grid:
     """One row for the idle application, one for the busy one."""
     rows = [_row("idle, closed loop", f"{CONNECTIONS} connections", [result.idle], "–")]
+    batches = f"{BATCH_CONNECTIONS} connections, {BATCH:,} keys at once"
+    rows.append(_row("idle, closed loop", batches, [result.batches], "–"))
     if result.busy:
         lost = "–"
         if result.costs:
@@ -134,9 +143,9 @@ def _row(name: str, asked_by: str, seen: list[Lookups], cost: str) -> list[str]:
 class _Client:
     """The load generator as a process, on the address that the side tells."""
 
-    def __init__(self, event: dict[str, Any], keys: int, *options: str) -> None:
+    def __init__(self, event: dict[str, Any], keys: int, *options: str, keys_path: str = "keys/{key}") -> None:
         address = event["address"].removeprefix("http://")
-        path = f"/v1/applications/{event['application']}/stores/{COUNT_STORE}/keys/{{key}}"
+        path = f"/v1/applications/{event['application']}/stores/{COUNT_STORE}/{keys_path}"
         command = [sys.executable, "-m", "benchmarks.http_load", address, path, "--keys", str(keys), *options]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -158,6 +167,7 @@ class _AskWhenIdle:
 
     def __init__(self, keys: int, seconds: float) -> None:
         self.lookups: Lookups | None = None
+        self.batches: Lookups | None = None
         self._keys = keys
         self._seconds = seconds
         self._server: dict[str, Any] | None = None
@@ -170,6 +180,8 @@ class _AskWhenIdle:
         if self._server is not None and self._processed and self.lookups is None:
             options = ("--connections", str(CONNECTIONS), "--seconds", str(self._seconds))
             self.lookups = _Client(self._server, self._keys, *options).result()
+            options = ("--batch", str(BATCH), "--connections", str(BATCH_CONNECTIONS), "--seconds", str(self._seconds))
+            self.batches = _Client(self._server, self._keys, *options, keys_path="keys:batch").result()
             side.write("\n")
             side.flush()
 

@@ -70,7 +70,7 @@ class KeySerdes(NamedTuple):
 
     def placed(self, store: str, key: Any, stored: bytes) -> bytes:
         """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
-        if self.produced == self.stored:
+        if self.produced is self.stored or self.produced == self.stored:
             return stored
         try:
             return self.produced.serialize(key)

@@ -4,20 +4,24 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_WORDS = [Struct(f"<{words}I").unpack_from for words in range(64)]
+"""The words of data that begins with so many."""
 
 
 def _murmur2(data: bytes) -> int:
     """The 32-bit murmur2 of ``data`` as an unsigned number (Java prints the same bits as a signed one)."""
     length = len(data)
     h = (_SEED ^ length) & _MASK
-    whole = length - length % 4
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
-        k = (k ^ (k >> 24)) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
+    words = length >> 2
+    whole = words << 2
+    for k in _WORDS[words](data) if words < len(_WORDS) else Struct(f"<{words}I").unpack_from(data):
+        k = k * _M & _MASK
+        h = (h * _M ^ (k ^ (k >> 24)) * _M) & _MASK
     if length != whole:
         h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
     h = (h ^ (h >> 13)) * _M & _MASK

@@ -118,6 +118,7 @@ def test_look_ups_on_an_idle_application_are_all_answered(rig: Rig) -> None:
     assert len(runs) == 1
     assert set(result.idle.statuses) == {"200"}
     assert result.idle.lookups == result.idle.statuses["200"]
+    assert result.batches.lookups == result.batches.statuses["200"] * http_lookups.BATCH
     assert "idle" in to_markdown(http_lookups.table(result))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import applications
+from penstock.cli import query as command
 from penstock.cli.main import app
 from penstock.common.errors import ApplicationStateError, ConfigError, SerializationError
 from penstock.common.serdes import Serde
@@ -28,7 +28,7 @@ def side() -> FakeReadSide:
 def query(
     side: FakeReadSide, store: str, key: str | None = None, first: str | None = None, last: str | None = None
 ) -> bool:
-    return asyncio.run(applications._query(side, store, key, first, last))
+    return asyncio.run(command.answer(side, store, command.Asked(key, first, last)))
 
 
 def test_a_key_is_read_by_the_serde_and_its_value_printed(
@@ -42,8 +42,8 @@ def test_a_key_is_read_by_the_serde_and_its_value_printed(
 
 def test_json_gives_each_row_a_line_with_its_time(side: FakeReadSide, capsys: pytest.CaptureFixture[str]) -> None:
     side.fakes["counts"].put("c", 3, timestamp=1000)
-    assert asyncio.run(applications._query(side, "counts", "c", None, None, as_json=True))
-    assert asyncio.run(applications._query(side, "counts", None, "b", None, as_json=True))
+    assert asyncio.run(command.answer(side, "counts", command.Asked("c"), as_json=True))
+    assert asyncio.run(command.answer(side, "counts", command.Asked(from_key="b"), as_json=True))
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"key": "c", "value": 3, "timestamp": 1000},
         {"key": "b", "value": 2, "timestamp": None},
@@ -59,7 +59,7 @@ def test_an_absent_key_prints_nothing(side: FakeReadSide, capsys: pytest.Capture
 def test_a_range_is_printed_whole_over_all_pages(
     side: FakeReadSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(applications, "_PAGE", 2)
+    monkeypatch.setattr(command, "_PAGE", 2)
     assert query(side, "counts")
     assert query(side, "counts", first="b", last="b")
     assert capsys.readouterr().out == "a\t1\nb\t2\nc\t3\nb\t2\n"
@@ -98,8 +98,8 @@ def test_a_limit_is_kept_within_a_page_and_over_pages(
     limit: int, shown: str, side: FakeReadSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for page in (1, 2, 1000):
-        monkeypatch.setattr(applications, "_PAGE", page)
-        asyncio.run(applications._query(side, "counts", None, None, None, limit=limit))
+        monkeypatch.setattr(command, "_PAGE", page)
+        asyncio.run(command.answer(side, "counts", command.Asked(), limit=limit))
         assert [line[0] for line in capsys.readouterr().out.splitlines()] == list(shown)
 
 
@@ -113,7 +113,7 @@ def test_a_row_that_json_cannot_show_hides_no_other(
     side: FakeReadSide, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     side.fakes["counts"].put("aa", {(1, 2): 2**64})
-    assert asyncio.run(applications._query(side, "counts", None, None, "b", as_json))
+    assert asyncio.run(command.answer(side, "counts", command.Asked(to_key="b"), as_json))
     lines = capsys.readouterr().out.splitlines()
     if as_json:
         odd = json.loads(lines.pop(1))
