@@ -178,10 +178,11 @@ class _AskWhenIdle:
             self._server = event
         self._processed = self._processed or event["event"] == "processed"
         if self._server is not None and self._processed and self.lookups is None:
-            options = ("--connections", str(CONNECTIONS), "--seconds", str(self._seconds))
-            self.lookups = _Client(self._server, self._keys, *options).result()
-            options = ("--batch", str(BATCH), "--connections", str(BATCH_CONNECTIONS), "--seconds", str(self._seconds))
-            self.batches = _Client(self._server, self._keys, *options, keys_path="keys:batch").result()
+            seconds = ("--seconds", str(self._seconds))
+            single = ("--connections", str(CONNECTIONS), *seconds)
+            self.lookups = _Client(self._server, self._keys, *single).result()
+            batches = ("--batch", str(BATCH), "--connections", str(BATCH_CONNECTIONS), *seconds)
+            self.batches = _Client(self._server, self._keys, *batches, keys_path="keys:batch").result()
             side.write("\n")
             side.flush()
 

@@ -56,10 +56,11 @@ class Clicks:
     def send(self) -> ps.Position:
         """Two clicks of a session, and one ten seconds later, of each user, and two names. The position behind them."""
         producer = self.clients.producer()
-        for number, user in enumerate(KEYS):
-            for at in (1_000, 2_000, 11_000 + number):
-                producer.send(self.clicks, user.encode(), LONG.serialize(1), BASE + at)
-            for at in (0, 5_000):
+        for at in (1_000, 2_000, 11_000):
+            for number, user in enumerate(KEYS):
+                producer.send(self.clicks, user.encode(), LONG.serialize(1), BASE + at + number)
+        for at in (0, 5_000):
+            for user in KEYS:
                 producer.send(self.names, user.encode(), f"{user}/{at}".encode(), BASE + at)
         assert producer.flush(30)
         producer.close()
@@ -114,7 +115,7 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
             assert windows["entries"][0]["window"]["start_time"] == "2023-11-14T22:13:20.000Z"
             sessions = whole("per-session/sessions").json()["entries"]
             assert len(sessions) == 2 * len(KEYS)
-            assert {row["value"] for row in sessions if row["window"]["start"] == BASE + 1_000} == {2}
+            assert {row["value"] for row in sessions if row["window"]["start"] < BASE + 2_000} == {2}
             asked["not_older_than"] = httpx.Response(200, json=part(sent, clicks.names).offsets).text
             history = whole("names/history/user-3").json()
             VersionsBody.model_validate(history)
@@ -130,7 +131,7 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
         assert list(view.fetch(key="user-7", time_from=BASE, time_to=BASE + 10_000)) == [(BASE, 2), (BASE + 10_000, 1)]
         assert len(list(view.all())) == 2 * len(KEYS)
         by_session = app.store("per-session", KINDS.session_store())
-        assert by_session.fetch_session("user-7", BASE + 1_000, BASE + 2_000) == 2
+        assert by_session.fetch_session("user-7", BASE + 1_007, BASE + 2_007) == 2
         names = app.store("names", KINDS.versioned_key_value_store())
         assert [record.value for record in names.history("user-7", descending=True)] == ["user-7/5000", "user-7/0"]
         result = app.query(ps.StateQueryRequest.in_store("names").with_query(ps.VersionedKeyQuery("user-7", BASE)))
