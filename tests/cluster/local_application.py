@@ -75,7 +75,7 @@ class LocalApplication:
         tasks = [TaskId(sub.id, number) for sub in topology.subtopologies for number in range(partitions)]
         self.placement = {task: "ab"[task.partition % 2] for task in tasks}
         self.actors: dict[str, Actor] = {}
-        for name in "ab":
+        for name in sorted(set(self.placement.values())):
             mine = [task for task in tasks if self.placement[task] == name]
             self.actors[name] = Actor(self.rig.running(*mine))
         self.metadata, self.status, self.key_serdes = (

@@ -1,0 +1,51 @@
+"""What docs/QUERIES.md shows is what is answered: its topology, its records, its questions."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import penstock as ps
+from penstock.testing.fake_broker import FakeRecord
+from tests.actors.rig import APPLICATION
+from tests.cluster.local_application import LocalApplication, OneLoopTransport
+
+PAGE = (Path(__file__).parents[2] / "docs" / "QUERIES.md").read_text()
+EXAMPLES = re.findall(r"^```http\n(GET|POST) …/(\S+)\n(.*?)\n?\n(\{.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_of_the_page_are_answered_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(compile(program, "queries", "exec", dont_inherit=True), names)
+    it = LocalApplication(tmp_path, names["topology"], ("clicks", "prices"), 1)
+    monkeypatch.setattr("ray.get_actor", lambda *_: it)
+    for topic, key, value, timestamp in names["records"]:
+        data = ps.Serdes.long().serialize(value) if isinstance(value, int) else value.encode()
+        it.rig.broker.append(topic, FakeRecord(key.encode(), data, timestamp, None))
+    it.settle()
+    url = f"http://penstock/v1/applications/{APPLICATION}/stores/"
+    with httpx.Client(transport=OneLoopTransport(APPLICATION), base_url=url) as client:
+        for method, path, body, expected in EXAMPLES:
+            answer = client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+            assert answer.json() == json.loads(expected), path
+    assert len(EXAMPLES) == PAGE.count("```http") == 7
+    it.close()
+
+
+def test_every_route_to_stores_stands_on_the_page() -> None:
+    from fastapi.routing import APIRoute
+
+    from penstock.api.app import create_app
+    from tests.api.fake import FakeReadSide
+
+    routes = [route for route in create_app(FakeReadSide()).routes if isinstance(route, APIRoute)]
+    paths = [route.path.replace(":path", "") for route in routes if "{store}" in route.path]
+    ends = {path.split("/stores/{store}")[1] for path in paths}
+    assert len(ends) == 10
+    assert {end for end in ends if f"…{end}" not in PAGE} == set()
