@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from penstock.api import key_value_routes, metrics, problems, schemas, time_routes
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, Route, check, json_response
+from penstock.api.bodies import LimitedBodies
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide
@@ -29,6 +30,7 @@ def create_app(queries: ReadSide) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.router.route_class = Route
+    app.add_middleware(LimitedBodies)
     problems.install(app)
     _say_which_stores_there_are(app, queries)
     for add_to in (_health, _application, key_value_routes.add_to, time_routes.add_to):

@@ -47,7 +47,8 @@ from penstock.state.queries import CountQuery, KeysQuery, Query, QueryRow, RowsQ
 
 T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
-_LOOK_AGAIN_S = 0.02  # so often is a store asked whether it has come to a position
+_LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # so often is a store asked whether it has come to a position
+_MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
 _KEYS_AT_ONCE = 500  # about 2 ms of a task's work
 
 
@@ -90,6 +91,7 @@ class StateQueries(ReadSide):
         self._fetched_at = 0.0
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
+        self._waiting = 0
         self._log = logger(__name__)
 
     @property
@@ -217,16 +219,28 @@ class StateQueries(ReadSide):
         if reading.committed or reading.bound is not None:
             query = replace(query, committed=reading.committed, bound=reading.bound)
         answer = await self._answer(query)
-        while answer.failure is QueryFailure.NOT_UP_TO_BOUND:
-            now = asyncio.get_running_loop().time()
-            if reading.waits_until is None:
-                reading.waits_until = now + min(reading.wait_s, LONGEST_WAIT_S)
-            if now >= reading.waits_until:
-                raise NotUpToBoundError(f"{answer.detail}, within {reading.wait_s:g} s", answer.position)
-            await asyncio.sleep(min(_LOOK_AGAIN_S, reading.waits_until - now))
-            answer = await self._answer(query)
+        if answer.failure is QueryFailure.NOT_UP_TO_BOUND:
+            answer = await self._wait(query, reading, answer)
         reading.answered_at(answer.position)
         return answer
+
+    async def _wait(self, query: StoreQuery, reading: Reading, answer: StoreAnswer) -> StoreAnswer:
+        """Ask again and again, until the store has come to the bound."""
+        now, pause_s = asyncio.get_running_loop().time, _LOOK_AGAIN_S
+        if reading.waits_until is None:
+            reading.waits_until = now() + min(reading.wait_s, LONGEST_WAIT_S)
+        self._waiting += 1
+        try:
+            while answer.failure is QueryFailure.NOT_UP_TO_BOUND:
+                left_s = reading.waits_until - now()
+                if left_s <= 0 or self._waiting > _MOST_WAITING:
+                    raise NotUpToBoundError(f"{answer.detail}, within {reading.wait_s:g} s", answer.position)
+                await asyncio.sleep(min(pause_s, left_s))
+                pause_s = min(pause_s * 1.5, _LOOK_AGAIN_AT_MOST_S)
+                answer = await self._answer(query)
+            return answer
+        finally:
+            self._waiting -= 1
 
     async def _answer(self, query: StoreQuery) -> StoreAnswer:
         """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""

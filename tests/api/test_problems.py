@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from penstock.api.app import create_app
 from penstock.api.server import serve
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import (
@@ -239,3 +241,30 @@ def test_an_unknown_path_is_a_problem_document_too(client: httpx.Client) -> None
 
 def test_a_method_that_is_not_allowed_is_a_problem_document_too(client: httpx.Client) -> None:
     problem(client, f"{STORE}/keys/a", 405, "method-not-allowed", "DELETE")
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read_to_its_end(
+    read_side: FakeReadSide, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.api.bodies.LARGEST_BODY", 1000)
+    path = f"{STORE}/keys:batch"
+    answer = client.post(path, json={"keys": ["k" * 1000]})
+    assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
+    assert "a body may have 1000 bytes: send fewer keys at once" in answer.json()["detail"]
+    assert client.post(path, json={"keys": []}).json()["entries"] == []
+    taken, sent = 0, []
+
+    async def receive() -> dict[str, object]:
+        nonlocal taken
+        taken += 1
+        return {"type": "http.request", "body": b"k" * 300, "more_body": True}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }  # fmt: skip
+    asyncio.run(create_app(read_side)(scope, receive, send))
+    assert (sent[0]["status"], taken) == (413, 4)
