@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
@@ -66,7 +65,7 @@ def entry_json(entry: StoreEntry) -> bytes:
 
 def members(entry: StoreEntry) -> dict[str, Any]:
     """What a row has, by name."""
-    return {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return {name: getattr(entry, name) for name in entry.__match_args__}
 
 
 def _window(window: Window) -> dict[str, Any]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
-from penstock.actors.messages import QueryFailure
-from penstock.common.errors import UnknownQueryError
-from tests.cluster.test_queries import FakeCoordinator, ask
+from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery
+from penstock.cluster.queries import StateQueries
+from penstock.cluster.read_side import Reading
+from penstock.common.errors import NotUpToBoundError, UnknownQueryError
+from penstock.common.position import Position, PositionBound
+from penstock.state.queries import KeyQuery, RangeQuery
+from tests.cluster.test_queries import WORDS, FakeCoordinator, ask
 from tests.cluster.test_queries import coordinator as coordinator
 
 
@@ -18,3 +25,47 @@ def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_ow
     with pytest.raises(UnknownQueryError, match="store and does not answer CountQuery; it answers: KeyQuery") as error:
         ask(lambda queries: queries.approximate_num_entries("counts"))
     assert (error.value.query, error.value.answered) == ("CountQuery", ("KeyQuery",))
+
+
+def test_a_page_goes_on_where_a_store_has_passed_over_very_many_rows(coordinator: FakeCoordinator) -> None:
+    """Each actor answers once that it has found nothing yet, and how far it has come."""
+    passed: set[tuple[int, bytes | None]] = set()
+
+    for actor in coordinator.actors.values():
+        answer = actor._answer
+
+        def first_nothing(query: StoreQuery, answer: Callable[[StoreQuery], StoreAnswer] = answer) -> StoreAnswer:
+            which = query.task_id.partition, query.after
+            if which in passed or len(passed) >= 6:
+                return answer(query)
+            passed.add(which)
+            return StoreAnswer(more=True, reached=b"word-%02d" % len(passed))
+
+        actor._answer = first_nothing  # type: ignore[method-assign]  # of this very one
+    page = ask(lambda queries: queries.page("counts", RangeQuery(), 100))
+    assert len(passed) == 6
+    assert page.entries[-1].key == WORDS[-1]
+    assert page.cursor is None
+
+
+def test_so_many_may_wait_for_a_position_and_no_more(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.queries._MOST_WAITING", 3)
+    for actor in coordinator.actors.values():
+        actor.failure = QueryFailure.NOT_UP_TO_BOUND
+
+    async def crowd(queries: StateQueries) -> None:
+        bound = PositionBound.at(Position.from_map({"in": {0: 7}}))
+        asking = [
+            asyncio.create_task(queries.one("counts", KeyQuery("a"), Reading(bound=bound, wait_s=10.0)))
+            for _ in range(10)
+        ]
+        refused, waiting = await asyncio.wait(asking, timeout=1.0)
+        assert {type(each.exception()) for each in refused} == {NotUpToBoundError}
+        assert len(waiting) == 3
+        for actor in coordinator.actors.values():
+            actor.failure = None
+        assert await asyncio.gather(*waiting) == [None] * 3
+
+    ask(crowd)

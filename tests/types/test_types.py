@@ -23,7 +23,7 @@ from tests.architecture.sources import ROOT
 HERE = Path(__file__).parent
 RIGHT = sorted(file.name for file in (HERE / "right").glob("*.py"))
 WRONG = sorted(file.name for file in (HERE / "wrong").glob("*.py"))
-PAGES = ("README.md", "docs/PROGRAMS.md", "docs/SERDES.md", "docs/STORES.md")
+PAGES = ("README.md", "docs/PROGRAMS.md", "docs/QUERIES.md", "docs/SERDES.md", "docs/STORES.md")
 CHECKERS = ("mypy", "pyright")
 
 MYPY = """
