@@ -80,9 +80,11 @@ class HostedTask:
 
     def seen(self, store: str, committed: bool) -> Position:
         """The records of its sources that ``store`` has seen; as of the last commit the ``committed`` ones."""
-        if committed:
-            return Position.of((tp, found.offset - 1) for tp, found in self.committed.items() if found.offset > 0)
-        return Position.of(self.task.positions())
+        if not committed and store not in self.task.written_by_flushes:
+            return Position.of(self.task.positions())
+        # What is behind a cache has seen what the last snapshot flushed.
+        offsets = self.committed if committed or not self.snapshot else self.snapshot
+        return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
 
     def topics_of(self, store: str) -> Collection[str]:
         """The topics that it reads: all that it reads, a store may have seen."""

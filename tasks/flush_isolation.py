@@ -6,8 +6,10 @@ be there before the next record; if it shares a node or a topic with other recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 
+from penstock.topology.physical.operator import ValueGetter
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
@@ -23,6 +25,22 @@ def flushed_beside_records(
         for store, forwarders in forwarded_by.items()
         if store not in written and _is_isolated(reached[store], forwarders, nodes)
     )
+
+
+def written_by_flushes(
+    children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]
+) -> frozenset[str]:
+    """The stores that are changed by what the flush of another one forwards: they hear of a record only when a commit
+    begins."""
+    reached = [_reached(forwarders, children) for forwarders in forwarded_by.values()]
+    return frozenset(store for nodes in reached for node in nodes.values() for store in _written(node))
+
+
+def _written(node: Node) -> Iterator[str]:
+    if isinstance(node, ProcessorNode):
+        held = [getattr(node.operator, each.name) for each in fields(node.operator)]
+        looked_into = {store for each in held if isinstance(each, ValueGetter) for store in each.stores}
+        yield from (store for store in node.stores if store not in looked_into)
 
 
 def _reached(forwarders: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:

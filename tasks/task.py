@@ -13,7 +13,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.flush_isolation import flushed_beside_records
+from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram
@@ -76,6 +76,8 @@ class Task:
         self._processors = composed.processors
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
+        self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
+        """The stores that have not seen what is processed before the next snapshot has begun."""
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context

@@ -442,7 +442,8 @@ def test_a_kind_of_question_that_the_store_does_not_answer_fails_with_those_it_d
     )
     assert [answer.failure for answer in answers] == [QueryFailure.UNKNOWN_QUERY_TYPE] * 2
     assert answers[0].detail == (
-        "store 'counts' does not answer LargestQuery; it answers: KeyQuery, KeysQuery, RangeQuery, CountQuery"
+        "store 'counts' does not answer LargestQuery; it answers: KeyQuery, KeysQuery, RangeQuery, PrefixQuery, "
+        "CountQuery"
     )
 
 
