@@ -30,7 +30,7 @@ def tables() -> ps.Topology:
 
 def asked(
     loop: StreamLoop, store: str, *, committed: bool = False, bound: Position | None = None
-) -> tuple[Position, list[str], QueryFailure | None]:
+) -> tuple[Position, list[object], QueryFailure | None]:
     query = StoreQuery(TaskId(0, 0), store, RangeQuery(), limit=10, committed=committed, bound=bound)
     done = loop.query([query])
     while not done.done():

@@ -33,6 +33,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.kafka.clients import ConfluentClients
+from penstock.state.entries import PLAIN
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
 
@@ -259,9 +260,9 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
         async def serdes(store: str, topic: str) -> object:
             return cloudpickle.loads(await coordinator.key_serdes(store, topic))
 
-        assert await serdes("own", "in") == (string, json)
-        assert await serdes("grouped", "app-by-value-repartition") == (json, string)
-        assert await serdes("default", "usual") == (long, long)
+        assert await serdes("own", "in") == (string, json, PLAIN)
+        assert await serdes("grouped", "app-by-value-repartition") == (json, string, PLAIN)
+        assert await serdes("default", "usual") == (long, long, PLAIN)
         coordinator.may_begin.set()
         await coordinator.stop()
 
