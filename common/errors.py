@@ -33,10 +33,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from penstock.common.position import NOWHERE, Position
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from penstock.common.position import Position
 
 
 class StreamsError(Exception):
@@ -201,9 +201,6 @@ class NotUpToBoundError(TaskNotReadyError):
     """A store has not come to the position that was demanded within the time that it was given: ask again. Mirrors
     ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is where it stands."""
 
-    def __init__(self, message: str, position: Position) -> None:
+    def __init__(self, message: str, position: Position = NOWHERE) -> None:
         super().__init__(message)
         self.position = position
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.position)
