@@ -53,7 +53,9 @@ from penstock.state.stores import Stores
 from penstock.state.versioned.queries import VersionedKeyQuery
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.windowed.deduplication_store import FirstSeen
 from penstock.state.windowed.views import SessionStore, WindowStore
+from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -114,11 +116,13 @@ __all__ = [
     "ConfigError",
     "Consumed",
     "CountQuery",
+    "Deduplicated",
     "DeserializationError",
     "EagerBufferConfig",
     "EmitStrategy",
     "ExceptionHandler",
     "FailOnInvalidTimestamp",
+    "FirstSeen",
     "GlobalKTable",
     "Grouped",
     "HandlerResponse",

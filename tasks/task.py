@@ -313,4 +313,4 @@ class Task:
 
 def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
     asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
-    return asks and any(store.opened.context.caching for store in stores.values())
+    return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from penstock.common.errors import TopologyError
+from penstock.common.time import Duration
 from penstock.topology.arity import checked_function, takes_key
+from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.branched import BranchedKStream
+from penstock.topology.dsl.deduplicate import deduplicated_stream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.kstream_joins import KStreamJoins
 from penstock.topology.dsl.ktable import KTable, table_of
@@ -34,6 +37,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 KR = TypeVar("KR")
 VR = TypeVar("VR")
+I = TypeVar("I")  # noqa: E741  # an id
 
 
 class KStream(KStreamJoins[K, V]):
@@ -193,6 +197,55 @@ class KStream(KStreamJoins[K, V]):
         ['n-0', 'n-big']
         """
         return BranchedKStream(self._head, named, KStream)
+
+    # ---- duplicates ----
+
+    @overload
+    def deduplicate(
+        self, within: Duration, *, deduplicated: Deduplicated[K, V, Any] | None = None
+    ) -> KStream[K, V]: ...
+    @overload
+    def deduplicate(
+        self,
+        within: Duration,
+        id_extractor: Callable[[V], I | None],
+        deduplicated: Deduplicated[K, V, I] | None = None,
+    ) -> KStream[K, V]: ...
+    @overload
+    def deduplicate(
+        self,
+        within: Duration,
+        id_extractor: Callable[[K, V], I | None],
+        deduplicated: Deduplicated[K, V, I] | None = None,
+    ) -> KStream[K, V]: ...
+    def deduplicate(
+        self,
+        within: Duration,
+        id_extractor: Callable[..., Any] | None = None,
+        deduplicated: Deduplicated[K, V, Any] | None = None,
+    ) -> KStream[K, V]:
+        """The same records without duplicates: of those with the same key that are at most ``within`` apart in event
+        time, the first that is processed goes through. Mirrors ``deduplicateByKey``, and with an ``id_extractor``
+        ``deduplicateByKeyValue`` (KIP-655, which Kafka Streams 4.3 has not).
+
+        With ``id_extractor(value)`` or ``id_extractor(key, value)``, told apart by the arguments it takes, duplicates
+        have the same key and the same id; both are compared as bytes. The id's serde is that of ``deduplicated``, else
+        the configuration's of keys. A record whose key or id is None goes through.
+
+        A record is compared with those that went through, not with duplicates, so one that comes each second goes
+        through once per interval. One that comes late, in event time, is a duplicate of a later one that is near enough
+        all the same. What went through is remembered for the retention, twice ``within`` unless ``deduplicated`` says
+        more, behind the largest timestamp that was seen; what is older than that goes through if nothing that is
+        remembered is near it, and is not remembered. Nothing is held back or changed, and duplicates are not counted as
+        dropped. Where the key may have changed the stream is repartitioned. docs/DEDUPLICATION.md says more.
+
+        Raises TopologyError for an interval of nothing and for a retention that is shorter than the interval.
+
+        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> once = orders.deduplicate(600_000, lambda order: order["id"], Deduplicated.as_("orders-seen"))
+        """
+        return KStream(deduplicated_stream(self._head, within, id_extractor, deduplicated))
 
     # ---- topics ----
 

@@ -1,0 +1,122 @@
+"""The store of ``deduplicate``: when, and by which record, each id was seen first.
+
+It is a window store of its own builder. Its windows lie one behind the other, each as long as the interval within which
+two records are duplicates: so a window has one row of an id at most, and whoever asks for an id at a time looks into
+the window of that time and its two neighbours. Rows expire by the segment, as in every window store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+from typing_extensions import override
+
+from penstock.common.errors import StateStoreError
+from penstock.common.serdes import Serde, SerdePart, Serdes
+from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.row_formats import Entry
+from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
+
+K = TypeVar("K")
+
+_TIME_AND_OFFSET = Struct(">qq")
+_KEY_LENGTH = Struct(">I")
+
+
+class FirstSeen(NamedTuple):
+    """The record of an id that went through: its timestamp (ms), and where it came from (``""`` and −1 if that is not
+    known)."""
+
+    timestamp: int
+    offset: int
+    topic: str
+
+
+def pack_seen(timestamp: int, offset: int, topic: bytes) -> bytes:
+    """The value of a row. It stands in the buffer as bytes, which cost a garbage collector nothing."""
+    return _TIME_AND_OFFSET.pack(timestamp, offset) + topic
+
+
+def unpack_seen(data: bytes) -> FirstSeen:
+    """What :meth:`pack_seen` was given."""
+    timestamp, offset = _TIME_AND_OFFSET.unpack_from(data)
+    return FirstSeen(timestamp, offset, data[_TIME_AND_OFFSET.size :].decode())
+
+
+def key_and_id(key: bytes, id: bytes) -> bytes:
+    """The bytes under which an id of a key is kept."""
+    return _KEY_LENGTH.pack(len(key)) + key + id
+
+
+@dataclass(frozen=True)
+class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
+    """``key_serde`` is that of the records' keys. ``id_serde``: that of ids where these are more than the key, which
+    ``by_id`` says; a processor then finds rows under the pair (key, id)."""
+
+    kind: ClassVar[str] = "deduplication"
+
+    by_id: bool = False
+    id_serde: Serde[Any] | None = None
+
+    @override
+    def with_known_serdes(self, known: Callable[[Serde[Any] | None, SerdePart], Serde[Any]]) -> Self:
+        return replace(
+            self,
+            key_serde=known(self.key_serde, "key"),
+            value_serde=Serdes.bytes(),
+            id_serde=known(self.id_serde, "key") if self.by_id else None,
+        )
+
+    @property
+    @override
+    def layout(self) -> str:
+        # Another interval means other windows, in which rows would not be found.
+        return f"{super().layout}, windows of {self.window_size_ms} ms{', by key and id' if self.by_id else ''}"
+
+    @override
+    def open(self, context: StateStoreContext) -> StateStore:
+        return DeduplicationStateStore(replace(self, key_serde=self._row_serde()), context)
+
+    def _row_serde(self) -> Serde[Any] | None:
+        keys, ids = self.key_serde, self.id_serde
+        if keys is None or ids is None:
+            return keys
+        serialize_key, serialize_id, read_key, read_id = (
+            keys.serialize,
+            ids.serialize,
+            keys.deserialize,
+            ids.deserialize,
+        )
+
+        def serialize(pair: tuple[Any, Any]) -> bytes:
+            key, id = pair
+            return key_and_id(serialize_key(key), serialize_id(id))
+
+        def deserialize(data: bytes) -> tuple[Any, Any]:
+            end = _KEY_LENGTH.size + _KEY_LENGTH.unpack_from(data)[0]
+            return read_key(data[_KEY_LENGTH.size : end]), read_id(data[end:])
+
+        return Serde(f"key {keys.name} and id {ids.name}", serialize, deserialize)
+
+
+class DeduplicationStateStore(WindowStateStore):
+    """A window store of packed rows."""
+
+    @override
+    def view(self) -> TypedWindowStore:
+        return _SeenView(self, self.typed_keys(), self.context.now)
+
+
+class _SeenView(TypedWindowStore):
+    """What a processor sees: to be read, for nobody else knows what a row must be."""
+
+    @override
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        raise StateStoreError(f"store {self.name}: deduplicate alone writes it")
+
+    @override
+    def _value(self, entry: Entry) -> FirstSeen:
+        return unpack_seen(entry[0])

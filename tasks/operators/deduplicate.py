@@ -1,0 +1,175 @@
+"""``deduplicate``: the first record of an id goes through, those that come near it in event time do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from penstock.common.ids import TopicPartition
+from penstock.state.windowed.deduplication_store import (
+    DeduplicationStoreBuilder,
+    key_and_id,
+    pack_seen,
+    unpack_seen,
+)
+from penstock.tasks.closures import closure_of
+from penstock.tasks.wiring import Store, StreamEdge, Wiring
+from penstock.topology.physical.deduplicate_operators import Deduplicate, DeduplicateById
+
+_MOST_PLACES = 1000
+_TIME = Struct(">q")
+_Seen = Callable[[bytes, int], bool]
+"""Whether a record of this id (bytes) at this time (ms) is a duplicate; if not, it is the first one from now on."""
+_Around = tuple[bytes, bytes, bytes, bytes]
+"""What stands before and behind the id in the key of a row: of a window, then of the one before it."""
+
+
+@closure_of(Deduplicate)
+def _deduplicate(spec: Deduplicate, wiring: Wiring) -> StreamEdge:
+    store, forward, name = wiring.store, wiring.forward, wiring.name
+    is_duplicate, failed, key_bytes = _memory(spec, wiring), wiring.failed_at(store), wiring.key_to_bytes(store)
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        if key is not None:
+            try:
+                if is_duplicate(key if key_bytes is None else key_bytes(key), timestamp):
+                    return
+            except Exception as error:  # a serde that does not fit
+                failed(error, name, key)
+                return
+        forward(key, value, timestamp)
+
+    return run
+
+
+@closure_of(DeduplicateById)
+def _deduplicate_by_id(spec: DeduplicateById, wiring: Wiring) -> StreamEdge:
+    store, forward, name = wiring.store, wiring.forward, wiring.name
+    is_duplicate, failed, key_bytes = _memory(spec, wiring), wiring.failed_at(store), wiring.key_to_bytes(store)
+    extract, with_key, id_bytes = spec.id_extractor, spec.with_key, _id_to_bytes(store)
+
+    def run(key: Any, value: Any, timestamp: int) -> None:
+        if key is not None:
+            try:
+                id = extract(key, value) if with_key else extract(value)
+                if id is not None:
+                    raw = key if key_bytes is None else key_bytes(key)
+                    if is_duplicate(key_and_id(raw, id_bytes(id)), timestamp):
+                        return
+            except Exception as error:
+                failed(error, name, key)
+                return
+        forward(key, value, timestamp)
+
+    return run
+
+
+def _id_to_bytes(store: Store) -> Callable[[Any], bytes]:
+    builder = store.builder
+    assert isinstance(builder, DeduplicationStoreBuilder)
+    assert builder.id_serde is not None
+    return builder.id_serde.serialize
+
+
+def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
+    """What went through, in the rows of the store, one for each id and window.
+
+    A record that is processed again after a failure may find its own row, for the changelog may be ahead of the offsets
+    that were committed, and the result may not have been written: it goes through again. It is told by its offset.
+    """
+    store, context = wiring.store, wiring.context
+    rows = store.windowed.rows
+    buffer, observed = rows.buffer, wiring.observed_time()
+    within, retention, size = spec.within_ms, spec.retention_ms, spec.within_ms
+    dirty_get, clean_get, load, load_new = (
+        buffer.dirty.get,
+        buffer.clean.get,
+        buffer.load_to_update,
+        buffer.load_not_committed,
+    )
+    put, source_of, around_of = buffer.put, context.source, _Windows(store, size)
+    around_get = around_of.known.get
+    went_through, read_time = _OfOneRecord(), _TIME.unpack_from
+    topics: dict[TopicPartition, bytes] = {}
+    newest_start = -1
+
+    def near(row: bytes, start: int, timestamp: int, horizon: int) -> bytes | None:
+        """What stands in ``row``, if it is remembered and near enough."""
+        # What starts later than all that is on disk is not looked for there.
+        entry = dirty_get(row) or clean_get(row) or (load if start <= rows.committed_time else load_new)(row)
+        seen: bytes | None = entry[0]
+        if seen is not None and horizon <= (time := read_time(seen)[0]) and -within <= timestamp - time <= within:
+            return seen
+        return None
+
+    def topic_bytes(source: TopicPartition) -> bytes:
+        return topics.get(source) or topics.setdefault(source, source.topic.encode())
+
+    def is_duplicate(id: bytes, timestamp: int) -> bool:
+        nonlocal newest_start
+        if timestamp > observed.ms:
+            observed.ms = timestamp
+        horizon = observed.ms - retention
+        start = timestamp - timestamp % size
+        front, back, front_before, back_before = around_get(start) or around_of(start)
+        row = found = front + id + back
+        seen = near(row, start, timestamp, horizon)
+        if seen is None:
+            found = front_before + id + back_before
+            seen = near(found, start - size, timestamp, horizon)
+            if seen is None and start + size <= observed.ms:
+                front, back, _, _ = around_get(start + size) or around_of(start + size)
+                found = front + id + back
+                seen = near(found, start + size, timestamp, horizon)
+        source, offset = source_of()
+        if seen is not None:
+            own = source is not None and unpack_seen(seen)[1:] == (offset, source.topic)
+            return not own or not went_through.first(found, source, offset)
+        if timestamp >= horizon:
+            put(row, pack_seen(timestamp, offset, b"" if source is None else topic_bytes(source)), timestamp, None)
+            went_through.first(row, source, offset)
+            if start > newest_start:
+                newest_start = start
+                rows.observe(start)
+        return False
+
+    return is_duplicate
+
+
+class _OfOneRecord:
+    """Which rows are of the record of the input that is processed now: it may have become several on its way here."""
+
+    __slots__ = ("_offset", "_rows", "_source")
+
+    def __init__(self) -> None:
+        self._source: TopicPartition | None = None
+        self._offset = -1
+        self._rows: set[bytes] = set()
+
+    def first(self, row: bytes, source: TopicPartition | None, offset: int) -> bool:
+        """Note the row; whether it was not noted yet."""
+        if offset != self._offset or source != self._source:
+            self._source, self._offset = source, offset
+            self._rows.clear()
+        elif row in self._rows:
+            return False
+        self._rows.add(row)
+        return True
+
+
+class _Windows:
+    """The places of the windows that records were in lately, by start: called with a start, it adds one."""
+
+    def __init__(self, store: Store, size: int) -> None:
+        self.known: dict[int, _Around] = {}
+        self._rows = store.windowed.rows
+        self._size = size
+
+    def __call__(self, start: int) -> _Around:
+        if len(self.known) >= _MOST_PLACES:
+            self.known.clear()
+        rows, before = self._rows, max(start - self._size, 0)
+        first = rows.schema.first
+        around = self.known[start] = rows.front(start), first(start), rows.front(before), first(before)
+        return around

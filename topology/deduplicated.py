@@ -1,0 +1,109 @@
+"""``Deduplicated``: how ``deduplicate`` keeps what it has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+from penstock.common.errors import TopologyError
+from penstock.common.serdes import Serde
+from penstock.common.time import Duration, to_ms
+from penstock.topology.materialized import StoreType
+from penstock.topology.naming import checked_name
+
+K = TypeVar("K")
+V = TypeVar("V")
+I = TypeVar("I")  # noqa: E741  # an id
+# Factories have type variables of their own: pyright does not infer those of a class in its static methods.
+K1 = TypeVar("K1")
+V1 = TypeVar("V1")
+I1 = TypeVar("I1")
+
+_replace: Callable[..., Any] = replace
+"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
+
+
+@dataclass(frozen=True)
+class Deduplicated(Generic[K, V, I]):
+    """How ``deduplicate`` keeps what it has seen. Mirrors ``Deduplicated`` of KIP-655.
+
+    ``key_serde`` and ``value_serde`` are the stream's (the second is for the repartition topic alone, if there is one),
+    ``id_serde`` that of ids. ``name`` names the operator and the repartition topic, ``store_name`` the store and its
+    changelog, ``<application.id>-<store name>-changelog``; a name of one says nothing of the other. ``retention_ms``:
+    how far behind stream time records are remembered; None is twice the interval. ``logging``: whether there is a
+    changelog, created with ``topic_config`` on top of the usual settings of a window store; without one, what was seen
+    is lost with the disk it lies on.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    id_serde: Serde[I] | None = None
+    name: str | None = None
+    store_name: str | None = None
+    retention_ms: int | None = None
+    store_type: StoreType = StoreType.ROCKS_DB
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what in ("key_serde", "value_serde", "id_serde"):
+            if (serde := getattr(self, what)) is not None and not isinstance(serde, Serde):
+                raise TopologyError(f"Deduplicated: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
+        if self.name is not None:
+            checked_name(self.name)
+        if self.store_name is not None:
+            checked_name(self.store_name, "store name")
+
+    @staticmethod
+    def with_(
+        key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None, id_serde: Serde[I1] | None = None
+    ) -> Deduplicated[K1, V1, I1]:
+        """Serdes of keys, values and ids."""
+        return Deduplicated(key_serde, value_serde, id_serde)
+
+    @staticmethod
+    def as_(store_name: str) -> Deduplicated[K1, V1, I1]:
+        """The name of the store: not of the operator, which :meth:`with_name` names.
+
+        >>> Deduplicated.as_("seen").store_name
+        'seen'
+        """
+        return Deduplicated(store_name=store_name)
+
+    def with_key_serde(self, key_serde: Serde[K1]) -> Deduplicated[K1, V, I]:
+        """The same with another key serde."""
+        return cast("Deduplicated[K1, V, I]", _replace(self, key_serde=key_serde))
+
+    def with_value_serde(self, value_serde: Serde[V1]) -> Deduplicated[K, V1, I]:
+        """The same with another value serde."""
+        return cast("Deduplicated[K, V1, I]", _replace(self, value_serde=value_serde))
+
+    def with_id_serde(self, id_serde: Serde[I1]) -> Deduplicated[K, V, I1]:
+        """The same with another serde of ids."""
+        return cast("Deduplicated[K, V, I1]", _replace(self, id_serde=id_serde))
+
+    def with_name(self, name: str) -> Deduplicated[K, V, I]:
+        """The same with a name for the operator and the repartition topic."""
+        return replace(self, name=name)
+
+    def with_store_name(self, store_name: str) -> Deduplicated[K, V, I]:
+        """The same with a name for the store."""
+        return replace(self, store_name=store_name)
+
+    def with_retention(self, retention: Duration) -> Deduplicated[K, V, I]:
+        """Remember records for ``retention`` behind stream time: no shorter than the interval. Raises ValueError for a
+        negative one."""
+        return replace(self, retention_ms=to_ms(retention, "retention"))
+
+    def with_store_type(self, store_type: StoreType) -> Deduplicated[K, V, I]:
+        """On disk or in memory."""
+        return replace(self, store_type=store_type)
+
+    def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Deduplicated[K, V, I]:
+        """Keep a changelog (the default), created with ``topic_config`` on top of the usual settings."""
+        return replace(self, logging=True, topic_config=dict(topic_config))
+
+    def with_logging_disabled(self) -> Deduplicated[K, V, I]:
+        """Keep no changelog."""
+        return replace(self, logging=False, topic_config={})
