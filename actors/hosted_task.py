@@ -69,8 +69,9 @@ class HostedTask:
 
     @property
     def has_several_inputs(self) -> bool:
-        """Whether the task waits for one source partition while it has records of another."""
-        return len(self.sources) > 1
+        """Whether the task must be told what was fetched of each: it waits for one source partition while it has
+        records of another, or watches for idle ones."""
+        return len(self.sources) > 1 or self.task.watches_idleness
 
     @property
     def reads(self) -> frozenset[TopicPartition]:

@@ -93,6 +93,8 @@ class StreamsConfig(BaseModel):
     statestore_memory_max_bytes: int | None = Field(default=None, alias="statestore.memory.max.bytes", ge=1 << 20)
     """What entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
+    window_idle_advance_ms: int | None = Field(default=None, alias="window.idle.advance.ms", ge=1)
+    """After so long without records stream time goes on by the wall clock; None: it moves with records alone."""
     buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
     replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
     repartition_purge_interval_ms: int = Field(default=30_000, alias="repartition.purge.interval.ms", ge=1)

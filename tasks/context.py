@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import (
     ProcessingError,
@@ -18,6 +18,9 @@ from penstock.common.errors import (
 from penstock.common.handlers import ExceptionHandler, HandlerResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Header, Headers, RecordMetadata
+
+if TYPE_CHECKING:
+    from penstock.tasks.idle_time import IdleTime
 
 # Errors of penstock that mean that the user's code asked for what cannot be.
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
@@ -78,6 +81,7 @@ class TaskContext:
     """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
 
     ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
+    ``idle``: the operators whose time goes on while no records come; None where it does not.
     ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
     """
 
@@ -91,6 +95,7 @@ class TaskContext:
         "emit_interval_ms",
         "handler",
         "headers",
+        "idle",
         "is_latest",
         "partition",
         "remembered",
@@ -113,6 +118,7 @@ class TaskContext:
         self.commit_requested = False
         self.emit_interval_ms = EMIT_INTERVAL_MS
         self.remembered: dict[str, Remembered] = {}
+        self.idle: IdleTime | None = None
         self.partition: TopicPartition | None = None
         self._source: TopicPartition | None = None
         self._run = RunPosition()

@@ -33,6 +33,14 @@ class PartitionGroup:
         """Whether all of ``partition`` that the broker has is fetched; None when that is not known."""
         self._caught_up[partition] = caught_up
 
+    def processed_offsets(self) -> list[tuple[str, int]]:
+        """Of each topic the offset of the last record that was processed; −1 where there was none."""
+        return [(tp.topic, queue.processed_offset) for tp, queue in self.queues.items()]
+
+    def busy_topics(self) -> list[str]:
+        """The topics of which records wait here, or may wait at the broker."""
+        return [tp.topic for tp, queue in self.queues.items() if queue or not self._caught_up.get(tp)]
+
     def offer(self, queue: RecordQueue) -> None:
         """``queue``, which is not in the heap, has records."""
         self._heap.add(queue)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -14,6 +15,7 @@ from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.flush_isolation import flushed_beside_records
+from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
 from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram
@@ -71,6 +73,7 @@ class Task:
             self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
+        idle = self._context.idle = _idle_time(config, clock_stands)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
         self._processors = composed.processors
@@ -87,6 +90,9 @@ class Task:
             for topic, reached in composed.prefetched.items()
         }
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
+        entered_by = {topic: source.node for topic, source in program.sources.items()}
+        self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
+        self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors)
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
@@ -109,6 +115,8 @@ class Task:
     def init(self, wall_ms: int) -> None:
         """Initialise the processors; their stores are restored. Raises ProcessingError."""
         self._context.wall_ms = wall_ms
+        if self._idle is not None:
+            self._idle.begin(self._group.processed_offsets(), wall_ms)
         for hosted in self._processors:
             try:
                 hosted.processor.init(hosted.context)
@@ -130,7 +138,7 @@ class Task:
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Whether everything the broker has of ``partition`` was added; None when that is not known.
 
-        Only needed by tasks with several source partitions (``max.task.idle.ms``).
+        Only needed by tasks with several source partitions (``max.task.idle.ms``), and by those that watch idleness.
         """
         self._group.set_caught_up(partition, caught_up)
 
@@ -160,6 +168,8 @@ class Task:
         self._processed += done
         if done:
             self._budget.processed(done)
+            if self._idle is not None:
+                self._idle.note(group.processed_offsets(), wall_ms)
         return done
 
     @staticmethod
@@ -234,9 +244,24 @@ class Task:
     # ---- time ----
 
     def punctuate(self, wall_ms: int) -> bool:
-        """Call the wall-clock punctuators that are due; whether there were any."""
+        """Let the time of idle operators go on, and call the wall-clock punctuators that are due; whether there were
+        any of either."""
         self._context.wall_ms = wall_ms
-        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator)
+        went_on = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
+        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
+
+    @property
+    def watches_idleness(self) -> bool:
+        """Whether the host must say of each source whether all of it was fetched (:meth:`set_caught_up`)."""
+        return self._idle is not None
+
+    def _is_flushed(self) -> bool:
+        """Whether no cache holds updates back. If one does, they are let go by a commit, which is asked for."""
+        if any(store.has_changes for store in self._caches):
+            self._context.commit_requested = True
+            return False
+        self._context.leave()
+        return True
 
     def _call_punctuator(self, node: str, punctuator: Punctuator, now_ms: int) -> None:
         self._context.timestamp = now_ms
@@ -309,6 +334,11 @@ class Task:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)
+
+
+def _idle_time(config: StreamsConfig, clock_stands: bool) -> IdleTime | None:
+    idle_ms = config.window_idle_advance_ms
+    return None if idle_ms is None else IdleTime(idle_ms, clock_stands=clock_stands)
 
 
 def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:

@@ -152,6 +152,19 @@ class Wiring:
         """:meth:`observed_time` of all nodes together that share ``store``."""
         return self.context.remembered.setdefault(f"{store.builder.name}/stream-time", Remembered())
 
+    def advances_when_idle(
+        self,
+        observed: Remembered,
+        advance: Callable[[int], None],
+        now: Callable[[], int] | None = None,
+        holds: Callable[[], bool] | None = None,
+        resume: Callable[[int], None] | None = None,
+    ) -> None:
+        """This node's time goes on by the wall clock while no records come (``window.idle.advance.ms``): see
+        :class:`~penstock.tasks.idle_time.Advancing`. Without that setting, nothing happens."""
+        if self.context.idle is not None:
+            self.context.idle.add(self.name, observed, advance, now, holds, resume)
+
     def close_time(self, store: Store) -> Remembered:
         """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
         were last. As in Kafka Streams it is remembered under the name of the store."""

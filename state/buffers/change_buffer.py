@@ -154,6 +154,11 @@ class ChangeBuffer(StateStore):
         self._counts[key] = count
         return data
 
+    def ensure_order(self) -> None:
+        """Have ``order`` tell what waits before an update comes in, too."""
+        if not self._in_order:
+            self.arrange()
+
     def arrange(self) -> None:
         """Put in order what was restored. The first update that comes in then does that."""
         self.order[:] = [(time_of(data), key) for key, data in self._packed.items()]

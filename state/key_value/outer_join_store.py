@@ -112,6 +112,11 @@ class OuterJoinStateStore(KeyValueStateStore):
         if timestamp < self.smallest_time:
             self.smallest_time = timestamp
 
+    @property
+    def waits(self) -> bool:
+        """Whether any record waits, as far as :meth:`begin` has found out."""
+        return any(map(len, self._waiting.values()))
+
     def matched(self, key: bytes, left: bool, time: int, timestamp: int) -> None:
         """The records of ``key`` at ``time`` on that side, if any wait, have a match, which came at ``timestamp``."""
         waiting = self._waiting[left]

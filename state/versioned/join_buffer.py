@@ -132,6 +132,22 @@ class JoinBuffer(BufferedStateStore):
         self._horizon = self._next[-1]
 
     @property
+    def stream_time(self) -> int:
+        """The time; −1 where there is none yet."""
+        return self._stream_time
+
+    def observe(self, time: int) -> None:
+        """Time has come as far as ``time``."""
+        self._stream_time = max(self._stream_time, time)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are records that wait."""
+        if not self._next:
+            self._read_ahead()
+        return bool(self._next)
+
+    @property
     def has_due(self) -> bool:
         """Whether there may be records that have waited long enough."""
         if not self._next:

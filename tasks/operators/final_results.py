@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
+from penstock.tasks.context import Remembered
 from penstock.tasks.wiring import Store, Wiring
 
 Closed = Callable[[int, int], tuple[int, int] | None]
 """From the close time of the last emission (−1 if there was none) and that of now to the times, first and last, of the
 rows whose windows have closed between them; None when there can be none, and then the emission does not count."""
+
+
+def close_when_idle(
+    store: Store,
+    wiring: Wiring,
+    observed: Remembered,
+    emit: Callable[[int], None] | None,
+    grace_ms: int,
+    reach_ms: int,
+) -> None:
+    """The windows of ``store`` close while no records come, too, where the configuration says so: they take none any
+    more, and ``emit``, what :func:`emit_closed` made if they are emitted then, is called.
+
+    ``reach_ms``: from the time of a row to the last ms of its window.
+    """
+    context, rows, emitted = wiring.context, store.windowed.rows, None if emit is None else wiring.close_time(store)
+
+    def advance(time: int) -> None:
+        observed.ms = context.timestamp = time
+        if emit is not None:
+            emit(time - grace_ms)
+
+    def holds() -> bool:
+        return emitted is not None and rows.stream_time >= 0 and rows.stream_time + reach_ms >= emitted.ms
+
+    wiring.advances_when_idle(observed, advance, holds=holds)
 
 
 def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int], None]:

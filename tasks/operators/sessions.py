@@ -11,7 +11,7 @@ from penstock.state.windowed.segments import pack_segment
 from penstock.state.windowed.session_index import Session, SessionIndex, near
 from penstock.state.windowed.session_store import SessionStateStore
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import emit_closed
+from penstock.tasks.operators.final_results import close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import WindowedUpdate, forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -35,6 +35,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
     known, load, first_end = index.of.get, index.load, index.first_end
+    close_when_idle(store, wiring, observed, emit, span, reach_ms=0)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None:

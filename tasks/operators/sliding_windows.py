@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.common.windows import Window
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import Closed, emit_closed
+from penstock.tasks.operators.final_results import Closed, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -30,6 +30,7 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
     emit = emit_closed(store, wiring, _closed(difference)) if spec.on_close else None
     record = _Windows(spec, wiring)
     early, late = record.process_early, record.process
+    close_when_idle(store, wiring, observed, emit, grace, reach_ms=difference)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:

@@ -90,6 +90,17 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
 
+    def now() -> int:
+        if not waiting.has_begun:
+            waiting.begin()
+        return waiting.stream_time
+
+    def advance(time: int) -> None:
+        waiting.stream_time = remembered.ms = context.timestamp = time
+        give_closed(time)
+
+    wiring.advances_when_idle(remembered, advance, now, lambda: waiting.waits)
+
     def run(key: Any, value: Any, timestamp: int) -> None:
         if not waiting.has_begun:
             waiting.begin()

@@ -24,6 +24,14 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
     wait_ms, by_window, refused = spec.wait_ms, spec.until_window_closes, wiring.failed_at(store)
     observed = wiring.observed_time()
 
+    def advance(time: int) -> None:
+        observed.ms = context.timestamp = time
+        buffer.ensure_order()
+        while order and order[0][0] <= time - wait_ms:
+            emit()
+
+    wiring.advances_when_idle(observed, advance, holds=lambda: len(buffer) > 0)
+
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if timestamp > observed.ms:
             observed.ms = timestamp

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.state.versioned.join_buffer import JoinBuffer
 from penstock.tasks.closures import closure_of
+from penstock.tasks.context import Remembered
 from penstock.tasks.operators.as_of import as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators import StreamTableJoin
@@ -47,6 +48,18 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
     assert isinstance(buffer, JoinBuffer)
     key_bytes, to_key, failed = wiring.key_to_bytes(store), wiring.bytes_to_key(store), wiring.failed_at(store)
     join = join_as_of(spec, wiring)
+
+    observed = wiring.observed_time() if context.idle is not None else Remembered()
+
+    def advance(time: int) -> None:
+        observed.ms = context.timestamp = time
+        buffer.observe(time)
+        let_go()
+
+    def now() -> int:
+        return max(observed.ms, buffer.stream_time)
+
+    wiring.advances_when_idle(observed, advance, now, lambda: buffer.waits, buffer.observe)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):

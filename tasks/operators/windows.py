@@ -11,7 +11,7 @@ from penstock.state.row_formats import Entry
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import Closed, emit_closed
+from penstock.tasks.operators.final_results import Closed, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -40,6 +40,9 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     place_get, order = places.get, rows.time_order
     size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
     newest_start = -1
+
+    if not isinstance(windows, UnlimitedWindows):
+        close_when_idle(store, wiring, observed, emit, grace, reach_ms=size - 1)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         nonlocal newest_start
