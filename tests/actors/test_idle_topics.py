@@ -1,0 +1,57 @@
+"""The stream loop gives the ticks by which windows close on an idle topic, and commits how far time has gone on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import penstock as ps
+from tests.actors.rig import LONG, STRING, Rig, settle
+
+
+def final_counts() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    windowed = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    counts = windowed.windowed_by(ps.TimeWindows.of_size_with_no_grace(10)).emit_strategy(
+        ps.EmitStrategy.on_window_close()
+    )
+    stream = counts.count(ps.Materialized.as_("counts")).to_stream(lambda key, count: f"{key.key}@{key.window.start}")
+    stream.to("out", ps.Produced.with_(STRING, LONG))
+    return builder.build()
+
+
+def test_windows_close_without_records_and_what_comes_then_is_late_over_a_restart(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, final_counts(), window_idle_advance_ms=5000)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 105), ("a", "y", 106))
+    settle(loop)
+    rig.clock.now_ms += 4999
+    settle(loop)
+    assert rig.counts() == []
+    rig.clock.now_ms += 5
+    settle(loop)
+    assert rig.counts() == [("a@100", 2)]
+    rig.commit(loop)
+    rig.stop(loop)
+    loop = rig.running(epoch=2)
+    rig.write("in", ("a", "late", 107), ("b", "late", 4000))
+    rig.commit(loop)
+    rig.clock.now_ms += 20_000
+    settle(loop)
+    assert rig.counts() == [("a@100", 2)]
+    status = loop.status()
+    loop.step()
+    assert [task.dropped_records for task in status.result().tasks] == [2]
+
+
+def test_records_that_were_not_fetched_keep_time_from_going_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, final_counts(), window_idle_advance_ms=5000)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 105))
+    settle(loop)
+    rig.clock.now_ms += 60_000  # the loop was not there for a minute: a slow function, a machine that slept
+    rig.write("in", ("a", "y", 106))
+    settle(loop)
+    assert rig.counts() == []
+    rig.clock.now_ms += 5005
+    settle(loop)
+    assert rig.counts() == [("a@100", 2)]
