@@ -63,6 +63,11 @@ class StoreBuilder(ABC, Generic[K, V]):
         opened, and restored from the changelog."""
         return self.kind
 
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether rows change without a record: then no topic of records can stand for its changelog."""
+        return False
+
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
         """The settings of its changelog topic that this kind needs; ``topic_config`` goes on top of them.
 

@@ -71,8 +71,8 @@ class Stores:
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
-    ) -> StoreBuilder[K, V]:
-        """A key-value store whose rows carry a timestamp: caching off, logging on."""
+    ) -> TimestampedKeyValueStoreBuilder[K, V]:
+        """A key-value store whose rows carry a timestamp: caching off, logging on. Rows may expire: ``with_ttl``."""
         _check(
             supplier, KeyValueBytesStoreSupplier, "timestamped_key_value_store_builder", "persistent_key_value_store"
         )

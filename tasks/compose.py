@@ -10,12 +10,14 @@ from penstock.common.serdes import Serde
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.expiry import Expiry, expiring
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.undecoded import Undecoded
 from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
+from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.processor import PunctuationType
 
@@ -36,9 +38,10 @@ def compose(
     collector: RecordCollector,
     queues: Mapping[PunctuationType, PunctuationQueue],
     global_stores: Mapping[str, Store],
+    expiry: Expiry | None = None,
 ) -> Composed:
     """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are; the ``global_stores`` are
-    all tasks'."""
+    all tasks'. ``expiry`` is told of the tables whose rows expire."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
@@ -60,7 +63,10 @@ def compose(
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
         else:
-            edges[node.name] = make_closure(node.operator, wiring)
+            edge = make_closure(node.operator, wiring)
+            if expiry is not None and isinstance(node.operator, TableOperator):
+                edge = expiring(node.operator, edge, wiring, expiry)
+            edges[node.name] = edge
     sources = {
         topic: _source(source, [edges[child.name] for child in children[source.node]], undecoded)
         for topic, source in program.sources.items()

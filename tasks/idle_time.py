@@ -30,11 +30,12 @@ class Advancing:
     holds: Callable[[], bool]
     resume: Callable[[int], None]
     nodes: list[str] = field(default_factory=list)
+    of_all: bool = False
     topics: frozenset[str] = frozenset()
     before: tuple[Advancing, ...] = ()
     held_ms: int = -1
     """When something was last seen to wait in it."""
-    advanced_ms: int = -1
+    advanced_ms: int = -(1 << 62)
     """Up to when, by the wall clock, its time has gone on."""
 
 
@@ -67,18 +68,24 @@ class IdleTime:
             self._operators.append(operator)
         operator.nodes.append(node)
 
+    def add_of_all(self, observed: Remembered, advance: Callable[[int], None]) -> None:
+        """The same for a time that is the whole task's: it goes on when all of its topics are idle."""
+        self._operators.append(
+            Advancing(observed, advance, lambda: observed.ms, lambda: False, lambda ms: None, of_all=True)
+        )
+
     def connect(
         self, nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], sources: Mapping[str, str]
     ) -> bool:
         """All were added: find out which topics (``sources``: the node that each enters by) and which other operators
         reach them; whether there are any."""
         order = {node.name: number for number, node in enumerate(nodes)}
-        self._operators.sort(key=lambda each: min(order[name] for name in each.nodes))
+        self._operators.sort(key=lambda each: min((order[name] for name in each.nodes), default=-1))
         reached = {topic: _reached([node], children) for topic, node in sources.items()}
         behind = [(each, _reached(each.nodes, children)) for each in self._operators]
         for operator in self._operators:
             mine = set(operator.nodes)
-            operator.topics = frozenset(topic for topic, names in reached.items() if mine & names)
+            operator.topics = frozenset(topic for topic, names in reached.items() if operator.of_all or mine & names)
             operator.before = tuple(other for other, names in behind if other is not operator and mine & names)
         self._last_ms = dict.fromkeys(sources, -1)
         return bool(self._operators)
@@ -109,12 +116,13 @@ class IdleTime:
         moved = False
         for operator in self._operators:
             since = self._since(operator, wall_ms)
-            time, step = operator.now(), wall_ms - max(since, operator.advanced_ms)
-            if time >= 0 and wall_ms - since >= self._idle_ms and step >= self._step_ms:
+            if wall_ms - since < self._idle_ms or wall_ms - operator.advanced_ms < self._step_ms:
+                continue
+            if (time := operator.now()) >= 0:
                 if not moved and not is_flushed():
                     return False
                 moved = True
-                operator.advance(time + step)
+                operator.advance(time + wall_ms - max(since, operator.advanced_ms))
                 operator.advanced_ms = wall_ms
         return moved
 

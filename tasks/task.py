@@ -14,6 +14,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.offsets import decode_partition_time, decode_remembered, encode_partition_time
@@ -75,7 +76,12 @@ class Task:
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
         idle = self._context.idle = _idle_time(config, clock_stands)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
-        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores)
+        expiry = Expiry(self._context)
+        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores, expiry)
+        for store in wired.values():
+            expiry.add(store, None)
+        expiry.begin()
+        self._expiry = expiry if expiry else None
         self._processors = composed.processors
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
@@ -93,7 +99,7 @@ class Task:
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
-        self._reads_time = bool(self._processors)
+        self._reads_time = bool(self._processors) or self._expiry is not None
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
         self._processed = 0
 
@@ -117,6 +123,8 @@ class Task:
         self._context.wall_ms = wall_ms
         if self._idle is not None:
             self._idle.begin(self._group.processed_offsets(), wall_ms)
+        if self._expiry is not None:
+            self._expiry.resume()
         for hosted in self._processors:
             try:
                 hosted.processor.init(hosted.context)
@@ -196,7 +204,7 @@ class Task:
         keys = batch.keys if whole else batch.keys[begin:end]
         timestamps = batch.timestamps if whole else batch.timestamps[begin:end]
         context.enter(queue.partition, batch.offsets, end, values)
-        head = queue.source.head
+        head, expiry = queue.source.head, self._expiry
         if plain:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 head(key, value, timestamp)
@@ -215,6 +223,8 @@ class Task:
             for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
                 if timestamp > context.stream_time:
                     context.stream_time = timestamp
+                    if expiry is not None:
+                        expiry.observe(timestamp)
                 context.timestamp = timestamp
                 head(key, value, timestamp)
                 self._punctuate_stream_time(queue, batch.offsets, end, values)

@@ -51,7 +51,7 @@ class Materialized(Generic[K, V]):
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
     the disk it lies on. ``retention_ms``: how long windows are kept, by stream time; None is as long as they take
     records. ``supplier``: of a window, session or versioned store, what says all that by itself. A versioned store has
-    no caching, whatever ``caching`` says.
+    no caching, whatever ``caching`` says. ``ttl_ms``: how long after its last update a row expires; None is never.
     """
 
     name: str | None = None
@@ -63,8 +63,13 @@ class Materialized(Generic[K, V]):
     store_type: StoreType = StoreType.ROCKS_DB
     retention_ms: int | None = None
     supplier: WindowBytesStoreSupplier | SessionBytesStoreSupplier | VersionedBytesStoreSupplier | None = None
+    ttl_ms: int | None = None
 
     def __post_init__(self) -> None:
+        if self.ttl_ms is not None and self.ttl_ms < 1:
+            raise TopologyError(f"Materialized: a TTL must be 1 ms at least, not {self.ttl_ms} ms")
+        if self.supplier is not None:
+            self.refuse_ttl("a window, session or versioned store", "it has the retention that its supplier says")
         if self.name is not None:
             checked_name(self.name, "store name")
         for what, serde in (("key_serde", self.key_serde), ("value_serde", self.value_serde)):
@@ -135,6 +140,27 @@ class Materialized(Generic[K, V]):
         ``withRetention``; without a meaning for tables that are not windowed. Raises ValueError for a negative one."""
         return replace(self, retention_ms=to_ms(retention, "retention"))
 
+    def with_ttl(self, ttl: Duration) -> Materialized[K, V]:
+        """Rows expire ``ttl`` after their last update, in event time. Kafka Streams has none (KIP-1225 asks for it).
+
+        A row that was last updated at *t* expires when the stream time of its task, the largest timestamp of whatever
+        input, reaches *t* + ``ttl``: it is deleted, from the changelog too, and a deletion with that timestamp goes
+        downstream, before the record that moved the time is processed. An update that is as late as that is dropped and
+        counted in ``dropped-records-total``; a deletion is not. For tables that are no windows: of a topic or a stream,
+        filtered, mapped or joined ones that are kept in a store, and aggregates of streams, which then begin anew.
+
+        Raises TopologyError for a TTL of nothing, and ValueError for a negative one. docs/TTL.md says more.
+
+        >>> Materialized.as_("sessions").with_ttl(1_800_000).ttl_ms
+        1800000
+        """
+        return replace(self, ttl_ms=to_ms(ttl, "ttl"))
+
+    def refuse_ttl(self, what: str, why: str) -> None:
+        """Raises TopologyError if there is a TTL: ``what`` has none, because of ``why``."""
+        if self.ttl_ms is not None:
+            raise TopologyError(f"Materialized.with_ttl: {what} cannot have a TTL: {why}")
+
     def builder(
         self,
         kind: Callable[..., StoreBuilder[K, V]],
@@ -161,7 +187,7 @@ class Materialized(Generic[K, V]):
         if self.supplier is not None:
             kept = "window" if isinstance(self.supplier, WindowBytesStoreSupplier) else "session"
             raise TopologyError(f"Materialized: a KTable needs a key-value store, not a {kept} store ({name!r})")
-        return kind(
+        built = kind(
             name,
             *serdes,
             persistent=self.store_type is StoreType.ROCKS_DB,
@@ -169,3 +195,4 @@ class Materialized(Generic[K, V]):
             logging=self.logging,
             topic_config=self.topic_config,
         )
+        return built if self.ttl_ms is None else _replace(built, ttl_ms=self.ttl_ms)

@@ -24,6 +24,7 @@ def session_store(
 
     Raises TopologyError for a retention shorter than sessions take records, and for a supplier of other stores.
     """
+    how.refuse_ttl(f"a table of sessions ({name!r})", "sessions have a retention: Materialized.with_retention")
     supplier = how.supplier
     if supplier is not None and not isinstance(supplier, SessionBytesStoreSupplier):
         raise TopologyError(f"Materialized: a table of sessions needs a session store, not a window store ({name!r})")

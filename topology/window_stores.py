@@ -24,6 +24,7 @@ def window_store(
 
     Raises TopologyError for a retention shorter than the windows take records, and for a supplier of other stores.
     """
+    how.refuse_ttl(f"a table of windows ({name!r})", "windows have a retention: Materialized.with_retention")
     retention_ms, size_ms = _retention_ms(how, windows, name), _size_ms(windows)
     supplier = how.supplier
     if supplier is not None and not isinstance(supplier, WindowBytesStoreSupplier):

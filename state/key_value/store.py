@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from typing_extensions import override
 
+from penstock.common.errors import TopologyError
+from penstock.common.time import Duration, to_ms
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
@@ -39,8 +41,36 @@ class TimestampedKeyValueStoreBuilder(StoreBuilder[K, V]):
 
     kind: ClassVar[str] = "timestamped key-value"
 
+    ttl_ms: int | None = None
+    """How long after its last update a row expires; None: never."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ttl_ms is not None and self.ttl_ms < 1:
+            raise TopologyError(f"store {self.name}: a TTL must be 1 ms at least, not {self.ttl_ms} ms")
+
+    @property
+    @override
+    def layout(self) -> str:
+        return self.kind if self.ttl_ms is None else f"{self.kind}, with a TTL"
+
+    @property
+    @override
+    def changes_by_itself(self) -> bool:
+        return self.ttl_ms is not None
+
+    def with_ttl(self, ttl: Duration) -> Self:
+        """Rows expire ``ttl`` after their last update in event time, when the task's stream time gets there: they are
+        deleted, also in the changelog. What is put with a timestamp that old is dropped and counted. Kafka Streams has
+        none (KIP-1225). Raises TopologyError for a TTL of nothing."""
+        return replace(self, ttl_ms=to_ms(ttl, "ttl"))
+
     @override
     def open(self, context: StateStoreContext) -> StateStore:
+        if self.ttl_ms is not None:
+            from penstock.state.key_value.ttl_store import TtlStateStore  # which is made of this file's
+
+            return TtlStateStore(self, self.ttl_ms, context)
         return KeyValueStateStore(self, TIMESTAMPED_VALUE, context)
 
 
@@ -49,8 +79,14 @@ class KeyValueStateStore(BufferedStateStore):
 
     queries = (KeyQuery, KeysQuery, RangeQuery, CountQuery)
 
-    def __init__(self, builder: AnyStoreBuilder, row_format: RowFormat, context: StateStoreContext) -> None:
-        buffer = WriteBuffer(builder.name, builder.value_serde, row_format, context)
+    def __init__(
+        self,
+        builder: AnyStoreBuilder,
+        row_format: RowFormat,
+        context: StateStoreContext,
+        buffer: WriteBuffer | None = None,
+    ) -> None:
+        buffer = buffer or WriteBuffer(builder.name, builder.value_serde, row_format, context)
         super().__init__(builder, buffer, context)
 
     @override

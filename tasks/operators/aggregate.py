@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -23,6 +24,7 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
     dirty, load, put, at_once = buffer.dirty, buffer.load_to_update, buffer.put, not buffer.caching
+    past_put = buffer.caching and type(buffer) is WriteBuffer
     dirty_get, next_update_number = dirty.get, buffer.next_update_number
     failed, name = wiring.failed_at(store), wiring.name
 
@@ -39,7 +41,7 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 new = old + 1
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
-            if not at_once:
+            if past_put:
                 # Past put, and so past its sampling of sizes: where nothing was sampled the memory budget measures one
                 # entry for all, and counts are all of a size.
                 dirty[row] = (new, timestamp, context.headers, next_update_number())
@@ -48,7 +50,8 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
         except Exception as error:  # a serde that does not fit
             failed(error, name, key)
             return
-        update(key, new, old or 0, timestamp)
+        if at_once:
+            update(key, new, old or 0, timestamp)
 
     return run
 

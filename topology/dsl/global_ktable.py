@@ -42,12 +42,19 @@ class GlobalKTable(Generic[K, V]):
         return self._queryable_store_name
 
 
+_NO_STREAM_TIME = (
+    "every host reads the topic by itself, in an order of its own, and nothing is downstream: there is no stream time "
+    "by which its rows would go at once everywhere. Give the TTL to the table that the topic is written from"
+)
+
+
 def global_table_of(
     graph: LogicalGraph, topic: str, read: Consumed[Any, Any], kept: Materialized[Any, Any]
 ) -> GlobalKTable[Any, Any]:
     """``global_table``: the table in ``graph``."""
     if isinstance(kept.supplier, VersionedBytesStoreSupplier):
         raise TopologyError(f"global_table {topic!r}: a global table cannot be versioned (store {kept.name!r})")
+    kept.refuse_ttl(f"global_table {topic!r}", _NO_STREAM_TIME)
     how = replace(
         read, key_serde=read.key_serde or kept.key_serde, value_serde=read.value_serde or kept.value_serde
     )  # fmt: skip
@@ -67,6 +74,8 @@ def add_global_store_of(
     supplier: ProcessorSupplier[Any, Any, Any, Any],
 ) -> None:
     """``add_global_store``: the store and its processor in ``graph``."""
+    if builder.changes_by_itself:
+        raise TopologyError(f"add_global_store: store {builder.name!r} cannot have a TTL: {_NO_STREAM_TIME}")
     operator = GlobalProcess(supplier, (builder.name,))
     _add(graph, topic, consumed, operator, builder.with_caching_disabled(), "add_global_store")
 

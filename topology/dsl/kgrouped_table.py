@@ -123,6 +123,11 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, Any]:
         checked_option(materialized, Materialized, call)
         how, graph, given = materialized or Materialized(), self._head.graph, given_name(named)
+        how.refuse_ttl(
+            f"{call} of a grouped table",
+            "what has expired would still be subtracted later. Give the TTL to the table that is grouped, whose "
+            "deletions are subtracted",
+        )
         store = how.builder(
             TimestampedKeyValueStoreBuilder,
             # The store of a reduced table is called an aggregate's, too.

@@ -253,6 +253,7 @@ class KTable(TableJoins[K, V]):
         if materialized is None:
             return None
         if materialized.name is None:
+            materialized.refuse_ttl("a table without a store", "name one: Materialized.as_(name).with_ttl(...)")
             # No store without a name; Kafka Streams uses up a number all the same.
             self._head.graph.names.store(prefix)
             return None
@@ -286,7 +287,8 @@ def table_of(head: StreamHead, how: Materialized[Any, Any], named: NameLike | No
         head.graph.add(repartition, head.node)
         head = head.behind(repartition)
         head.wanted_by(f"to_table {name}", "Materialized")
-    table = StoredTable(TableSource(), store, materialized=how.name is not None)
+    kept = how.name is not None or how.ttl_ms is not None
+    table = StoredTable(TableSource(), store, materialized=kept)
     node = Operation(name, table.operator, table.stores)
     head.graph.add(node, head.node)
     behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)

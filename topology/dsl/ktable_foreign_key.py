@@ -203,7 +203,7 @@ class _Join:
         key_serde = self.head.key_serde or how.key_serde
         store_name = how.name or self.graph.names.store(_OUTPUT)
         store = how.builder(TimestampedKeyValueStoreBuilder, store_name, key_serde, None)
-        table = StoredTable(TableSource(), store, materialized=how.name is not None)
+        table = StoredTable(TableSource(), store, materialized=how.name is not None or how.ttl_ms is not None)
         node = Operation(self.names.result, table.operator, table.stores)
         self.graph.add(node, resolver)
         head = StreamHead(self.graph, node, key_serde, how.value_serde, sources)

@@ -102,7 +102,7 @@ class StreamsBuilder:
         )
         source_name = names.processor_or(read.name, "KSTREAM-SOURCE-", suffix="-source")
         name = names.processor_or(read.name, "KTABLE-SOURCE-")
-        definition = StoredTable(TableSource(), store, materialized=kept.name is not None)
+        definition = StoredTable(TableSource(), store, materialized=kept.name is not None or kept.ttl_ms is not None)
         node = TableSourceNode(name, source_name, checked, how, definition.operator, definition.stores)
         self._graph.add(node, self._graph.root)
         head = StreamHead(self._graph, node, key_serde, value_serde, frozenset((source_name,)))

@@ -68,7 +68,7 @@ class TopologyWriter:
         name = builder.name
         if self._defined.setdefault(name, builder) is not builder:
             raise TopologyError(f"two different stores are named {name!r}: give each a name of its own")
-        if source_topic is not None:
+        if source_topic is not None and not builder.changes_by_itself:
             self._stores[name] = replace(builder, source_topic=source_topic, logging=False, topic_config={})
         else:
             self._stores.setdefault(name, builder)

@@ -1,0 +1,135 @@
+"""Which keys of a store may have expired, found without a look at the others.
+
+Beside each row one more stands in the same store, with no value, under the time of the update and the key. It is not
+moved when the key is updated again: whoever finds it looks up the row, and if that was updated since, notes the key at
+the row's time. So an update of a key that is there costs nothing, and a key is looked at once per TTL at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import islice
+from struct import Struct
+
+from penstock.common.serdes import Serdes
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext
+from penstock.state.row_formats import NO_TIMESTAMP, VALUE
+from penstock.state.write_buffer import WriteBuffer
+
+_TIME = Struct(">q")
+_NEVER = 1 << 63
+# So many of the keys that may expire next are read at once.
+_READ_AHEAD = 1000
+
+
+class ExpiryIndex:
+    """Times and keys, in the order of time, of one store."""
+
+    def __init__(self, name: str, context: StateStoreContext) -> None:
+        self.buffer = WriteBuffer(name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
+        self.forget_order()
+
+    def forget_order(self) -> None:
+        """Rows were changed by others."""
+        # ``_next`` is a heap of the keys of all rows up to ``_horizon``; None: of all rows.
+        self._next: list[bytes] = []
+        self._horizon: bytes | None = b""
+        self.first_ms = -1
+        """No key is noted at an earlier time."""
+
+    @staticmethod
+    def row_key(time: int, key: bytes) -> bytes:
+        """Where ``key`` is noted at ``time``; what is before 1970 counts as of its first ms."""
+        return _TIME.pack(max(time, 0)) + key
+
+    def add(self, time: int, key: bytes) -> None:
+        """Note ``key`` at ``time``."""
+        row_key = self.row_key(time, key)
+        self.buffer.put(row_key, b"", NO_TIMESTAMP, None)
+        if time < self.first_ms:
+            self.first_ms = time
+        if self._horizon is None or row_key <= self._horizon:
+            heappush(self._next, row_key)
+            if len(self._next) > 2 * _READ_AHEAD:
+                self._next.sort()  # which makes a heap, too
+                del self._next[_READ_AHEAD:]
+                self._horizon = self._next[-1]
+
+    def take_out(self, latest: int) -> Iterator[tuple[int, bytes]]:
+        """Take out what is noted up to ``latest``, as (time, key), in this order, and what is added meanwhile."""
+        while self._next or self._read_ahead():
+            row_key = self._next[0]
+            time: int = _TIME.unpack_from(row_key)[0]
+            if time > latest:
+                self.first_ms = time
+                return
+            heappop(self._next)
+            self.buffer.put(row_key, None, NO_TIMESTAMP, None)
+            yield time, row_key[_TIME.size :]
+        self.first_ms = _NEVER
+
+    def _read_ahead(self) -> bool:
+        if self._horizon is None:
+            return False
+        rows = self.buffer.scan(self._horizon + b"\0", None, limit=_READ_AHEAD)
+        self._next = [key for key, _ in islice(rows, _READ_AHEAD)]
+        self._horizon = self._next[-1] if len(self._next) == _READ_AHEAD else None
+        return bool(self._next)
+
+
+class FrontedRows(CommittedStore):
+    """Those of ``inner`` whose keys begin with ``front``, one byte, without it. Both rooms of a store are about equally
+    full."""
+
+    def __init__(self, inner: CommittedStore, front: bytes) -> None:
+        self._inner = inner
+        self._front = front
+        self._behind = bytes([front[0] + 1])
+
+    def get(self, key: bytes) -> bytes | None:
+        """See :class:`CommittedStore`."""
+        return self._inner.get(self._front + key)
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """See :class:`CommittedStore`."""
+        front = self._front
+        return self._inner.get_many([front + key for key in keys])
+
+    def scan(
+        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """See :class:`CommittedStore`."""
+        front = self._front
+        last = self._behind if to_key is None else front + to_key
+        return ((key[1:], row) for key, row in self._inner.scan(front + (from_key or b""), last, reverse))
+
+    def approximate_num_entries(self) -> int:
+        """See :class:`CommittedStore`."""
+        return (self._inner.approximate_num_entries() + 1) // 2
+
+
+class FrontedBatch(CommitBatch):
+    """Puts ``front`` before each key that is changed in ``inner``."""
+
+    def __init__(self, inner: CommitBatch, front: bytes) -> None:
+        self._inner = inner
+        self._front = front
+
+    def put(self, store: str, key: bytes, row: bytes) -> None:
+        """See :class:`CommitBatch`."""
+        self._inner.put(store, self._front + key, row)
+
+    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
+        """See :class:`CommitBatch`."""
+        front = self._front
+        return self._inner.put_all(store, {front + key: row for key, row in rows.items()})
+
+    def delete(self, store: str, key: bytes) -> None:
+        """See :class:`CommitBatch`."""
+        self._inner.delete(store, self._front + key)
+
+    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
+        """See :class:`CommitBatch`."""
+        self._inner.delete_range(store, self._front + from_key, self._front + to_key)

@@ -1,0 +1,153 @@
+"""The timestamped key-value store whose rows expire: ``with_ttl``.
+
+A row expires when stream time reaches the time of its last update and the TTL; the task says when that is, by
+:meth:`TtlStateStore.expire`. Then the row is deleted like any other, so changelog, cache and queries need not know.
+Rows stand in two rooms of one store: those of keys, and those that tell when keys may expire (``expiry_index.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.key_value.expiry_index import ExpiryIndex, FrontedBatch, FrontedRows
+from penstock.state.key_value.store import KeyValueStateStore
+from penstock.state.row_formats import TIMESTAMPED_VALUE, Entry
+from penstock.state.write_buffer import WriteBuffer
+
+_ROWS, _INDEX = b"r", b"t"
+
+
+class TtlBuffer(WriteBuffer):
+    """Notes each new key in the index, and takes nothing that has expired already."""
+
+    def __init__(
+        self, name: str, value_serde: Serde[Any] | None, context: StateStoreContext, index: ExpiryIndex
+    ) -> None:
+        super().__init__(name, value_serde, TIMESTAMPED_VALUE, context)
+        self.latest_expired = -1
+        """What was updated up to this time has expired (ms): stream time less the TTL."""
+        self._index = index
+        self._drop_record = context.drop_record
+
+    @override
+    def load_to_update(self, key: bytes) -> Entry:
+        return self.load(key)  # and keep it: put looks it up, too
+
+    @override
+    def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
+        if value is not None:
+            if timestamp <= self.latest_expired:
+                self._drop_record()
+                return
+            before, noted_at, _, _ = self.dirty.get(key) or self.load(key)
+            if before is None or timestamp < noted_at:
+                self._index.add(timestamp, key)
+        super().put(key, value, timestamp, headers)
+
+
+class TtlStateStore(KeyValueStateStore):
+    """A timestamped key-value store with a TTL of ``ttl_ms``."""
+
+    buffer: TtlBuffer
+
+    def __init__(self, builder: AnyStoreBuilder, ttl_ms: int, context: StateStoreContext) -> None:
+        rows, index = FrontedRows(context.committed, _ROWS), FrontedRows(context.committed, _INDEX)
+        self.ttl_ms = ttl_ms
+        self.index = ExpiryIndex(builder.name, replace(context, committed=index))
+        buffer = TtlBuffer(builder.name, builder.value_serde, replace(context, committed=rows), self.index)
+        super().__init__(builder, TIMESTAMPED_VALUE, context, buffer)
+
+    # ---- time ----
+
+    def may_expire(self, stream_time: int) -> bool:
+        """Stream time has come so far: whether :meth:`expire` has something to look at."""
+        self.buffer.latest_expired = latest = stream_time - self.ttl_ms
+        return self.index.first_ms <= latest
+
+    def expire(self, stream_time: int) -> Iterator[tuple[bytes, Any, int]]:
+        """Delete what has expired, by time, then by key, each when it is given: as (key, value, when it expired)."""
+        self.buffer.latest_expired = latest = stream_time - self.ttl_ms
+        for noted_at, key in self.index.take_out(latest):
+            entry = self.buffer.get(key)
+            if entry is None:
+                continue  # was deleted
+            updated_at = max(entry[1], 0)
+            if updated_at > noted_at:
+                self.index.add(updated_at, key)
+                continue
+            self.buffer.put(key, None, updated_at + self.ttl_ms, None)
+            yield key, entry[0], updated_at + self.ttl_ms
+
+    # ---- commit and restore ----
+
+    @property
+    @override
+    def has_changes(self) -> bool:
+        return bool(self.buffer.dirty) or bool(self.index.buffer.dirty)
+
+    @override
+    def freeze(self) -> None:
+        self.buffer.freeze()
+        self.index.buffer.freeze()
+
+    @override
+    def flush(self, batch: CommitBatch) -> Iterator[None]:
+        yield from self.buffer.flush(FrontedBatch(batch, _ROWS))
+        yield from self.index.buffer.flush(FrontedBatch(batch, _INDEX))
+
+    @override
+    def batch_written(self) -> None:
+        self.buffer.batch_written()
+        self.index.buffer.batch_written()
+
+    @override
+    def restore(
+        self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        self.forget_objects()
+        last = {key: (value, time) for key, value, time in zip(keys, values, timestamps, strict=True)}
+        row, row_key = self.row_format.row, self.index.row_key
+        rows: dict[bytes, bytes | None] = {}
+        for key, (value, timestamp) in last.items():
+            rows[_ROWS + key] = None if value is None else row(value, timestamp)
+            if value is not None:
+                rows[_INDEX + row_key(timestamp, key)] = b""
+        for _ in batch.put_all(self.name, rows):
+            pass
+
+    @override
+    def wiped(self) -> None:
+        self.forget_objects()
+
+    # ---- memory ----
+
+    @override
+    def forget_objects(self) -> None:
+        self.buffer.forget_objects()
+        self.index.buffer.forget_objects()
+        self.index.forget_order()
+
+    @override
+    def resident_bytes(self) -> float:
+        return self.buffer.resident_bytes() + self.index.buffer.resident_bytes()
+
+    @override
+    def dirty_resident_bytes(self) -> float:
+        return self.buffer.dirty_resident_bytes() + self.index.buffer.dirty_resident_bytes()
+
+    @override
+    def flushed_resident_bytes(self) -> float:
+        return self.buffer.flushed_resident_bytes() + self.index.buffer.flushed_resident_bytes()
+
+    @override
+    def drop_unused(self) -> bool:
+        dropped = [self.buffer.drop_unused(), self.index.buffer.drop_unused()]
+        return any(dropped)

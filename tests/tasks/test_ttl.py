@@ -1,0 +1,405 @@
+"""``with_ttl``: rows that expire in event time, against a model, over restarts, and what others see of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.state.row_formats import VALUE
+from penstock.state.write_buffer import WriteBuffer
+from tests.parity.restarts import RestartingDriver
+from tests.tasks.bench import STRINGS, Bench, changelog, values
+
+TEXT, LONG = ps.Serdes.string(), ps.Serdes.long()
+TTL = 10
+ROWS: ps.Materialized[Any, Any] = ps.Materialized.as_("rows")
+Shown = tuple[str, str | None, int]
+
+
+class Event(NamedTuple):
+    topic: str
+    key: str
+    value: str | None
+    timestamp: int
+
+
+Build = Callable[[ps.StreamsBuilder, ps.Materialized[Any, Any]], ps.KStream[str, Any]]
+
+
+def table(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
+    return builder.table("in", STRINGS, how).to_stream()
+
+
+def counts(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
+    table = builder.stream("in", STRINGS).group_by_key().count(how.with_value_serde(LONG))
+    return table.to_stream().map_values(lambda count: None if count is None else str(count))
+
+
+def joined(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
+    there = builder.table("other", STRINGS)
+    return builder.table("in", STRINGS, how).left_join(there, lambda one, other: f"{one}{other}").to_stream()
+
+
+class Model:
+    """Rows by key, expired by looking at all of them."""
+
+    def __init__(self, ttl: int, counting: bool) -> None:
+        self.ttl, self.counting = ttl, counting
+        self.rows: dict[str, tuple[Any, int]] = {}
+        self.now = -1
+        self.shown: list[Shown] = []
+        self.dropped = 0
+
+    def take(self, event: Event) -> None:
+        if event.timestamp > self.now:
+            self.now = event.timestamp
+            gone = sorted((time, key) for key, (_, time) in self.rows.items() if time + self.ttl <= self.now)
+            for time, key in gone:
+                del self.rows[key]
+                self.shown.append((key, None, time + self.ttl))
+        if event.topic != "in":
+            return
+        key, value, time = event.key, event.value, event.timestamp
+        if self.counting and value is None:
+            self.dropped += 1
+        elif value is None:
+            self.rows.pop(key, None)
+            self.shown.append((key, None, time))
+        elif time + self.ttl <= self.now:
+            self.dropped += 1
+        else:
+            if self.counting:
+                old, before = self.rows.get(key, (0, -1))
+                value, time = str(int(old) + 1), max(time, before)
+            self.rows[key] = value, time
+            self.shown.append((key, value, time))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[int, list[Event], set[int], bool]:
+    ttl = draw(st.sampled_from([1, 3, TTL, 1000]))
+    steps = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["in", "in", "in", "other"]),
+                st.sampled_from(["a", "b", "a\0", "r", "t"]),
+                st.sampled_from(["x", "y", "", None]),
+                st.integers(-6, 5),
+                st.integers(-1, 1),
+            ),
+            max_size=40,
+        )
+    )
+    now, events = 0, []
+    for topic, key, value, quarters, ms in steps:
+        timestamp = max(now + quarters * max(ttl // 4, 1) + ms, 0)
+        now = max(now, timestamp)
+        events.append(Event(topic, key, value, timestamp))
+    return ttl, events, draw(st.sets(st.integers(0, 40), max_size=3)), draw(st.booleans())
+
+
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
+@pytest.mark.parametrize("build", [table, counts], ids=lambda each: each.__name__)
+def test_rows_go_when_the_model_says_so_over_any_restarts(build: Build, on_disk: bool) -> None:
+    @settings(max_examples=50 if on_disk else 250, deadline=None)
+    @given(runs())
+    def check(run: tuple[int, list[Event], set[int], bool]) -> None:
+        ttl, events, restarts, caching = run
+        model = Model(ttl, build is counts)
+        builder = ps.StreamsBuilder()
+        how = ROWS.with_ttl(ttl)
+        build(builder, how if caching else how.with_caching_disabled()).to("out", ps.Produced.with_(TEXT, TEXT))
+        builder.stream("other", STRINGS).merge(builder.stream("in2", STRINGS)).process(Idle, "rows")  # one task for all
+        with tempfile.TemporaryDirectory() as folder:
+            driver = RestartingDriver(builder.build(), {}, Path(folder) if on_disk else None)
+            with driver:
+                for number, event in enumerate(events):
+                    if number in restarts:
+                        driver._state = Path(folder) / str(number) if on_disk else None
+                        driver.restart()
+                    value = None if event.value is None else event.value.encode()
+                    driver.pipe(event.topic, event.key.encode(), value, event.timestamp)
+                    model.take(event)
+                    store = driver.get_state_store("rows")
+                    found = {key: (str(value), time) for key, (value, time) in store.all()}
+                    assert found == {key: (str(value), time) for key, (value, time) in model.rows.items()}
+                out = driver.create_output_topic("out", TEXT, TEXT).read_records_to_list()
+                shown = [(each.key or "", each.value, each.timestamp) for each in out]
+        if caching:
+            # A cache tells of a key once, of what it was deleted from only if somebody has heard of that.
+            assert [each for each in shown if each[1] is not None] == [
+                each for each in model.shown if each[1] is not None
+            ]
+        else:
+            assert shown == model.shown
+
+    check()
+
+
+class Idle(ps.Processor[Any, Any, Any, Any]):
+    def process(self, record: ps.Record[Any, Any]) -> None: ...
+
+
+def bench(build: Build, *, caching: bool = False, ttl: int = TTL, config: dict[str, Any] | None = None) -> Bench:
+    builder = ps.StreamsBuilder()
+    how = ROWS.with_ttl(ttl)
+    build(builder, how if caching else how.with_caching_disabled()).to("out", ps.Produced.with_(TEXT, TEXT))
+    return Bench(builder, config)
+
+
+def shown(sent: Sequence[Any], topic: str = "out") -> list[Shown]:
+    return [
+        (each.key.decode(), None if each.value is None else each.value.decode(), each.timestamp)
+        for each in sent
+        if each.topic == topic
+    ]
+
+
+def test_a_row_goes_a_ttl_after_its_last_update_before_the_record_that_moves_time() -> None:
+    task = bench(table)
+    assert shown(task.feed("in", ("a", "1", 100), ("b", "1", 105), ("a", "2", 106))) == [
+        ("a", "1", 100),
+        ("b", "1", 105),
+        ("a", "2", 106),
+    ]
+    assert shown(task.feed("in", ("c", "1", 114))) == [("c", "1", 114)]
+    assert shown(task.feed("in", ("d", "1", 120))) == [("b", None, 115), ("a", None, 116), ("d", "1", 120)]
+
+
+def test_the_changelog_has_the_deletion_at_the_time_of_the_expiry() -> None:
+    task = bench(table)
+    sent = task.feed("in", ("a", "1", 100), ("b", "1", 200))
+    assert shown(sent, changelog("rows")) == [("a", "1", 100), ("a", None, 110), ("b", "1", 200)]
+
+
+def test_a_cached_table_tells_of_it_when_it_is_flushed() -> None:
+    task = bench(table, caching=True)
+    assert task.feed("in", ("a", "1", 100)) == []
+    task.commit()
+    assert task.feed("in", ("b", "1", 200)) == []
+    sent = task.commit()
+    assert shown(sent) == [("a", None, 110), ("b", "1", 200)]
+    assert shown(sent, changelog("rows")) == [("a", None, 110), ("b", "1", 200)]
+
+
+def test_an_aggregate_begins_anew() -> None:
+    task = bench(counts)
+    sent = task.feed("in", ("a", "v", 100), ("a", "v", 101), ("a", "v", 111))
+    assert shown(sent) == [("a", "1", 100), ("a", "2", 101), ("a", None, 111), ("a", "1", 111)]
+
+
+def test_an_update_that_is_a_ttl_late_is_dropped_and_counted_and_a_deletion_is_not() -> None:
+    task = bench(table)
+    task.feed("in", ("a", "1", 100))
+    assert shown(task.feed("in", ("a", "late", 90), ("b", "late", 90), ("b", "in time", 91))) == [("b", "in time", 91)]
+    assert task.dropped == 2
+    assert shown(task.feed("in", ("a", None, 5))) == [("a", None, 5)]
+
+
+def test_an_older_update_takes_the_rows_life_with_it() -> None:
+    """Updates of a table count in the order of their offsets."""
+    task = bench(table)
+    task.feed("in", ("a", "new", 100), ("a", "old", 95))
+    assert shown(task.feed("in", ("b", "1", 105))) == [("a", None, 105), ("b", "1", 105)]
+
+
+def test_any_input_of_the_task_moves_its_time_and_a_join_finds_no_row_that_has_expired() -> None:
+    builder = ps.StreamsBuilder()
+    prices = builder.table("prices", STRINGS, ROWS.with_ttl(TTL))
+    how: ps.Joined[str, str, str] = ps.Joined.with_(TEXT, TEXT, TEXT)
+    orders = builder.stream("orders", STRINGS).left_join(prices, lambda order, price: f"{order}@{price}", how)
+    orders.to("out", ps.Produced.with_(TEXT, TEXT))
+    task = Bench(builder)
+    task.feed("prices", ("a", "1", 100))
+    assert shown(task.feed("orders", ("a", "x", 109))) == [("a", "x@1", 109)]
+    assert shown(task.feed("orders", ("a", "y", 110))) == [("a", "y@None", 110)]
+
+
+def test_a_join_of_tables_hears_of_it() -> None:
+    task = bench(joined)
+    task.feed("other", ("a", "o", 101))
+    assert shown(task.feed("in", ("a", "1", 100))) == [("a", "1o", 101)]
+    assert shown(task.feed("other", ("b", "o", 110))) == [("a", None, 110)]
+
+
+def test_a_grouped_table_subtracts_what_has_expired() -> None:
+    builder = ps.StreamsBuilder()
+    users = builder.table("in", STRINGS, ROWS.with_ttl(TTL).with_caching_disabled())
+    cities = users.group_by(lambda user, city: (city, user), ps.Grouped.with_(TEXT, TEXT))
+    cities.count(ps.Materialized.as_("cities")).to_stream().to("out", ps.Produced.with_(TEXT, LONG))
+    with ps.TopologyTestDriver(builder.build()) as driver:
+        for key, timestamp in (("ada", 100), ("bob", 105), ("eve", 112)):
+            driver.pipe("in", key.encode(), b"paris", timestamp)
+        assert driver.get_key_value_store("cities").get("paris").value == 2
+
+
+def test_a_filtered_table_of_its_own_expires_by_itself() -> None:
+    def filtered(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
+        return builder.table("in", STRINGS).filter(lambda value: value != "no", how).to_stream()
+
+    task = bench(filtered)
+    assert shown(task.feed("in", ("a", "1", 100), ("b", "no", 120))) == [
+        ("a", "1", 100),
+        ("a", None, 110),
+        ("b", None, 120),
+    ]
+
+
+def test_a_cogrouped_table_tells_of_each_row_once() -> None:
+    def cogrouped(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
+        one = builder.stream("in", STRINGS).group_by_key()
+        two = builder.stream("two", STRINGS).group_by_key()
+        both: ps.CogroupedKStream[str, str] = one.cogroup(lambda key, value, text: text + value)
+        return (
+            both.cogroup(two, lambda key, value, text: text + value.upper())
+            .aggregate(str, how.with_value_serde(TEXT))
+            .to_stream()
+        )
+
+    task = bench(cogrouped)
+    assert shown(task.feed("in", ("a", "x", 100))) == [("a", "x", 100)]
+    assert shown(task.feed("two", ("a", "y", 101))) == [("a", "xY", 101)]
+    assert shown(task.feed("two", ("b", "z", 111))) == [("a", None, 111), ("b", "Z", 111)]
+
+
+def test_a_deletion_that_expiry_made_has_no_headers_and_the_record_keeps_its_own() -> None:
+    task = bench(table)
+    task.feed("in", ("a", "1", 100, [("of", b"a")]))
+    gone, record = [each for each in task.feed("in", ("b", "1", 110, [("of", b"b")])) if each.topic == "out"]
+    assert (list(gone.headers or ()), list(record.headers or ())) == ([], [("of", b"b")])
+
+
+def test_a_store_of_a_processor_expires_and_takes_nothing_that_has() -> None:
+    rows: list[dict[str, Any]] = []
+
+    class Keep(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.store = context.get_state_store("rows")
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self.store.put(record.key, ps.ValueAndTimestamp(record.value, record.timestamp))
+            rows.append(dict(self.store.all()))
+
+    builder = ps.StreamsBuilder()
+    supplier = ps.Stores.in_memory_key_value_store("rows")
+    builder.add_state_store(ps.Stores.timestamped_key_value_store_builder(supplier, TEXT, TEXT).with_ttl(TTL))
+    builder.stream("in", STRINGS).process(Keep, "rows")
+    task = Bench(builder)
+    sent = task.feed("in", ("a", "1", 100), ("b", "1", 110), ("c", "late", 100))
+    assert [list(each) for each in rows] == [["a"], ["b"], ["b"]]
+    assert task.dropped == 1
+    assert shown(sent, changelog("rows")) == [("a", "1", 100), ("a", None, 110), ("b", "1", 110)]
+
+
+def test_time_goes_on_without_records_where_the_configuration_says_so() -> None:
+    task = bench(table, config={"window.idle.advance.ms": 50})
+    task.feed("in", ("a", "1", 100))
+    assert not task.task.punctuate(49)
+    task.task.punctuate(50)
+    assert shown(task.collector.take()) == [("a", None, 110)]
+    task.commit()
+    again = bench(table, config={"window.idle.advance.ms": 50})
+    again.task.resume(task.task.offsets())
+    again.task.init(0)
+    assert shown(again.feed("in", ("a", "late", 140), offset=1)) == []  # 150 it was
+    assert again.dropped == 1
+
+
+def test_a_query_is_not_answered_with_what_has_expired() -> None:
+    task = bench(table, caching=True)
+    task.feed("in", ("a", "1", 100))
+    task.commit()
+    task.feed("in", ("b", "1", 110))
+    assert task.look_up("rows", b"a", committed=False) is None
+    assert [row.key for row in task.scan("rows", None, None, 10, committed=False)] == [b"b"]
+    task.commit()
+    assert [row.key for row in task.scan("rows", None, None, 10, committed=True)] == [b"b"]
+
+
+def test_the_source_topic_is_no_changelog_of_a_table_that_expires() -> None:
+    """It has no deletions of what expired: a restore would bring it back."""
+    builder = ps.StreamsBuilder()
+    builder.table("in", STRINGS, ROWS.with_ttl(TTL))
+    built = builder.build({"topology.optimization": "all"})
+    assert built.store_builders["rows"].source_topic is None
+
+
+def test_each_record_costs_what_expires_and_not_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bench(table, ttl=1_000_000)
+    task.feed("in", *[(f"k{number}", "v", number) for number in range(5000)])
+    task.commit()
+    looked_up: list[bytes] = []
+    get = WriteBuffer.get
+
+    def counted(self: WriteBuffer, key: bytes) -> Any:
+        if self.row_format is not VALUE:
+            looked_up.append(key)
+        return get(self, key)
+
+    monkeypatch.setattr(WriteBuffer, "get", counted)
+    task.feed("in", *[(f"k{number % 50}", "w", 5000 + number) for number in range(1000)])
+    assert looked_up == []
+    gone = shown(task.feed("in", ("x", "v", 1_000_000 + 59)))
+    # Fifty were updated later: they are looked at, and noted anew.
+    assert len(gone) == 11
+    assert len(looked_up) == 60
+
+
+def test_a_long_life_of_updates_leaves_one_note_per_key() -> None:
+    task = bench(table, ttl=100)
+    for number in range(2000):
+        task.feed("in", (f"k{number % 7}", "v", number * 10))
+        if number % 50 == 0:
+            task.commit()
+    task.commit()
+    assert len(list(task.stores.store("rows").scan(b"t", b"u"))) <= 3 * 7
+
+
+def test_what_no_ttl_can_be_given_to_is_refused_where_it_is_written() -> None:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", STRINGS).group_by_key()
+    with pytest.raises(ps.TopologyError, match=r"a table of windows \('rows'\) cannot have a TTL: .*with_retention"):
+        grouped.windowed_by(ps.TimeWindows.of_size_with_no_grace(5)).count(ROWS.with_ttl(TTL))
+    with pytest.raises(ps.TopologyError, match=r"a table of sessions \('rows'\) cannot have a TTL"):
+        grouped.windowed_by(ps.SessionWindows.of_inactivity_gap_with_no_grace(5)).count(ROWS.with_ttl(TTL))
+    with pytest.raises(ps.TopologyError, match="versioned store cannot have a TTL"):
+        ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("v", 5)).with_ttl(TTL)
+    with pytest.raises(ps.TopologyError, match="global_table 'g' cannot have a TTL"):
+        builder.global_table("g", STRINGS, ROWS.with_ttl(TTL))
+    table = builder.table("t", STRINGS)
+    with pytest.raises(ps.TopologyError, match="count of a grouped table cannot have a TTL"):
+        table.group_by(lambda key, value: (value, key)).count(ROWS.with_ttl(TTL))
+    with pytest.raises(ps.TopologyError, match="a table without a store cannot have a TTL: name one"):
+        table.filter(bool, ps.Materialized.with_(TEXT, TEXT).with_ttl(TTL))
+    with pytest.raises(ps.TopologyError, match="a TTL must be 1 ms at least, not 0 ms"):
+        ROWS.with_ttl(0)
+    with pytest.raises(ValueError, match="ttl may not be negative"):
+        ROWS.with_ttl(-1)
+    keep = ps.Stores.timestamped_key_value_store_builder(ps.Stores.in_memory_key_value_store("s"), TEXT, TEXT)
+    with pytest.raises(ps.TopologyError, match="a TTL must be 1 ms at least"):
+        keep.with_ttl(0)
+    with pytest.raises(ps.TopologyError, match="store 's' cannot have a TTL"):
+        builder.add_global_store(keep.with_ttl(5).with_logging_disabled(), "g2", STRINGS, Idle)
+
+
+def test_rows_without_a_ttl_are_not_taken_for_rows_with_one() -> None:
+    one, other = ROWS.with_ttl(5).builder(_kind(), "rows", TEXT, TEXT), ROWS.builder(_kind(), "rows", TEXT, TEXT)
+    assert one.layout != other.layout
+    assert one.layout == ROWS.with_ttl(6).builder(_kind(), "rows", TEXT, TEXT).layout
+
+
+def _kind() -> Any:
+    return type(ps.Stores.timestamped_key_value_store_builder(ps.Stores.in_memory_key_value_store("s"), TEXT, TEXT))
+
+
+def test_values_of_a_task_that_was_killed_come_back_as_they_were() -> None:
+    task = bench(table)
+    sent = task.feed("in", ("a", "1", 100), ("b", "1", 105))
+    assert values([each for each in sent if each.topic == "out"]) == ["1", "1"]
