@@ -17,6 +17,7 @@ from tests.parity.restarts import RestartingDriver
 from tests.tasks.bench import STRINGS, Bench, changelog, values
 
 TEXT = ps.Serdes.string()
+NOTHING: dict[str, str] = {}
 SEEN: ps.Deduplicated[Any, Any, Any] = ps.Deduplicated.as_("seen")
 
 
@@ -196,7 +197,8 @@ def test_after_a_flush_of_a_cache_each_update_knows_its_own_source() -> None:
 def test_where_the_key_may_have_changed_the_stream_is_repartitioned_and_null_keys_stay() -> None:
     builder = ps.StreamsBuilder()
     keyed = builder.stream("in", STRINGS).select_key(lambda value: value or None)
-    keyed.deduplicate(10, deduplicated=SEEN.with_key_serde(TEXT).with_name("once")).to("out")
+    how: Any = SEEN.with_key_serde(TEXT).with_name("once")
+    keyed.deduplicate(10, deduplicated=how).to("out")
     topology = builder.build()
     assert "topic: once-repartition" in str(topology.describe())
     config = {"default.key.serde": TEXT, "default.value.serde": TEXT}
@@ -243,7 +245,7 @@ def test_an_id_without_a_serde_says_so() -> None:
 
 def test_an_extractor_that_raises_names_operator_and_record() -> None:
     builder = ps.StreamsBuilder()
-    builder.stream("in", STRINGS).deduplicate(10, lambda value: {}[value], SEEN.with_id_serde(TEXT))
+    builder.stream("in", STRINGS).deduplicate(10, lambda value: NOTHING[value], SEEN.with_id_serde(TEXT))
     bench = Bench(builder)
     with pytest.raises(ps.ProcessingError, match=r"KeyError: .v. .operator KSTREAM-DEDUPLICATE-0000000001"):
         bench.feed("in", ("k", "v", 1))

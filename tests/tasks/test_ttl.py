@@ -257,11 +257,8 @@ def test_a_cogrouped_table_tells_of_each_row_once() -> None:
         one = builder.stream("in", STRINGS).group_by_key()
         two = builder.stream("two", STRINGS).group_by_key()
         both: ps.CogroupedKStream[str, str] = one.cogroup(lambda key, value, text: text + value)
-        return (
-            both.cogroup(two, lambda key, value, text: text + value.upper())
-            .aggregate(str, how.with_value_serde(TEXT))
-            .to_stream()
-        )
+        both = both.cogroup(two, lambda key, value, text: text + value.upper())
+        return both.aggregate(str, how.with_value_serde(TEXT)).to_stream()
 
     task = bench(cogrouped)
     assert shown(task.feed("in", ("a", "x", 100))) == [("a", "x", 100)]
