@@ -82,16 +82,11 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
     rows = store.windowed.rows
     buffer, observed = rows.buffer, wiring.observed_time()
     within, retention, size = spec.within_ms, spec.retention_ms, spec.within_ms
-    dirty_get, clean_get, load, load_new = (
-        buffer.dirty.get,
-        buffer.clean.get,
-        buffer.load_to_update,
-        buffer.load_not_committed,
-    )
+    dirty_get, clean_get = buffer.dirty.get, buffer.clean.get
+    load, load_new = buffer.load_to_update, buffer.load_not_committed
     put, source_of, around_of = buffer.put, context.source, _Windows(store, size)
     around_get = around_of.known.get
     went_through, read_time = _OfOneRecord(), _TIME.unpack_from
-    topics: dict[TopicPartition, bytes] = {}
     newest_start = -1
 
     def near(row: bytes, start: int, timestamp: int, horizon: int) -> bytes | None:
@@ -102,9 +97,6 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
         if seen is not None and horizon <= (time := read_time(seen)[0]) and -within <= timestamp - time <= within:
             return seen
         return None
-
-    def topic_bytes(source: TopicPartition) -> bytes:
-        return topics.get(source) or topics.setdefault(source, source.topic.encode())
 
     def is_duplicate(id: bytes, timestamp: int) -> bool:
         nonlocal newest_start
@@ -127,8 +119,7 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
             own = source is not None and unpack_seen(seen)[1:] == (offset, source.topic)
             return not own or not went_through.first(found, source, offset)
         if timestamp >= horizon:
-            put(row, pack_seen(timestamp, offset, b"" if source is None else topic_bytes(source)), timestamp, None)
-            went_through.first(row, source, offset)
+            put(row, went_through.seen(row, timestamp, source, offset), timestamp, None)
             if start > newest_start:
                 newest_start = start
                 rows.observe(start)
@@ -140,12 +131,22 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
 class _OfOneRecord:
     """Which rows are of the record of the input that is processed now: it may have become several on its way here."""
 
-    __slots__ = ("_offset", "_rows", "_source")
+    __slots__ = ("_offset", "_rows", "_source", "_topics")
 
     def __init__(self) -> None:
         self._source: TopicPartition | None = None
         self._offset = -1
         self._rows: set[bytes] = set()
+        self._topics: dict[TopicPartition | None, bytes] = {None: b""}
+
+    def seen(self, row: bytes, timestamp: int, source: TopicPartition | None, offset: int) -> bytes:
+        """Note the row, which is new; what stands in it from now on."""
+        self.first(row, source, offset)
+        topic = self._topics.get(source)
+        if topic is None:
+            assert source is not None
+            topic = self._topics[source] = source.topic.encode()
+        return pack_seen(timestamp, offset, topic)
 
     def first(self, row: bytes, source: TopicPartition | None, offset: int) -> bool:
         """Note the row; whether it was not noted yet."""

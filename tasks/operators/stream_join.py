@@ -13,6 +13,7 @@ from penstock.state.key_value.outer_join_store import OuterJoinStateStore
 from penstock.state.windowed.join_window_store import JoinWindowStateStore
 from penstock.state.windowed.recent_rows import NOTHING
 from penstock.tasks.closures import closure_of
+from penstock.tasks.context import Remembered
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
 from penstock.topology.physical.stream_join_operators import JoinWindow, StreamSelfJoin, StreamStreamJoin
 
@@ -89,17 +90,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     waiting.observed.append(lambda: max(rows.stream_time, remembered.ms))
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
-
-    def now() -> int:
-        if not waiting.has_begun:
-            waiting.begin()
-        return waiting.stream_time
-
-    def advance(time: int) -> None:
-        waiting.stream_time = remembered.ms = context.timestamp = time
-        give_closed(time)
-
-    wiring.advances_when_idle(remembered, advance, now, lambda: waiting.waits)
+    _close_when_idle(waiting, remembered, give_closed, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if not waiting.has_begun:
@@ -141,6 +132,24 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
         forward(key, result, timestamp)
 
     return run
+
+
+def _close_when_idle(
+    waiting: OuterJoinStateStore, remembered: Remembered, give_closed: Callable[[int], None], wiring: Wiring
+) -> None:
+    """Records whose windows have closed are given while no records come, too, where the configuration says so."""
+    context = wiring.context
+
+    def now() -> int:
+        if not waiting.has_begun:
+            waiting.begin()
+        return waiting.stream_time
+
+    def advance(time: int) -> None:
+        waiting.stream_time = remembered.ms = context.timestamp = time
+        give_closed(time)
+
+    wiring.advances_when_idle(remembered, advance, now, lambda: waiting.waits)
 
 
 def _closed(spec: StreamStreamJoin, waiting: OuterJoinStateStore, wiring: Wiring) -> Callable[[int], None]:

@@ -36,13 +36,10 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     at_once = None if store.buffer.caching else update
     emit, observed = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None, wiring.observed_time()
     dirty_get, load, load_new, put = _row_functions(rows, windows)
-    places, place_of = _places(rows, windows)
-    place_get, order = places.get, rows.time_order
+    (places, place_of), order = _places(rows, windows), rows.time_order
     size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
-    newest_start = -1
-
-    if not isinstance(windows, UnlimitedWindows):
-        close_when_idle(store, wiring, observed, emit, grace, reach_ms=size - 1)
+    place_get, newest_start = places.get, -1
+    close_when_idle(store, wiring, observed, emit, grace, reach_ms=size - 1)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         nonlocal newest_start
