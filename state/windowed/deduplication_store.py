@@ -26,6 +26,10 @@ _TIME_AND_OFFSET = Struct(">qq")
 _KEY_LENGTH = Struct(">I")
 
 
+read_time_and_offset = _TIME_AND_OFFSET.unpack_from
+"""Of a row."""
+
+
 class FirstSeen(NamedTuple):
     """The record of an id that went through: its timestamp (ms), and where it came from (``""`` and −1 if that is not
     known)."""
