@@ -1,4 +1,4 @@
-"""The programs of docs/PROGRAMS.md, SERDES.md and STORES.md run, and what they assert of themselves holds."""
+"""The programs of docs/PROGRAMS.md and of other pages run, and what they assert of themselves holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PROGRAMS = [
     pytest.param(program, id=f"{page}-{number}")
-    for page in ("PROGRAMS", "SERDES", "STORES")
+    for page in ("PROGRAMS", "SERDES", "STORES", "WINDOWS", "DEDUPLICATION", "TTL")
     for number, program in enumerate(
         re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE), 1
     )
