@@ -73,6 +73,8 @@ class _TaskRun:
         self._collector = SparkCollector(task_id, host.topics)
         stores = open_task_stores(None, program.stores.values())
         self._state_manager = StateManager(task_id, program, stores, self._collector)
+        # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
+        self._state_manager.context.keeps_places = False
         self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
         self._changelogs = program.changelogs
         # Of a store whose rows expire the changelog deletes, too.

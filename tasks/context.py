@@ -82,6 +82,7 @@ class TaskContext:
 
     ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
     ``idle``: the operators whose time goes on while no records come; None where it does not.
+    ``keeps_places``: False where the offsets of records mean nothing once the host has ended.
     ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
     """
 
@@ -97,6 +98,7 @@ class TaskContext:
         "headers",
         "idle",
         "is_latest",
+        "keeps_places",
         "partition",
         "remembered",
         "stream_time",
@@ -111,6 +113,7 @@ class TaskContext:
         self.handler = handler
         self.headers: Headers | None = None
         self.is_latest = True
+        self.keeps_places = True
         self.timestamp = -1
         self.stream_time = -1
         self.wall_ms = 0

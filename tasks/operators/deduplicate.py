@@ -83,7 +83,8 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
     within, retention, size = spec.within_ms, spec.retention_ms, spec.within_ms
     dirty_get, clean_get = buffer.dirty.get, buffer.clean.get
     load, load_new = buffer.load_to_update, buffer.load_not_committed
-    put, source_of, around_of = buffer.put, context.source, _Windows(store, size)
+    put, around_of = buffer.put, _Windows(store, size)
+    source_of = context.source if context.keeps_places else _nowhere
     around_get = around_of.known.get
     went_through, read = _OfOneRecord(), read_time_and_offset
     newest_start = -1
@@ -117,8 +118,9 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
                 seen = near(found, start + size, timestamp, horizon)
         source, offset = source_of()
         if seen is not None:
-            own = read(seen)[1] == offset and source is not None and unpack_seen(seen).topic == source.topic
-            return not own or not went_through.first(found, source, offset)
+            if read(seen)[1] != offset or source is None or unpack_seen(seen).topic != source.topic:
+                return True
+            return not went_through.first(found, source, offset)
         if timestamp >= horizon:
             put(row, went_through.seen(row, timestamp, source, offset), timestamp, None)
             if start > newest_start:
@@ -127,6 +129,10 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
         return False
 
     return is_duplicate
+
+
+def _nowhere() -> tuple[TopicPartition | None, int]:
+    return None, -1
 
 
 class _OfOneRecord:
@@ -138,18 +144,17 @@ class _OfOneRecord:
         self._source: TopicPartition | None = None
         self._offset = -1
         self._rows: set[bytes] = set()
-        self._topics: dict[TopicPartition | None, bytes] = {None: b""}
+        self._topics: dict[TopicPartition, bytes] = {}
 
     def seen(self, row: bytes, timestamp: int, source: TopicPartition | None, offset: int) -> bytes:
         """Note the row, which is new; what stands in it from now on."""
+        if source is None:
+            return pack_seen(timestamp, -1, b"")
         self.first(row, source, offset)
-        topic = self._topics.get(source)
-        if topic is None:
-            assert source is not None
-            topic = self._topics[source] = source.topic.encode()
+        topic = self._topics.get(source) or self._topics.setdefault(source, source.topic.encode())
         return pack_seen(timestamp, offset, topic)
 
-    def first(self, row: bytes, source: TopicPartition | None, offset: int) -> bool:
+    def first(self, row: bytes, source: TopicPartition, offset: int) -> bool:
         """Note the row; whether it was not noted yet."""
         if offset != self._offset or source != self._source:
             self._source, self._offset = source, offset

@@ -107,12 +107,14 @@ class Bench:
         stores: TaskStores | None = None,
         partitions: int = 1,
         start: bool = True,
+        keeps_places: bool = True,
     ) -> None:
         checked = StreamsConfig.of({"application.id": APPLICATION, **(config or {})})
         self.program = TaskProgram.of([builder.build(checked).as_one], checked)
         self.collector = Collector(partitions)
         self.stores = stores or open_task_stores(None, self.program.stores.values())
         self.state_manager = StateManager(TaskId(0, 0), self.program, self.stores, self.collector)
+        self.state_manager.context.keeps_places = keeps_places
         self.task = Task(self.state_manager, self.collector)
         self._next = dict.fromkeys(self.program.sources, 0)
         for topic in self._next:

@@ -171,6 +171,15 @@ def test_several_records_that_are_made_of_one_are_duplicates_also_when_it_is_pro
     assert values(again.feed("in", ("k", "v", 100), ("k", "w", 101))) == ["v"]
 
 
+def test_after_a_backfill_a_record_with_an_offset_of_its_shuffles_is_a_duplicate() -> None:
+    """Which is numbered from 0 on, as the live topic will be."""
+    before = Bench(dedup(), start=False, keeps_places=False)
+    before.task.init(0)
+    assert values(before.feed("in", ("k", "v", 100))) == ["v"]
+    again = crashed(before, dedup(), before.flush())
+    assert values(again.feed("in", ("k", "v", 100))) == []
+
+
 def test_another_record_with_the_same_offset_is_a_duplicate() -> None:
     builder = ps.StreamsBuilder()
     merged = builder.stream("in", STRINGS).merge(builder.stream("other", STRINGS))
