@@ -29,6 +29,9 @@ class StoreBuilder(ABC, Generic[K, V]):
     kind: ClassVar[str]
     """What describes it to people, as in "timestamped key-value"."""
 
+    serdes_by: ClassVar[str] = "Materialized.as_({name!r}).with_key_serde(...).with_value_serde(...)"
+    """What the user of one without serdes is told to pass."""
+
     changelog_headers: ClassVar[Headers] = ()
     """What stands in the headers of each of its changelog's records, deletions aside."""
 

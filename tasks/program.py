@@ -220,7 +220,7 @@ def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: Str
 def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:
     users = [node.name for node in subtopology.nodes if isinstance(node, ProcessorNode) and store.name in node.stores]
     user = f" of {users[0]}" if users else ""
-    return f"store {store.name}{user}", f"Materialized.as_({store.name!r}).with_key_serde(...).with_value_serde(...)"
+    return f"store {store.name}{user}", store.serdes_by.format(name=store.name)
 
 
 def _default(config: StreamsConfig, part: SerdePart, what: str, option: str) -> Serde[Any]:

@@ -61,6 +61,7 @@ class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
     ``by_id`` says; a processor then finds rows under the pair (key, id)."""
 
     kind: ClassVar[str] = "deduplication"
+    serdes_by: ClassVar[str] = "Deduplicated.as_({name!r}).with_key_serde(...).with_id_serde(...)"
 
     by_id: bool = False
     id_serde: Serde[Any] | None = None

@@ -248,7 +248,10 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
 def test_an_id_without_a_serde_says_so() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", STRINGS).deduplicate(10, lambda value: value, SEEN).to("out")
-    with pytest.raises(ps.ConfigError, match=r"store seen .* has no key serde"):
+    with pytest.raises(
+        ps.ConfigError,
+        match=r"store seen .* has no key serde.*Deduplicated\.as_\('seen'\)\.with_key_serde\(\.\.\.\)\.with_id",
+    ):
         ps.TopologyTestDriver(builder.build())
 
 
