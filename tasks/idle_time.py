@@ -109,18 +109,21 @@ class IdleTime:
         """Move the time of each operator that is idle; whether there was any.
 
         ``busy``: topics of which records wait, or may wait at the broker. ``is_flushed``: whether what was processed
-        has reached all operators; asked only if one is idle, and if it has not none is moved.
+        has reached all operators; asked only if one is idle, and if it has not those are not moved to which it matters.
         """
         for topic in busy:
             self._last_ms[topic] = wall_ms
-        moved = False
+        moved, flushed = False, False
         for operator in self._operators:
             since = self._since(operator, wall_ms)
             if wall_ms - since < self._idle_ms or wall_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
-                if not moved and not is_flushed():
-                    return False
+                # Of rows that expire nothing comes too late that a cache holds back.
+                if not operator.of_all and not flushed:
+                    flushed = is_flushed()
+                    if not flushed:
+                        return moved
                 moved = True
                 operator.advance(time + wall_ms - max(since, operator.advanced_ms))
                 operator.advanced_ms = wall_ms

@@ -321,6 +321,16 @@ def test_time_goes_on_without_records_where_the_configuration_says_so() -> None:
     assert again.dropped == 1
 
 
+def test_what_expires_in_a_cached_table_while_it_is_idle_waits_for_the_next_commit() -> None:
+    task = bench(table, caching=True, config={"window.idle.advance.ms": 50})
+    task.feed("in", ("a", "1", 100), ("b", "1", 109))
+    task.commit()
+    for now in (50, 200):
+        assert task.task.punctuate(now)
+        assert not task.task.commit_requested
+    assert shown(task.commit()) == [("a", None, 110), ("b", None, 119)]
+
+
 def test_a_query_is_not_answered_with_what_has_expired() -> None:
     task = bench(table, caching=True)
     task.feed("in", ("a", "1", 100))
