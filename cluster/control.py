@@ -35,6 +35,7 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 _START_S = 60.0
 _STATUS_S = 10.0
 _AGAIN_S = 0.5
+_PIECE_BYTES = 64 * 1024
 
 
 def connect(application_id: str) -> None:
@@ -176,6 +177,12 @@ def require_status(application_id: str) -> ApplicationStatus:
     return status
 
 
+def _pieces(pickled: bytes) -> list[bytes]:
+    """Ray moves an argument of 100 KiB or more to its object store, where it ends with the driver: a coordinator that
+    dies after that could not be restarted. Smaller ones travel with the call."""
+    return [pickled[begin : begin + _PIECE_BYTES] for begin in range(0, len(pickled), _PIECE_BYTES)]
+
+
 def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
     """Create the application's coordinator, which gets the address of its HTTP server; :func:`remove_ended` goes
     before.
@@ -200,7 +207,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         enable_task_events=False,
     )
     try:
-        coordinator = remote.remote(application_id, pickled)
+        coordinator = remote.remote(application_id, *_pieces(pickled))
     except ValueError as error:
         raise ApplicationStateError(
             f"application {application_id!r} is being started by someone else at this moment: {error}"

@@ -56,10 +56,11 @@ _ASK_HTTP_S = 10.0
 class CoordinatorActor:
     """One per application and Ray cluster. ``spec`` is a pickled :class:`ApplicationSpec`."""
 
-    def __init__(self, application_id: str, spec: bytes) -> None:
+    def __init__(self, application_id: str, *spec: bytes) -> None:
+        """``spec``: the pickled application, in pieces."""
         # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
         self._application_id = application_id
-        self._spec_bytes = spec
+        self._spec_bytes = b"".join(spec)
         self._spec: ApplicationSpec | None = None
         self._log = logger(__name__).bind(application=application_id)
         self._loop = asyncio.get_running_loop()

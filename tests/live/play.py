@@ -11,6 +11,7 @@ from random import Random
 from time import monotonic, sleep
 from typing import Any
 
+from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
@@ -170,9 +171,18 @@ def compared(
         found[case["name"]] = [
             # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
             *differences(there, written, whole, headers=not bunch.paced),
-            *last_differences(there, written, last),
+            *last_differences(there, written, last, _expiring(bunch, application_id) if backfilled else frozenset()),
         ]
         for name in bunch.built.stores:
             if name.startswith(prefixed(case, "")) and stores[name] != (held := expected.store(case, name)):
                 found[case["name"]].append(f"store {name}: expected {held}, live {stores[name]}")
     return Outcome(found, sum(len(rows) for partitions in written.values() for rows in partitions))
+
+
+def _expiring(bunch: Bunch, application_id: str) -> frozenset[str]:
+    """The changelogs of stores whose rows expire."""
+    return frozenset(
+        internal_topic(application_id, f"{name}-changelog")
+        for name, store in bunch.built.topology.store_builders.items()
+        if "delete" in store.changelog_config(0).get("cleanup.policy", "")
+    )

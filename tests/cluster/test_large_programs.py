@@ -1,0 +1,51 @@
+"""How a program reaches its coordinator, whatever its size."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle
+
+import penstock as ps
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster import control
+from penstock.common.config import StreamsConfig
+
+OBJECT_STORE_FROM_BYTES = 100 * 1024
+"""Ray's ``max_direct_call_object_size``: what is as large lives as long as the process that called."""
+
+
+def large_program() -> ApplicationSpec:
+    builder = ps.StreamsBuilder()
+    table = "x" * 300_000
+    builder.stream("in").map_values(lambda value: table).to("out")
+    return ApplicationSpec(builder.build(), StreamsConfig.of({"application.id": "large"}))
+
+
+def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[Any] = []
+
+    class Remote:
+        def options(self, **options: Any) -> Remote:
+            return self
+
+        def remote(self, *arguments: Any) -> Any:
+            called.extend(arguments)
+            return SimpleNamespace(
+                ready=SimpleNamespace(remote=lambda: None),
+                set_http_address=SimpleNamespace(remote=lambda address: None),
+            )
+
+    monkeypatch.setattr(ray, "remote", lambda cls: Remote())
+    monkeypatch.setattr(ray, "get", lambda answer, timeout: None)
+    control.start_coordinator(large_program())
+    name, *pieces = called
+    assert name == "large"
+    assert max(map(len, pieces)) < OBJECT_STORE_FROM_BYTES < sum(map(len, pieces))
+    spec: ApplicationSpec = cloudpickle.loads(b"".join(pieces))
+    assert spec.application_id == "large"
