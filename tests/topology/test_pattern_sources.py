@@ -174,3 +174,15 @@ def test_a_topic_that_appears_later_leads_to_a_new_plan() -> None:
     assert grown.topics == ("orders-a", "orders-new")
     assert grown.partitions[TaskId(0, 0)] == {TopicPartition("orders-a", 0), TopicPartition("orders-new", 0)}
     assert watch.check(grown) is None
+
+
+def test_a_source_by_hand_may_have_a_pattern_alone() -> None:
+    topology = ps.Topology().add_source("Orders", ORDERS, key_serde=TEXT, value_serde=TEXT)
+    topology.add_sink("Out", "out", "Orders", key_serde=TEXT, value_serde=TEXT)
+    assert "Source: Orders (topics: orders-.*)" in topology.describe()
+    with ps.TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("orders-eu", TEXT, TEXT).pipe_input("k", "v", 1)
+        output = driver.create_output_topic("out", TEXT, TEXT)
+        assert (output.read_value(), output.is_empty()) == ("v", True)
+    with pytest.raises(TopologyError, match="source 'More' has a pattern and more"):
+        ps.Topology().add_source("More", ORDERS, "returns")

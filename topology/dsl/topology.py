@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -97,7 +98,7 @@ class Topology(TopologyValue):
     def add_source(
         self,
         name: str,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
@@ -105,8 +106,9 @@ class Topology(TopologyValue):
     ) -> Self:
         """A node that reads ``topics``, of which no other node may read any. Mirrors ``addSource``.
 
-        A serde or an extractor that is None is the configuration's. ``offset_reset``: where reading begins without a
-        committed offset; None is ``earliest``. Raises TopologyError.
+        A pattern, ``add_source("Orders", re.compile("orders-.*"))``, stands alone; it means what it does in
+        :meth:`StreamsBuilder.stream`. A serde or an extractor that is None is the configuration's. ``offset_reset``:
+        where reading begins without a committed offset; None is ``earliest``. Raises TopologyError.
         """
         how = Consumed(key_serde, value_serde, timestamp_extractor, offset_reset)
         self._writer.add_source(_source(name, topics, how, "add_source"))
@@ -248,15 +250,28 @@ class Topology(TopologyValue):
         return parents
 
 
-def _source(name: str, topics: Collection[str], how: Consumed[Any, Any], call: str) -> SourceNode:
+def _source(
+    name: str, topics: Collection[str | re.Pattern[str]], how: Consumed[Any, Any], call: str
+) -> SourceNode:  # fmt: skip
     if not topics:
         raise TopologyError(f"source {name!r} needs at least one topic: {call}({name!r}, topic)")
-    read = tuple(checked_name(topic, "topic") for topic in topics)
+    patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
+    if patterns and len(topics) > 1:
+        raise TopologyError(f"source {name!r} has a pattern and more: give {call} the pattern alone, or topics by name")
+    read = tuple(checked_name(topic, "topic") for topic in topics if topic not in patterns)
     if len(set(read)) < len(read):
         raise TopologyError(f"source {name!r} names a topic twice: {', '.join(read)}")
     serdes = how.key_serde, how.value_serde
     by = _written_by(call, _name(name))
-    return SourceNode(name, read, *serdes, how.timestamp_extractor, how.offset_reset, written_by=by)
+    return SourceNode(
+        name,
+        read,
+        *serdes,
+        how.timestamp_extractor,
+        how.offset_reset,
+        written_by=by,
+        pattern=next(iter(patterns), None),
+    )
 
 
 def _written_by(call: str, name: str) -> WrittenBy:
