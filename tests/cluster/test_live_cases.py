@@ -18,7 +18,7 @@ from tests.live.shapes import of_shapes, operators_seen, sample
 def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    bunch = sample(12, excluded, operators_seen)
+    bunch = sample(8, excluded, operators_seen)
     assert set(map(shape_of, bunch.cases)) == of_shapes().keys()
     outcome = play(bunch, broker, topic_name("live"), tmp_path)
     assert outcome.differences == {case["name"]: [] for case in bunch.cases}

@@ -10,9 +10,9 @@ from tests.parity import corpus
 
 
 def of_shapes() -> dict[str, list[Case]]:
-    """All cases of the corpus; those that random cases left are the shapes ``more`` and ``fuzz``."""
+    """All cases of the DSL; those that random cases left are the shapes ``more`` and ``fuzz``."""
     found: dict[str, list[Case]] = defaultdict(list)
-    for file in corpus.FILES:
+    for file in corpus.DSL:
         for case in corpus.read(file):
             found[shape_of(case)].append(case)
     return found

@@ -16,7 +16,9 @@ BY_HAND = "by_hand.jsonl.gz"
 """What was written for the Processor API: topologies by hand, schedules, headers, shared stores."""
 TABLES = "tables.jsonl.gz"
 """Scenarios in rows and columns: every kind of join, window and suppression, each over the same few inputs."""
-FILES = ("golden.jsonl.gz", "more.jsonl.gz", FOUND, BY_HAND, TABLES)
+DSL = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
+"""Cases of the DSL that show one shape or several."""
+FILES = (*DSL, BY_HAND, TABLES)
 
 
 def read(file: str) -> list[dict[str, Any]]:
