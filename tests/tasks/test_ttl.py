@@ -434,3 +434,37 @@ def test_on_its_own_disk_a_task_goes_on_with_what_it_had_noted(caching: bool, tm
     sent = again.feed("in", ("d", "1", 118), offset=4) + again.commit()
     assert shown(sent) == [("a", None, 118), ("d", "1", 118)]
     again.task.close()
+
+
+def test_a_changelog_whose_records_have_headers_is_restored_like_any_other() -> None:
+    """A store that kept headers before it was given a TTL has left such a one."""
+    task = bench(table, start=False)
+    rows = [b"a", b"b"], [b"1", b"2"], [100, 105]
+    task.state_manager.restore("rows", *rows, next_offset=2, headers=[(("h", b"x"),), None])
+    task.task.init(0)
+    store = task.state_manager.store("rows").view()
+    assert list(store.all()) == [("a", ("1", 100)), ("b", ("2", 105))]
+    assert shown(task.feed("in", ("c", "3", 112))) == [("a", None, 110), ("c", "3", 112)]
+
+
+class Wraps(ps.ProcessorWrapper):
+    """Wraps each in nothing."""
+
+    def wrap_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: supplier()
+
+    def wrap_fixed_key_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: supplier()
+
+
+@pytest.mark.parametrize("build", [table, counts, joined], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("caching", [False, True], ids=["uncached", "cached"])
+def test_a_table_that_is_wrapped_expires_like_any_other(build: Build, caching: bool) -> None:
+    sent = []
+    for config in ({}, {"processor.wrapper.class": Wraps}):
+        task = bench(build, caching=caching, config=config)
+        fed = task.feed("in", ("a", "1", 100), ("a", "2", 105), ("b", "1", 120), ("c", "1", 110))
+        sent.append((shown(fed + task.commit()), task.task.metrics().dropped_records_total))
+    assert sent[0] == sent[1]
+    assert ("a", None, 115) in sent[0][0] or caching
+    assert sent[0][1] == 1
