@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.row_formats import VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.key_value.ttl_store import TtlBuffer, TtlStateStore
 from tests.parity.restarts import RestartingDriver
 from tests.tasks.bench import STRINGS, Bench, changelog
 
@@ -355,20 +354,30 @@ def test_each_record_costs_what_expires_and_not_what_is_there(monkeypatch: pytes
     task.feed("in", *[(f"k{number}", "v", number) for number in range(5000)])
     task.commit()
     looked_up: list[bytes] = []
-    get = WriteBuffer.get
+    look_at = TtlBuffer.look_at
 
-    def counted(self: WriteBuffer, key: bytes) -> Any:
-        if self.row_format is not VALUE:
-            looked_up.append(key)
-        return get(self, key)
+    def counted(self: TtlBuffer, key: bytes) -> Any:
+        looked_up.append(key)
+        return look_at(self, key)
 
-    monkeypatch.setattr(WriteBuffer, "get", counted)
+    monkeypatch.setattr(TtlBuffer, "look_at", counted)
     task.feed("in", *[(f"k{number % 50}", "w", 5000 + number) for number in range(1000)])
     assert looked_up == []
     gone = shown(task.feed("in", ("x", "v", 1_000_000 + 59)))
     # Fifty were updated later: they are looked at, and noted anew.
     assert len(gone) == 11
     assert len(looked_up) == 60
+
+
+def test_what_expires_all_at_once_is_not_kept_in_memory() -> None:
+    task = bench(table)
+    task.feed("in", *[(f"k{number}", "v", number // 1000) for number in range(5000)])
+    task.commit()
+    store = task.state_manager.store("rows")
+    assert isinstance(store, TtlStateStore)
+    store.forget_objects()
+    assert len(shown(task.feed("in", ("x", "v", 1000)))) == 5001
+    assert len(store.buffer.clean) <= 1
 
 
 def test_a_long_life_of_updates_leaves_one_note_per_key() -> None:
