@@ -71,5 +71,7 @@ def test_nor_does_it_go_on_by_a_pause_of_which_the_client_has_not_fetched_yet(tm
     rig.clock.now_ms += 60_000
     settle(loop)
     rig.write("in", ("a", "y", 106))
+    settle(loop)
+    assert rig.counts() == []
     wait(rig, loop, 5005)
     assert rig.counts() == [("a@100", 2)]
