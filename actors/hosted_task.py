@@ -110,7 +110,7 @@ class HostedTask:
         """Where its sources begin is known; restoring comes next."""
         self.starts = starts
         self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
-        self.state_manager.goes_on_from(self.committed.values())
+        self.state_manager.goes_on_from(self.committed)
         self.become(TaskState.RESTORING)
 
     def run(self, wall_ms: int) -> None:

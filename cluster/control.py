@@ -31,11 +31,13 @@ from penstock.cluster.ray_clusters import (
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.log import logger
 
 _START_S = 60.0
 _STATUS_S = 10.0
 _AGAIN_S = 0.5
 _PIECE_BYTES = 64 * 1024
+_ALL_PIECES_BYTES = 9 << 20
 
 
 def connect(application_id: str) -> None:
@@ -179,7 +181,15 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 def _pieces(pickled: bytes) -> list[bytes]:
     """Ray moves an argument of 100 KiB or more to its object store, where it ends with the driver: a coordinator that
-    dies after that could not be restarted. Smaller ones travel with the call."""
+    dies after that could not be restarted. Smaller ones travel with the call, up to 10 MiB of them."""
+    if len(pickled) > _ALL_PIECES_BYTES:
+        logger(__name__).warning(
+            "the program is so large that Ray keeps it with this process: once this process has ended, a coordinator "
+            "that dies cannot be restarted. Have the functions load what is large where they "
+            "run, instead of holding it",
+            program_bytes=len(pickled),
+            good_up_to_bytes=_ALL_PIECES_BYTES,
+        )
     return [pickled[begin : begin + _PIECE_BYTES] for begin in range(0, len(pickled), _PIECE_BYTES)]
 
 

@@ -91,7 +91,7 @@ class _TaskRun:
             for tp, offset in host.committed.items()
             if tp.partition == number and tp.topic in program.sources
         }
-        self._state_manager.goes_on_from(self._committed.values())
+        self._state_manager.goes_on_from(self._committed)
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._most_rows = _CHANGELOG_ROWS_BETWEEN_COMMITS
         self._wall_ms = int(time.time() * 1000)

@@ -19,6 +19,7 @@ from penstock.tasks.undecoded import Undecoded
 from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
+from penstock.topology.physical.wrapped_operators import Wrapped
 from penstock.topology.processor import PunctuationType
 
 
@@ -66,9 +67,11 @@ def compose(
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
         else:
-            edge = make_closure(node.operator, wiring)
-            if expiry is not None and isinstance(node.operator, TableOperator):
-                edge = expiring(node.operator, edge, wiring, expiry)
+            edge, operator = make_closure(node.operator, wiring), node.operator
+            if isinstance(operator, Wrapped):
+                operator = operator.inner
+            if expiry is not None and isinstance(operator, TableOperator):
+                edge = expiring(operator, edge, wiring, expiry)
             edges[node.name] = edge
 
     def enter(source: SourceTopic) -> Source:

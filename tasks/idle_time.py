@@ -15,6 +15,9 @@ from penstock.topology.physical.topology import Node
 
 _STEP_MS = 100
 """Live, the time of an idle operator moves this far at least: its windows need not be looked at each few ms."""
+_UNWATCHED_MS = 1000
+"""Live, no more than this is counted between two looks: a process that was frozen, or busy for so long, does not know
+yet what has come to the broker meanwhile."""
 
 
 @dataclass(eq=False)
@@ -45,8 +48,11 @@ class IdleTime:
 
     def __init__(self, idle_ms: int, *, clock_stands: bool) -> None:
         self._idle_ms = idle_ms
+        self._clock_stands = clock_stands
         self._step_ms = 1 if clock_stands else _STEP_MS
+        self._looked_ms = self._watched_ms = 0
         self._operators: list[Advancing] = []
+        self._children: Mapping[str, Sequence[Node]] = {}
         self._last_ms: dict[str, int] = {}
         self._offsets: dict[str, int] = {}
 
@@ -94,12 +100,22 @@ class IdleTime:
             mine = set(operator.nodes)
             operator.topics = frozenset(topic for topic, names in reached.items() if operator.of_all or mine & names)
             operator.before = tuple(other for other, names in behind if other is not operator and mine & names)
+        self._children = children
         self._last_ms = dict.fromkeys(sources, -1)
         return bool(self._operators)
+
+    def add_topic(self, topic: str, node: str) -> None:
+        """Another topic enters by ``node``, now."""
+        reached = _reached([node], self._children)
+        for operator in self._operators:
+            if operator.of_all or not reached.isdisjoint(operator.nodes):
+                operator.topics |= {topic}
+        self._last_ms[topic] = self._watched_ms
 
     def begin(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
         """The task begins, behind these records: what happened before is not known, so it was idle for no time."""
         self._offsets = dict(offsets)
+        self._looked_ms = self._watched_ms = wall_ms
         self._last_ms = dict.fromkeys(self._last_ms, wall_ms)
         for operator in self._operators:
             if operator.observed.ms >= 0:
@@ -107,10 +123,11 @@ class IdleTime:
 
     def note(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
         """The last offset of each topic that was processed by now."""
+        now_ms = self._watched(wall_ms)
         for topic, offset in offsets:
             if self._offsets.get(topic) != offset:
                 self._offsets[topic] = offset
-                self._last_ms[topic] = wall_ms
+                self._last_ms[topic] = now_ms
 
     def advance(self, wall_ms: int, busy: Iterable[str], is_flushed: Callable[[], bool]) -> bool:
         """Move the time of each operator that is idle; whether there was any.
@@ -118,12 +135,13 @@ class IdleTime:
         ``busy``: topics of which records wait, or may wait at the broker. ``is_flushed``: whether what was processed
         has reached all operators; asked only if one is idle, and if it has not those are not moved to which it matters.
         """
+        now_ms = self._watched(wall_ms)
         for topic in busy:
-            self._last_ms[topic] = wall_ms
+            self._last_ms[topic] = now_ms
         moved, flushed = False, False
         for operator in self._operators:
-            since = self._since(operator, wall_ms)
-            if wall_ms - since < self._idle_ms or wall_ms - operator.advanced_ms < self._step_ms:
+            since = self._since(operator, now_ms)
+            if now_ms - since < self._idle_ms or now_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
                 # Of rows that expire nothing comes too late that a cache holds back.
@@ -132,15 +150,22 @@ class IdleTime:
                     if not flushed:
                         return moved
                 moved = True
-                operator.advance(time + wall_ms - max(since, operator.advanced_ms))
-                operator.advanced_ms = wall_ms
+                operator.advance(time + now_ms - max(since, operator.advanced_ms))
+                operator.advanced_ms = now_ms
         return moved
 
-    def _since(self, operator: Advancing, wall_ms: int) -> int:
+    def _watched(self, wall_ms: int) -> int:
+        """``wall_ms``, less the time in which nobody has looked."""
+        passed = wall_ms - self._looked_ms
+        self._looked_ms = wall_ms
+        self._watched_ms += passed if self._clock_stands else min(max(passed, 0), _UNWATCHED_MS)
+        return self._watched_ms
+
+    def _since(self, operator: Advancing, now_ms: int) -> int:
         """Since when nothing has reached it, and nothing waited that may still do so."""
         for other in operator.before:
             if other.holds():
-                other.held_ms = wall_ms
+                other.held_ms = now_ms
         topics = [self._last_ms[topic] for topic in operator.topics]
         return max([*topics, *(other.held_ms for other in operator.before)])
 

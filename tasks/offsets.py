@@ -102,12 +102,6 @@ def decode_partition_time(metadata: str) -> int:
     return time
 
 
-def time_of_commit(metadata: str) -> int:
-    """The largest time (ms) that the records of a commit had come to, those that operators made of them included; −1 if
-    that is not known."""
-    return max(decode_partition_time(metadata), *decode_remembered(metadata).values(), -1)
-
-
 def decode_remembered(metadata: str) -> dict[str, int]:
     """What operators remembered (ms); nothing where ``metadata`` has no whole list of it.
 

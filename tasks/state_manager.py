@@ -8,15 +8,15 @@ from types import GeneratorType
 from typing import Any, cast
 
 from penstock.common.errors import StateStoreError, TopologyError
-from penstock.common.ids import CommittedOffset, TaskId
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, LogWithHeaders, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
-from penstock.tasks.offsets import time_of_commit
 from penstock.tasks.program import TaskProgram
+from penstock.tasks.times_of_commit import times_of_commit
 
 _MOST_ROUNDS = 1000
 """A flush of all stores has ended long before, unless one of them never says that it is flushed."""
@@ -114,12 +114,11 @@ class StateManager:
 
     # ---- restore ----
 
-    def goes_on_from(self, offsets: Iterable[CommittedOffset]) -> None:
+    def goes_on_from(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Before any restore: the task that will process records goes on from these commits of its source partitions.
         A standby, which goes on from none, is not told."""
-        stream_time = max([time_of_commit(offset.metadata) for offset in offsets], default=-1)
-        for store in self._stores.values():
-            store.goes_on_from(stream_time)
+        for name, time in times_of_commit(self.program, offsets).items():
+            self._stores[name].goes_on_from(time)
 
     def changelog_offset(self, store: str) -> int | None:
         """The next offset of its changelog to restore from; None when the store was never written."""

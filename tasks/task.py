@@ -120,6 +120,8 @@ class Task:
         handler = program.config.deserialization_exception_handler
         self._group.queues[partition] = RecordQueue(partition, self._enter(source), handler, self._context)
         self._read_ahead[partition] = ReadAhead(())
+        if self._idle is not None:
+            self._idle.add_topic(topic, source.node)
         self.set_caught_up(partition, True)
         return True
 

@@ -141,7 +141,10 @@ class KeyValueStateStore(BufferedStateStore):
         timestamps: Sequence[int],
         headers: Sequence[Headers | None],
     ) -> None:
-        self._restore(batch, keys, self.row_format.rows(values, timestamps, headers))
+        if isinstance(self.row_format, HeaderRows):
+            self._restore(batch, keys, self.row_format.rows(values, timestamps, headers))
+        else:
+            self.restore(batch, keys, values, timestamps)
 
     def _restore(self, batch: CommitBatch, keys: Sequence[bytes], rows: Iterator[bytes | None]) -> None:
         self.buffer.forget_objects()  # rows that were read before are read anew

@@ -41,6 +41,10 @@ class TtlBuffer(WriteBuffer):
     def load_to_update(self, key: bytes) -> Entry:
         return self.load(key)  # and keep it: put looks it up, too
 
+    def look_at(self, key: bytes) -> Entry:
+        """The same of a key that may have expired, which is not kept: all may have, when time has jumped."""
+        return self.dirty.get(key) or super().load_to_update(key)
+
     @override
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
         if value is not None:
@@ -76,8 +80,8 @@ class TtlStateStore(KeyValueStateStore):
         """Delete what has expired, by time, then by key, each when it is given: as (key, value, when it expired)."""
         self.buffer.latest_expired = latest = stream_time - self.ttl_ms
         for noted_at, key in self.index.take_out(latest):
-            entry = self.buffer.get(key)
-            if entry is None:
+            entry = self.buffer.look_at(key)
+            if entry[0] is None:
                 continue  # was deleted
             updated_at = max(entry[1], 0)
             if updated_at > noted_at:

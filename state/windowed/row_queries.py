@@ -38,8 +38,16 @@ class Place(NamedTuple):
         return key < self.after if self.descending else key > self.after
 
 
-def rows_of_key(rows: ExpiringRows, key: bytes, time_from: int, time_to: int, place: Place) -> Iterator[Found]:
-    """The rows of ``key`` between the times, both included, by time."""
+def rows_of_key(
+    rows: ExpiringRows,
+    key: bytes,
+    time_from: int,
+    time_to: int,
+    place: Place,
+    also: Callable[[bytes], bool] | None = None,
+) -> Iterator[Found]:
+    """The rows of ``key`` between the times, both included, by time. ``also`` says of a row's key whether it is
+    wanted."""
     if place.after is not None:
         reached = rows.schema.time(place.after)
         if place.descending:
@@ -49,12 +57,16 @@ def rows_of_key(rows: ExpiringRows, key: bytes, time_from: int, time_to: int, pl
     begin, end, segments = rows.visible(time_from, time_to, place.committed)
     # Between them stand rows of keys that begin with this one, too.
     length = SEGMENT_BYTES + len(key) + rows.schema.suffix_bytes
+
+    def is_wanted(row_key: bytes) -> bool:
+        if len(row_key) != length or (also is not None and not also(row_key)):
+            return False
+        return place.is_ahead(changelog_key(row_key))
+
     for segment in reversed(segments) if place.descending else segments:
         front = pack_segment(segment) + key
         last = rows.schema.last(min(end, rows.segments.last_timestamp(segment)))
-        for row in _scan(rows, front + rows.schema.first(begin), front + last, place):
-            if len(row[0]) == length and place.is_ahead(changelog_key(row[0])):
-                yield row
+        yield from _only(_scan(rows, front + rows.schema.first(begin), front + last, place), is_wanted)
 
 
 def rows_of_keys(

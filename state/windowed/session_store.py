@@ -20,7 +20,7 @@ from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder, FlushListener
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
-from penstock.state.windowed.row_queries import Found, Place, answered, rows_of_key, rows_of_keys
+from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.session_buffer import SessionBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
@@ -194,17 +194,19 @@ class SessionStateStore(ExpiringStateStore):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         window = self._schema.window
         match query:
-            case SessionQuery(key, earliest_end, latest_start):
-                place = Place(after, committed, query.descending)
-                of_key = rows_of_key(self.rows, key, earliest_end, LARGEST_TIMESTAMP, place)
-                found: Iterator[Found] = (row for row in of_key if window(row[0]).start <= latest_start)
-            case SessionRangeQuery(earliest_end, latest_start, from_key, to_key):
-                place, times = Place(after, committed, query.descending), (earliest_end, LARGEST_TIMESTAMP)
-                found = rows_of_keys(
-                    self.rows, from_key, to_key, times, place, lambda key: window(key).start <= latest_start
-                )
+            case SessionQuery() | SessionRangeQuery():
+                place, rows = Place(after, committed, query.descending), self.rows
+                times, latest_start = (query.earliest_end, LARGEST_TIMESTAMP), query.latest_start
             case _:
                 raise unknown_query(query, self.name, self.queries)
+
+        def begins_in_time(row_key: bytes) -> bool:
+            return window(row_key).start <= latest_start
+
+        if isinstance(query, SessionQuery):
+            found = rows_of_key(rows, query.key, *times, place, begins_in_time)
+        else:
+            found = rows_of_keys(rows, query.from_key, query.to_key, times, place, begins_in_time)
         return answered(found, self.query_row, limit)
 
 

@@ -115,7 +115,7 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         chosen = partitioner(topic, key, value, partitions)
         if chosen is None:
             return _DEFAULT
-        several = sorted(set(chosen)) if isinstance(chosen, Collection) else (index(chosen),)
+        several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
         for partition in several:
             if not 0 <= partition < partitions:
                 raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")

@@ -42,7 +42,7 @@ def strings() -> Any:
     return ps.Consumed.with_(STRING, STRING)
 
 
-def windows(kind: str, on_close: bool, caching: bool) -> ps.Topology:
+def windows(kind: str, on_close: bool, caching: bool, beside: bool = False) -> ps.Topology:
     builder = ps.StreamsBuilder()
     grouped = builder.stream("in", strings()).group_by_key()
     kept: Any = ps.Materialized.as_("counts").with_key_serde(STRING).with_value_serde(STRING)
@@ -57,17 +57,23 @@ def windows(kind: str, on_close: bool, caching: bool) -> ps.Topology:
     else:
         sessions = grouped.windowed_by(ps.SessionWindows.of_inactivity_gap_and_grace(MINUTE, NONE)).emit_strategy(emit)
         table = sessions.aggregate(str, joined, merged, kept)
-    table.to_stream(as_text).to("out", ps.Produced.with_(STRING, STRING))
+    results = table.to_stream(as_text)
+    if beside:
+        results = results.merge(builder.stream("other", strings()))
+    results.to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
 
 
-def stream_join(outer: bool) -> ps.Topology:
+def stream_join(outer: bool, beside: bool = False) -> ps.Topology:
     builder = ps.StreamsBuilder()
     left, right = builder.stream("in", strings()), builder.stream("other", strings())
     within = ps.JoinWindows.of_time_difference_and_grace(MINUTE, MINUTE)
     how = ps.StreamJoined.with_(STRING, STRING, STRING)
     call = left.outer_join if outer else left.join
-    call(right, lambda one, other: f"{one}+{other}", within, how).to("out", ps.Produced.with_(STRING, STRING))
+    results = call(right, lambda one, other: f"{one}+{other}", within, how)
+    if beside:
+        results = results.merge(builder.stream("third", strings()))
+    results.to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
 
 
@@ -132,6 +138,20 @@ def test_a_window_that_was_open_at_the_commit_loses_nothing(kind: str, tmp_path:
     start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
     last = {key: value for key, value in results if value is not None}
     assert last[f"a@{start}"] == "1233", "at least once: the record that came again is in it twice"
+
+
+@pytest.mark.parametrize("kind", ["time", "sliding", "session"])
+def test_nor_where_another_topic_of_the_task_was_far_ahead_of_it(kind: str, tmp_path: Path) -> None:
+    topology = windows(kind, False, False, beside=True)
+    results = crashed(tmp_path, topology, [("other", "z", "z", 90_000_000), *BEFORE], BEHIND, [])
+    start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
+    assert {key: value for key, value in results if value is not None}[f"a@{start}"] == "1233"
+
+
+def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(tmp_path: Path) -> None:
+    before: Rows = [("third", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
+    behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
+    assert ("a", "l+r") in crashed(tmp_path, stream_join(False, beside=True), before, behind, [])
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])

@@ -49,3 +49,11 @@ def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_drive
     assert max(map(len, pieces)) < OBJECT_STORE_FROM_BYTES < sum(map(len, pieces))
     spec: ApplicationSpec = cloudpickle.loads(b"".join(pieces))
     assert spec.application_id == "large"
+
+
+def test_what_is_too_large_even_in_pieces_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the arguments of a call Ray takes 10 MiB along (``task_rpc_inlined_bytes_limit``)."""
+    control._pieces(bytes(9 << 20))
+    assert "program" not in capsys.readouterr().err
+    control._pieces(bytes((9 << 20) + 1))
+    assert "Ray keeps it with this process" in capsys.readouterr().err

@@ -35,7 +35,7 @@ class RestartingDriver(TopologyTestDriver):
             offsets = self._task.offsets()
             self._task.close()
             self._open(open_task_stores(self._state, self._program.stores.values()))
-            self._state_manager.goes_on_from(offsets.values())
+            self._state_manager.goes_on_from(offsets)
             for name, log in self._program.changelogs.items():
                 self._restore(name, self._piped[log.topic] if log.is_source_topic else self._written_to(log.topic))
             self._begin(offsets)

@@ -11,9 +11,9 @@ from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.ordered_keys import OrderedKeys
-from penstock.state.queries import RangeQuery
+from penstock.state.queries import PASSED, RangeQuery
 from penstock.state.stores import Stores
-from penstock.state.windowed.queries import WindowKeyQuery
+from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery
 from tests.state.windowed_model import Key, Shape
 from tests.state.windowed_rig import Rig
 
@@ -99,6 +99,19 @@ def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> N
     for query in (RangeQuery(), WindowKeyQuery(b"a", 0, 10)):
         with pytest.raises(UnknownQueryError, match=r"'store' does not answer .*; it answers: SessionQuery, SessionRa"):
             rig.store.answer(query, None, 10, False)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_query_gives_way_while_it_passes_over_the_sessions_of_a_key_that_begin_too_late(
+    rig: Rig, committed: bool
+) -> None:
+    for end in range(2000):
+        rig.put("a", end, end, "v", timestamp=0)
+    rig.commit()
+    answered = list(rig.store.answer(SessionQuery(b"a", 0, 0), None, 10, committed))
+    assert [row.value for row in answered] == ["v", PASSED, PASSED, PASSED]
+    behind = rig.store.answer(SessionQuery(b"a", 0, 1700), answered[-1].key, 1000, committed)
+    assert len([row for row in behind if row.value is not PASSED]) == 1700 - 1536
 
 
 def test_what_is_handed_to_the_changelog_has_the_time_of_its_session() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,36 @@ def test_while_records_wait_no_time_passes() -> None:
     assert bench.task.punctuate(1200)
     bench.task.punctuate(2100)  # windows that have closed are looked for once a second
     assert values(bench.collector.take("out")) == ["k@100-110=2"]
+
+
+@pytest.mark.parametrize("to", [3_600_000, -3_600_000], ids=["forward", "back"])
+def test_no_time_passes_while_the_task_is_frozen_or_its_clock_is_set(to: int) -> None:
+    """What has come to the broker meanwhile is not known yet when it wakes: it would be late."""
+    builder = ps.StreamsBuilder()
+    tumbling(builder).to("out", ps.Produced.with_(TEXT, TEXT))
+    bench = Bench(builder, {"window.idle.advance.ms": 3000})
+    bench.feed("in", ("k", "v", 104))
+    bench.task.set_caught_up(TopicPartition("in", 0), True)
+    assert not any(bench.task.punctuate(each) for each in (500, 1000, to))
+    seen = 2000 if to > 0 else 1000  # of a pause no more than a second is counted
+    assert not any(bench.task.punctuate(to + each) for each in range(100, 3000 - seen, 100))
+    assert bench.task.punctuate(to + 3000 - seen)
+
+
+def test_a_topic_that_is_found_later_keeps_time_like_the_others() -> None:
+    """The driver's task learns of the topics of a pattern as they are piped in."""
+
+    def build(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
+        merged = builder.stream("in", STRINGS).merge(builder.stream(re.compile("more-.*"), STRINGS))
+        windowed = merged.group_by_key(ps.Grouped.with_(TEXT, TEXT)).windowed_by(GRACE)
+        return as_stream(windowed.emit_strategy(CLOSE).count())
+
+    played = Played(build)
+    played.put("k", 104)
+    for number in range(20):
+        assert played.wait(10) == []
+        played.put("k", 104, topic=f"more-{number % 2}")
+    assert played.wait(100) == [("k@100-110=21", 104)]
 
 
 def test_an_update_that_a_cache_holds_back_comes_before_time_goes_on() -> None:

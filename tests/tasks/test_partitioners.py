@@ -76,7 +76,7 @@ def test_a_record_for_no_partition_is_said_and_dropped_before_it_is_serialised(
     assert "Skipping record as partitioner returned empty partitions." in said.out + said.err
 
 
-@pytest.mark.parametrize("choice", ["{0, 4}", "[-1]", "'ab'", "1.5"])
+@pytest.mark.parametrize("choice", ["{0, 4}", "[-1]", "'ab'", "1.5", "[0.5]", "{'1'}"])
 def test_partitions_that_are_not_there_are_an_error_and_nothing_is_sent(choice: str) -> None:
     builder = ps.StreamsBuilder()
     to(builder)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.row_formats import VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.key_value.ttl_store import TtlBuffer, TtlStateStore
 from tests.parity.restarts import RestartingDriver
 from tests.tasks.bench import STRINGS, Bench, changelog
 
@@ -355,20 +354,30 @@ def test_each_record_costs_what_expires_and_not_what_is_there(monkeypatch: pytes
     task.feed("in", *[(f"k{number}", "v", number) for number in range(5000)])
     task.commit()
     looked_up: list[bytes] = []
-    get = WriteBuffer.get
+    look_at = TtlBuffer.look_at
 
-    def counted(self: WriteBuffer, key: bytes) -> Any:
-        if self.row_format is not VALUE:
-            looked_up.append(key)
-        return get(self, key)
+    def counted(self: TtlBuffer, key: bytes) -> Any:
+        looked_up.append(key)
+        return look_at(self, key)
 
-    monkeypatch.setattr(WriteBuffer, "get", counted)
+    monkeypatch.setattr(TtlBuffer, "look_at", counted)
     task.feed("in", *[(f"k{number % 50}", "w", 5000 + number) for number in range(1000)])
     assert looked_up == []
     gone = shown(task.feed("in", ("x", "v", 1_000_000 + 59)))
     # Fifty were updated later: they are looked at, and noted anew.
     assert len(gone) == 11
     assert len(looked_up) == 60
+
+
+def test_what_expires_all_at_once_is_not_kept_in_memory() -> None:
+    task = bench(table)
+    task.feed("in", *[(f"k{number}", "v", number // 1000) for number in range(5000)])
+    task.commit()
+    store = task.state_manager.store("rows")
+    assert isinstance(store, TtlStateStore)
+    store.forget_objects()
+    assert len(shown(task.feed("in", ("x", "v", 1000)))) == 5001
+    assert len(store.buffer.clean) <= 1
 
 
 def test_a_long_life_of_updates_leaves_one_note_per_key() -> None:
@@ -434,3 +443,37 @@ def test_on_its_own_disk_a_task_goes_on_with_what_it_had_noted(caching: bool, tm
     sent = again.feed("in", ("d", "1", 118), offset=4) + again.commit()
     assert shown(sent) == [("a", None, 118), ("d", "1", 118)]
     again.task.close()
+
+
+def test_a_changelog_whose_records_have_headers_is_restored_like_any_other() -> None:
+    """A store that kept headers before it was given a TTL has left such a one."""
+    task = bench(table, start=False)
+    rows = [b"a", b"b"], [b"1", b"2"], [100, 105]
+    task.state_manager.restore("rows", *rows, next_offset=2, headers=[(("h", b"x"),), None])
+    task.task.init(0)
+    store = task.state_manager.store("rows").view()
+    assert list(store.all()) == [("a", ("1", 100)), ("b", ("2", 105))]
+    assert shown(task.feed("in", ("c", "3", 112))) == [("a", None, 110), ("c", "3", 112)]
+
+
+class Wraps(ps.ProcessorWrapper):
+    """Wraps each in nothing."""
+
+    def wrap_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: supplier()
+
+    def wrap_fixed_key_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: supplier()
+
+
+@pytest.mark.parametrize("build", [table, counts, joined], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("caching", [False, True], ids=["uncached", "cached"])
+def test_a_table_that_is_wrapped_expires_like_any_other(build: Build, caching: bool) -> None:
+    sent = []
+    for config in ({}, {"processor.wrapper.class": Wraps}):
+        task = bench(build, caching=caching, config=config)
+        fed = task.feed("in", ("a", "1", 100), ("a", "2", 105), ("b", "1", 120), ("c", "1", 110))
+        sent.append((shown(fed + task.commit()), task.task.metrics().dropped_records_total))
+    assert sent[0] == sent[1]
+    assert ("a", None, 115) in sent[0][0] or caching
+    assert sent[0][1] == 1
