@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Self
 from typing_extensions import TypeVar
 
 from penstock.common.errors import UnknownQueryError
+from penstock.common.shown import shown_with_type
 
 K = TypeVar("K", default=bytes)
 
@@ -92,6 +93,9 @@ class PrefixQuery(RowsQuery):
 
     prefix: bytes
 
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+
 
 @dataclass(frozen=True)
 class CountQuery(Query):
@@ -101,6 +105,15 @@ class CountQuery(Query):
 def unknown_query(query: Query, store: str, answered: Iterable[type[Query]]) -> UnknownQueryError:
     """The error for a ``query`` that ``store`` does not answer: it answers those ``answered``."""
     return UnknownQueryError.of(type(query).__name__, f"store {store!r}", [each.__name__ for each in answered])
+
+
+def check_prefix(prefix: object) -> None:
+    """Raises TypeError unless it is bytes."""
+    if not isinstance(prefix, bytes):
+        raise TypeError(
+            f"a prefix is that of serialised keys, bytes, such as serde.serialize({prefix!r}), "
+            f"not {shown_with_type(prefix)}"
+        )
 
 
 def behind_prefix(prefix: bytes) -> bytes | None:
