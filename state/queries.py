@@ -117,6 +117,8 @@ def check_prefix(prefix: object) -> None:
 
 
 def behind_prefix(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with ``prefix``; None when there can be none."""
+    """The first key behind all that begin with ``prefix``; None when there can be none. Raises TypeError unless it is
+    bytes."""
+    check_prefix(prefix)
     shortest = prefix.rstrip(b"\xff")
     return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None
