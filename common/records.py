@@ -80,3 +80,24 @@ class RecordBatch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def check_headers(headers: Headers, topic: str) -> None:
+    """Raise TypeError unless they are pairs, whose names are strings, and whose values bytes or None."""
+    for header in headers:
+        if not isinstance(header, (tuple, list)) or len(header) != 2:
+            raise TypeError(
+                f"headers for topic {topic!r} must be pairs, as in [('trace', b'7')], not {headers!r} "
+                f"({type(headers).__name__})"
+            )
+        name, value = header
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header for topic {topic!r} must be a string, not {name!r}")
+        if value is not None and not isinstance(value, bytes):
+            raise not_bytes("header", value, topic)
+
+
+def not_bytes(part: str, given: object, topic: str) -> TypeError:
+    """For a key, value or header (``part``) that is neither bytes nor None."""
+    how = "encode it" if part == "header" else "fix its serializer"
+    return TypeError(f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: {how}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 
 from penstock.common.errors import MissingTopicError, ProductionError
-from penstock.common.records import Headers
+from penstock.common.records import check_headers as check_headers
+from penstock.common.records import not_bytes as not_bytes
 
 
 def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
@@ -22,22 +23,6 @@ def producer_failed(error: object) -> ProductionError:
 
 def _description(error: object) -> str:
     return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
-
-
-def check_headers(headers: Headers, topic: str) -> None:
-    """Raise TypeError unless names are strings, and values bytes or None."""
-    for name, value in headers:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a header for topic {topic!r} must be a string, not {name!r}")
-        if value is not None and not isinstance(value, bytes):
-            raise not_bytes("header", value, topic)
-
-
-def not_bytes(part: str, given: object, topic: str) -> TypeError:
-    """For a key, value or header (``part``) that is neither bytes nor None."""
-    return TypeError(
-        f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: fix its serializer"
-    )
 
 
 def require_partitions(topic: str, partitions: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Self
 from typing_extensions import TypeVar
 
 from penstock.common.errors import UnknownQueryError
+from penstock.common.shown import shown_with_type
 
 K = TypeVar("K", default=bytes)
 
@@ -92,6 +93,9 @@ class PrefixQuery(RowsQuery):
 
     prefix: bytes
 
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+
 
 @dataclass(frozen=True)
 class CountQuery(Query):
@@ -103,7 +107,18 @@ def unknown_query(query: Query, store: str, answered: Iterable[type[Query]]) -> 
     return UnknownQueryError.of(type(query).__name__, f"store {store!r}", [each.__name__ for each in answered])
 
 
+def check_prefix(prefix: object) -> None:
+    """Raises TypeError unless it is bytes."""
+    if not isinstance(prefix, bytes):
+        raise TypeError(
+            f"a prefix is that of serialised keys, bytes, such as serde.serialize({prefix!r}), "
+            f"not {shown_with_type(prefix)}"
+        )
+
+
 def behind_prefix(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with ``prefix``; None when there can be none."""
+    """The first key behind all that begin with ``prefix``; None when there can be none. Raises TypeError unless it is
+    bytes."""
+    check_prefix(prefix)
     shortest = prefix.rstrip(b"\xff")
     return shortest[:-1] + bytes([shortest[-1] + 1]) if shortest else None

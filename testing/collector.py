@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-from penstock.common.records import NO_HEADERS, Headers
+from penstock.common.records import NO_HEADERS, Headers, check_headers
 
 ProducedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
 """(key, value, timestamp, headers, partition) as it would stand in its topic; partition −1 where the default
@@ -36,7 +36,9 @@ class Collector:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record."""
+        """One record. Raises TypeError for headers that a producer would refuse."""
+        if headers:
+            check_headers(headers, topic)
         self.topics[topic].append((key, value, timestamp, headers or NO_HEADERS, partition))
         self.produced.add(topic)
         if topic in self.read_back:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from penstock.common.errors import SerializationError, StreamsError
-from penstock.common.records import NO_HEADERS, Headers
+from penstock.common.records import NO_HEADERS, Headers, check_headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.shown import shown
 from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
@@ -87,9 +87,10 @@ class TestInputTopic(Generic[K, V]):
         in ms since the epoch, or a ``datetime`` with a time zone; a record that is given one leaves the automatic one
         as it is. None as key or value is Kafka's null.
 
-        Raises SerializationError for a key or value that its serde does not take (nothing happens then), RecordError
-        for a record that cannot be handled, RuleBrokenError when the program breaks a rule (the driver has ended then),
-        StreamsError when it has ended or is closed.
+        Raises SerializationError for a key or value that its serde does not take, and TypeError for headers that are
+        not pairs of text and bytes (nothing happens then), RecordError for a record that cannot be handled,
+        RuleBrokenError when the program breaks a rule (the driver has ended then), StreamsError when it has ended or is
+        closed.
         """
         if value is _NOT_GIVEN:
             if isinstance(key, TestRecord):
@@ -104,6 +105,8 @@ class TestInputTopic(Generic[K, V]):
             timestamp = to_epoch_ms(timestamp_ms, "timestamp_ms")
         raw_key = None if key is None else self._bytes("key", self._key_serde, key)
         raw_value = None if value is None else self._bytes("value", self._value_serde, value)
+        if headers:
+            check_headers(headers, self._topic)
         if timestamp_ms is None:
             self._timestamp_ms += self._advance_ms
         self._pipe(self._topic, raw_key, raw_value, timestamp, headers)

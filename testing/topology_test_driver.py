@@ -32,7 +32,7 @@ from penstock.testing.watch import watched_functions
 from penstock.testing.watched_rows import WatchedTaskStores, is_own
 from penstock.testing.watched_serdes import watched_serdes
 from penstock.topology.physical.explicit_names import check_explicit_names
-from penstock.topology.physical.topology import SinkNode, Topology, check_wrapped, checked_topology
+from penstock.topology.physical.topology import SinkNode, SourceNode, Topology, check_wrapped, checked_topology
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -209,8 +209,10 @@ class TopologyTestDriver(StoreAccess):
         self._collector.read_back.add(topic)
 
     def _unread(self, topic: str) -> StreamsError:
-        read = ", ".join((*self._offsets, *self._globals.topics))
-        return StreamsError(f"the topology reads no topic {topic!r}; it reads: {read}")
+        sources = (node for node in self._program.nodes if isinstance(node, SourceNode))
+        patterns = [f"those that match {node.pattern.pattern!r}" for node in sources if node.pattern is not None]
+        read = (*self._offsets, *self._globals.topics, *patterns)
+        return StreamsError(f"the topology reads no topic {topic!r}; it reads: {', '.join(read)}")
 
     def _check_running(self) -> None:
         if self._closed:

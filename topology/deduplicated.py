@@ -94,7 +94,7 @@ class Deduplicated(Generic[K, V, I]):
     def with_retention(self, retention: Duration) -> Deduplicated[K, V, I]:
         """Remember records for ``retention`` behind stream time: no shorter than the interval. Raises ValueError for a
         negative one."""
-        return replace(self, retention_ms=to_ms(retention, "retention"))
+        return replace(self, retention_ms=to_ms(retention, "Deduplicated: retention"))
 
     def with_store_type(self, store_type: StoreType) -> Deduplicated[K, V, I]:
         """On disk or in memory."""

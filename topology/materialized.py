@@ -139,7 +139,7 @@ class Materialized(Generic[K, V]):
     def with_retention(self, retention: Duration) -> Materialized[K, V]:
         """Keep windows for ``retention`` by stream time; it may not be shorter than they take records. Mirrors
         ``withRetention``; without a meaning for tables that are not windowed. Raises ValueError for a negative one."""
-        return replace(self, retention_ms=to_ms(retention, "retention"))
+        return replace(self, retention_ms=to_ms(retention, "Materialized: retention"))
 
     def with_ttl(self, ttl: Duration) -> Materialized[K, V]:
         """Rows expire ``ttl`` after their last update, in event time. Kafka Streams has none (KIP-1225 asks for it).
@@ -155,7 +155,7 @@ class Materialized(Generic[K, V]):
         >>> Materialized.as_("sessions").with_ttl(1_800_000).ttl_ms
         1800000
         """
-        return replace(self, ttl_ms=to_ms(ttl, "ttl"))
+        return replace(self, ttl_ms=to_ms(ttl, "Materialized: ttl"))
 
     def refuse_ttl(self, what: str, why: str) -> None:
         """Raises TopologyError if there is a TTL: ``what`` has none, because of ``why``."""

@@ -22,7 +22,9 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 def checked_name(name: str, what: str = "name") -> str:
     """``name``, which may go into a topic's name. Raises TopologyError when Kafka would not take it."""
     if not isinstance(name, str):
-        raise TopologyError(f"{what} must be a string, not {name!r}")
+        read = ": only streams (StreamsBuilder.stream, Topology.add_source) are read by a pattern"
+        hint = read if isinstance(name, re.Pattern) else ""
+        raise TopologyError(f"{what} must be a string, not {name!r}{hint}")
     if not name or name in (".", "..") or len(name) > MAX_NAME_LENGTH or not _LEGAL.fullmatch(name):
         raise TopologyError(
             f"illegal {what} {name!r}: use 1 to {MAX_NAME_LENGTH} ASCII letters, digits, '.', '_' or '-' "

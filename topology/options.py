@@ -284,7 +284,7 @@ class Joined(Generic[K, V, V2]):
         ``<join>-Buffer`` with a changelog; they leave in the order of their timestamps. One that comes later than the
         grace period is joined at once.
         """
-        return replace(self, grace_period_ms=to_ms(grace_period, "grace_period"))
+        return replace(self, grace_period_ms=to_ms(grace_period, "Joined: grace_period"))
 
 
 @dataclass(frozen=True)

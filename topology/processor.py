@@ -191,6 +191,8 @@ def checked_supplier_of(wanted: type[Any], supplier: Any, call: str) -> None:
             f"{call}: the supplier returned the same processor twice; it must make a new one at each call"
         )
     kind = type(first).__name__
+    if type(first).process is wanted.process and "process" not in vars(first):
+        raise TopologyError(f"{call}: {kind} must define process(record): it has none, and nothing would be done")
     checked_function(first.init, f"{call}: {kind}.init", "context")
     checked_function(first.process, f"{call}: {kind}.process", "record")
     checked_function(first.close, f"{call}: {kind}.close")

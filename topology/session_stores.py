@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
-from penstock.state.stores import SessionBytesStoreSupplier
+from penstock.state.stores import SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.state.windowed.session_store import SessionStoreBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.session_windows import SessionWindows
@@ -27,7 +27,8 @@ def session_store(
     how.refuse_ttl(f"a table of sessions ({name!r})", "sessions have a retention: Materialized.with_retention")
     supplier = how.supplier
     if supplier is not None and not isinstance(supplier, SessionBytesStoreSupplier):
-        raise TopologyError(f"Materialized: a table of sessions needs a session store, not a window store ({name!r})")
+        kept = "window" if isinstance(supplier, WindowBytesStoreSupplier) else "versioned"
+        raise TopologyError(f"Materialized: a table of sessions needs a session store, not a {kept} store ({name!r})")
     needed = windows.inactivity_gap_ms + windows.grace_period_ms
     retention_ms = needed if how.retention_ms is None else how.retention_ms
     if retention_ms < needed:

@@ -50,4 +50,7 @@ class SessionWindows:
         >>> SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), timedelta(seconds=30))
         SessionWindows(inactivity_gap_ms=300000, grace_period_ms=30000)
         """
-        return SessionWindows(to_ms(inactivity_gap, "inactivity_gap"), to_ms(after_window_end, "after_window_end"))
+        return SessionWindows(
+            to_ms(inactivity_gap, "SessionWindows: inactivity_gap"),
+            to_ms(after_window_end, "SessionWindows: after_window_end"),
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
-from penstock.state.stores import WindowBytesStoreSupplier
+from penstock.state.stores import SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
@@ -28,9 +28,16 @@ def window_store(
     retention_ms, size_ms = _retention_ms(how, windows, name), _size_ms(windows)
     supplier = how.supplier
     if supplier is not None and not isinstance(supplier, WindowBytesStoreSupplier):
-        raise TopologyError(f"Materialized: a table of windows needs a window store, not a session store ({name!r})")
+        kept = "session" if isinstance(supplier, SessionBytesStoreSupplier) else "versioned"
+        raise TopologyError(f"Materialized: a table of windows needs a window store, not a {kept} store ({name!r})")
     if supplier is not None:
-        retention_ms, size_ms = supplier.retention_ms, supplier.window_size_ms
+        retention_ms = supplier.retention_ms
+        if supplier.window_size_ms != size_ms and not isinstance(windows, UnlimitedWindows):
+            its = supplier.window_size_ms
+            raise TopologyError(
+                f"store {name}: its supplier has windows of {its} ms, the aggregate of {size_ms} ms. "
+                "A row holds the start alone, so all ends would be wrong: give the supplier the size of the windows"
+            )
     persistent = how.store_type is StoreType.ROCKS_DB
     return TimestampedWindowStoreBuilder(
         name,

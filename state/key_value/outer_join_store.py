@@ -46,6 +46,7 @@ class OuterJoinStoreBuilder(StoreBuilder[K, bytes]):
     """
 
     kind: ClassVar[str] = "outer join"
+    serdes_by: ClassVar[str] = "StreamJoined.with_(key_serde, value_serde, other_value_serde)"
 
     left_serde: Serde[Any] | None = None
     right_serde: Serde[Any] | None = None

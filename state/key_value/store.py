@@ -85,7 +85,7 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
         """Rows expire ``ttl`` after their last update in event time, when the task's stream time gets there: they are
         deleted, also in the changelog. What is put with a timestamp that old is dropped and counted. Kafka Streams has
         none (KIP-1225). Raises TopologyError for a TTL of nothing."""
-        return replace(self, ttl_ms=to_ms(ttl, "ttl"))
+        return replace(self, ttl_ms=to_ms(ttl, f"store {self.name}: ttl"))
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:

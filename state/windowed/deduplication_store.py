@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from typing_extensions import override
 
-from penstock.common.errors import StateStoreError
+from penstock.common.errors import ConfigError, StateStoreError
 from penstock.common.serdes import Serde, SerdePart, Serdes
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.row_formats import Entry
@@ -72,7 +72,18 @@ class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
             self,
             key_serde=known(self.key_serde, "key"),
             value_serde=Serdes.bytes(),
-            id_serde=known(self.id_serde, "key") if self.by_id else None,
+            id_serde=self._known_id_serde(known) if self.by_id else None,
+        )
+
+    def _known_id_serde(self, known: Callable[[Serde[Any] | None, SerdePart], Serde[Any]]) -> Serde[Any]:
+        try:
+            return known(self.id_serde, "key")
+        except ConfigError:
+            if self.id_serde is not None:
+                raise
+        raise ConfigError(
+            f"deduplicate (store {self.name}): nothing says how ids are serialised: pass "
+            "Deduplicated.with_id_serde(...), or set default.key.serde"
         )
 
     @property

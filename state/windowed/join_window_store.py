@@ -44,6 +44,7 @@ class JoinWindowStoreBuilder(WindowStoreBuilder[K, V]):
     store with headers under an adapter, it has headers in its changelog."""
 
     logs_headers: ClassVar[bool] = True
+    serdes_by: ClassVar[str] = "StreamJoined.with_(key_serde, value_serde, other_value_serde)"
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.errors import SerializationError
 from penstock.common.ids import TopicPartition
+from penstock.common.serdes import Serde, why_refused
 from penstock.state.windowed.deduplication_store import (
     DeduplicationStoreBuilder,
     key_and_id,
@@ -46,7 +48,8 @@ def _deduplicate(spec: Deduplicate, wiring: Wiring) -> StreamEdge:
 def _deduplicate_by_id(spec: DeduplicateById, wiring: Wiring) -> StreamEdge:
     store, forward, name = wiring.store, wiring.forward, wiring.name
     is_duplicate, failed, key_bytes = _memory(spec, wiring), wiring.failed_at(store), wiring.key_to_bytes(store)
-    extract, with_key, id_bytes = spec.id_extractor, spec.with_key, _id_to_bytes(store)
+    extract, with_key, ids = spec.id_extractor, spec.with_key, _id_serde(store)
+    id_bytes = ids.serialize
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         if key is not None:
@@ -54,7 +57,11 @@ def _deduplicate_by_id(spec: DeduplicateById, wiring: Wiring) -> StreamEdge:
                 id = extract(key, value) if with_key else extract(value)
                 if id is not None:
                     raw = key if key_bytes is None else key_bytes(key)
-                    if is_duplicate(key_and_id(raw, id_bytes(id)), timestamp):
+                    try:
+                        raw_id = id_bytes(id)
+                    except Exception as error:
+                        raise _refused(ids, id, error) from error
+                    if is_duplicate(key_and_id(raw, raw_id), timestamp):
                         return
             except Exception as error:
                 failed(error, name, key)
@@ -64,11 +71,17 @@ def _deduplicate_by_id(spec: DeduplicateById, wiring: Wiring) -> StreamEdge:
     return run
 
 
-def _id_to_bytes(store: Store) -> Callable[[Any], bytes]:
+def _id_serde(store: Store) -> Serde[Any]:
     builder = store.builder
     assert isinstance(builder, DeduplicationStoreBuilder)
     assert builder.id_serde is not None
-    return builder.id_serde.serialize
+    return builder.id_serde
+
+
+def _refused(ids: Serde[Any], id: Any, error: Exception) -> SerializationError:
+    return SerializationError(
+        f"the id: {why_refused(ids, id, error)}; pass the right serde by Deduplicated.with_id_serde"
+    )
 
 
 def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:

@@ -12,6 +12,7 @@ from penstock.common.errors import TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
 from penstock.state.read_only_view import GLOBAL_STORE, SOURCE_STORE, ReadOnlyView
@@ -134,10 +135,17 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         # The children see the record's timestamp and headers; afterwards the context is what it was.
+        try:
+            given = record.headers or None
+        except AttributeError:
+            raise TopologyError(
+                f"processor {self.name}: forward takes a Record, such as record.with_value(...), not "
+                f"{shown_with_type(record)}"
+            ) from None
         edge = self._forward if child is None else self._child(child)
         context = self._context
         headers, timestamp = context.headers, context.timestamp
-        context.headers = record.headers or None
+        context.headers = given
         context.timestamp = record.timestamp
         try:
             edge(record.key, record.value, record.timestamp)
@@ -160,6 +168,10 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         start_time: datetime | int | None = None,
     ) -> Schedule:
         interval_ms = to_ms(interval, "a punctuation interval")
+        if not isinstance(type, PunctuationType):
+            raise TopologyError(
+                f"schedule: type must be a PunctuationType, such as PunctuationType.STREAM_TIME, not {type!r}"
+            )
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         by_records = type is PunctuationType.STREAM_TIME
         now_ms = self._context.stream_time if by_records else self._context.wall_ms

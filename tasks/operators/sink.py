@@ -11,6 +11,7 @@ from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.serdes import bound, why_refused
+from penstock.common.shown import shown_with_type
 from penstock.common.windowed_serdes import WindowedSerde
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
@@ -115,7 +116,13 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         chosen = partitioner(topic, key, value, partitions)
         if chosen is None:
             return _DEFAULT
-        several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
+        try:
+            several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
+        except TypeError:
+            raise TypeError(
+                f"the partitioner of topic {topic} chose {shown_with_type(chosen)}: return the number of a partition, "
+                "a collection of several, or None for Kafka's default"
+            ) from None
         for partition in several:
             if not 0 <= partition < partitions:
                 raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")

@@ -18,6 +18,7 @@ from tests.tasks.bench import STRINGS, Bench, changelog, values
 
 TEXT = ps.Serdes.string()
 NOTHING: dict[str, str] = {}
+NUMBER: dict[str, Any] = {"v": 1}
 SEEN: ps.Deduplicated[Any, Any, Any] = ps.Deduplicated.as_("seen")
 
 
@@ -250,9 +251,16 @@ def test_an_id_without_a_serde_says_so() -> None:
     builder.stream("in", STRINGS).deduplicate(10, lambda value: value, SEEN).to("out")
     with pytest.raises(
         ps.ConfigError,
-        match=r"store seen .* has no key serde.*Deduplicated\.as_\('seen'\)\.with_key_serde\(\.\.\.\)\.with_id",
+        match=r"store seen\): nothing says how ids are serialised: pass Deduplicated\.with_id_serde\(\.\.\.\), or set",
     ):
         ps.TopologyTestDriver(builder.build())
+
+
+def test_an_id_that_its_serde_does_not_take_says_which_serde_that_is() -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", STRINGS).deduplicate(10, lambda value: NUMBER[value], SEEN.with_id_serde(TEXT))
+    with pytest.raises(ps.ProcessingError, match=r"the id: the serde string cannot write 1 \(int\).*with_id_serde"):
+        Bench(builder).feed("in", ("k", "v", 1))
 
 
 def test_an_extractor_that_raises_names_operator_and_record() -> None:

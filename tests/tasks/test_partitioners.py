@@ -76,6 +76,16 @@ def test_a_record_for_no_partition_is_said_and_dropped_before_it_is_serialised(
     assert "Skipping record as partitioner returned empty partitions." in said.out + said.err
 
 
+@pytest.mark.parametrize(
+    ("choice", "shown"), [("'ab'", r"'ab' \(str\)"), ("1.5", r"1.5 \(float\)"), ("['0']", r"\['0'\]")]
+)
+def test_what_is_no_partition_is_said_with_what_to_return(choice: str, shown: str) -> None:
+    builder = ps.StreamsBuilder()
+    to(builder)
+    with pytest.raises(ProcessingError, match=f"the partitioner of topic out chose {shown}.*return the number of"):
+        Bench(builder, partitions=4).feed("in", ("k", choice))
+
+
 @pytest.mark.parametrize("choice", ["{0, 4}", "[-1]", "'ab'", "1.5", "[0.5]", "{'1'}"])
 def test_partitions_that_are_not_there_are_an_error_and_nothing_is_sent(choice: str) -> None:
     builder = ps.StreamsBuilder()

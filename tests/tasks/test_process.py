@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common.errors import ProcessingError
 from penstock.common.ids import TaskId
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
@@ -176,6 +177,11 @@ class TestForward:
     def test_any_number_of_times(self) -> None:
         bench = bench_of(lambda c, r: [c.forward(r.with_value(f"{n}")) for n in range(3)])
         assert values(bench.feed("in", ("k", "v", 1))) == ["0", "1", "2"]
+
+    @pytest.mark.parametrize("given", ["k", ("k", "v"), None])
+    def test_what_is_no_record_is_refused(self, given: Any) -> None:
+        with pytest.raises(ProcessingError, match=r"forward takes a Record, such as record\.with_value"):
+            bench_of(lambda c, r: c.forward(given, "v")).feed("in", ("k", "v", 1))
 
     def test_headers_travel_with_the_record(self) -> None:
         bench = bench_of(lambda c, r: c.forward(r))

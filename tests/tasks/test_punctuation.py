@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common.errors import ProcessingError
 from penstock.common.records import Record
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.dsl.streams_builder import StreamsBuilder
@@ -44,6 +45,12 @@ def bench_with(supplier: Callable[[], Processor[Any, Any, Any, Any]]) -> Bench:
 def clocked(interval_ms: int, clock: PunctuationType) -> tuple[Bench, list[int]]:
     calls: list[int] = []
     return bench_with(lambda: Clocked(interval_ms, clock, calls)), calls
+
+
+def test_a_clock_that_is_none_is_refused_with_those_there_are() -> None:
+    clock: Any = "WALL_CLOCK_TIME"
+    with pytest.raises(ProcessingError, match=r"schedule: type must be a PunctuationType, .* not 'WALL_CLOCK_TIME'"):
+        clocked(10, clock)
 
 
 class TestStreamTime:

@@ -48,6 +48,12 @@ MISSING: list[tuple[Wire, list[str]]] = [
         lambda b, s: s.group_by_key().aggregate(int, lambda k, v, a: a, ps.Materialized.as_("sums")),
         ["store sums of KSTREAM-AGGREGATE-", "has no value serde", "pass Materialized.as_('sums')"],
     ),
+    (
+        lambda b, s: s.map_values(lambda value: 1).join(
+            b.stream("other", STRINGS), lambda one, other: one, ps.JoinWindows.of_time_difference_with_no_grace(5)
+        ),
+        ["store KSTREAM-JOINTHIS-", "has no value serde", "pass StreamJoined.with_(key_serde, value_serde, other_"],
+    ),
 ]  # fmt: skip
 
 

@@ -71,6 +71,13 @@ def test_a_key_value_store(driver: ps.TopologyTestDriver) -> None:
     assert list(driver.get_key_value_store("plain").all()) == [("k", "v30")]
 
 
+def test_a_prefix_is_bytes(driver: ps.TopologyTestDriver) -> None:
+    for store in (driver.get_key_value_store("plain"), driver.get_state_store("counts")):
+        assert [key for key, _ in store.prefix_scan(b"k")] == ["k"]
+        with pytest.raises(TypeError, match=r"a prefix is that of serialised keys, bytes, .* not 'k' \(str\)"):
+            store.prefix_scan("k")  # type: ignore[arg-type]  # the mistake
+
+
 def test_a_table_is_shown_with_and_without_its_timestamps(driver: ps.TopologyTestDriver) -> None:
     assert driver.get_key_value_store("counts").get("k") == 3
     assert driver.get_timestamped_key_value_store("counts").get("k") == ps.ValueAndTimestamp(3, 30)

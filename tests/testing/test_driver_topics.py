@@ -56,6 +56,43 @@ class TestForms:
         source.pipe_input("k", "b")
         assert sink.read_records_to_list() == [*records, *records, ps.TestRecord("k", "b", 100)]
 
+    @pytest.mark.parametrize(
+        ("headers", "message"),
+        [
+            (
+                {"h": b"1"},
+                r"headers for topic 'in' must be pairs, as in \[\('trace', b'7'\)\], not {'h': b'1'} \(dict\)",
+            ),
+            ([("h", "1")], "the header for topic 'in' is of type str, and must be bytes: encode it"),
+            ([(7, b"1")], "the name of a header for topic 'in' must be a string, not 7"),
+        ],
+    )
+    def test_headers_that_no_producer_takes_are_refused(
+        self, headers: Any, message: str, source: Input, sink: Output
+    ) -> None:
+        with pytest.raises(TypeError, match=message):
+            source.pipe_input("k", "a", 7, headers)
+        source.pipe_input("k", "b")
+        assert sink.read_records_to_list() == [ps.TestRecord("k", "b", 100)]
+
+    @pytest.mark.parametrize("headers", [{"h": b"1"}, [("h", "1")]])
+    def test_headers_that_a_program_forwards_are_looked_at_as_a_producer_does(self, headers: Any) -> None:
+        class Marked(ps.Processor[str, str, str, str]):
+            def init(self, context: ps.ProcessorContext[str, str]) -> None:
+                self.context = context
+
+            def process(self, record: ps.Record[str, str]) -> None:
+                self.context.forward(record.with_headers(headers))
+
+        builder = ps.StreamsBuilder()
+        marked = builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(Marked)
+        marked.to("out", ps.Produced.with_(STRING, STRING))
+        with (
+            ps.TopologyTestDriver(builder.build()) as driver,
+            pytest.raises(ps.ProcessingError, match=r"(headers|the header) for topic 'out'"),
+        ):
+            driver.create_input_topic("in", STRING, STRING).pipe_input("k", "a")
+
     def test_a_list_may_have_times_of_its_own_which_leave_the_automatic_one_alone(
         self, source: Input, sink: Output
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ class Drop(ps.Processor[Any, Any, Any, Any]):
 
     def process(self, record: ps.Record[Any, Any]) -> None:
         """Drop."""
+
+
+class Idle(ps.Processor[Any, Any, Any, Any]):
+    """Has no ``process``."""
 
 
 SHARED = Drop()
@@ -74,6 +79,10 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
     [
         (lambda b: b.stream([]), "at least one topic"),
         (lambda b: b.stream("a b"), "illegal topic 'a b'"),
+        (lambda b: b.stream(re.compile(b"a.*")), "the pattern of topics must be one of text"),
+        (lambda b: b.table(re.compile("a.*")), "only streams .* are read by a pattern"),
+        (lambda b: b.global_table(re.compile("a.*")), "only streams .* are read by a pattern"),
+        (lambda b: b.table(["a", "b"]), r"topic must be a string, not \['a', 'b'\]"),
         (lambda b: b.stream("a").to(""), "illegal topic ''"),
         (lambda b: b.stream("a").to(7), "to: topic must be callable"),
         (lambda b: b.stream("a").filter("yes"), r"filter: predicate must be callable, not 'yes' \(str\)"),
@@ -95,6 +104,7 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.stream("a").process(lambda: SHARED), "returned the same processor twice"),
         (lambda b: b.stream("a").process(lambda: None), r"the supplier must make a Processor, not None"),
         (lambda b: b.stream("a").process(dict), "the supplier must make a Processor"),
+        (lambda b: b.stream("a").process(Idle), r"process: Idle must define process\(record\)"),
         (
             lambda b: b.stream("a", STRING),
             r"stream needs a Consumed, not Serde\(string\) \(Serde\): pass Consumed.with_",
@@ -118,6 +128,62 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
 def test_a_wrong_argument_is_refused_by_the_call(call: Program, message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         call(ps.StreamsBuilder())
+
+
+@pytest.mark.parametrize(
+    ("windows", "supplier", "message"),
+    [
+        (
+            ps.TimeWindows.of_size_with_no_grace(10),
+            ps.Stores.persistent_window_store("s", 50, 5),
+            "store s: its supplier has windows of 5 ms, the aggregate of 10 ms",
+        ),
+        (
+            ps.SlidingWindows.of_time_difference_with_no_grace(10),
+            ps.Stores.in_memory_window_store("s", 50, 20),
+            "store s: its supplier has windows of 20 ms, the aggregate of 10 ms",
+        ),
+        (
+            ps.TimeWindows.of_size_with_no_grace(10),
+            ps.Stores.persistent_versioned_key_value_store("s", 50),
+            "needs a window store, not a versioned store",
+        ),
+        (
+            ps.SessionWindows.of_inactivity_gap_with_no_grace(10),
+            ps.Stores.persistent_versioned_key_value_store("s", 50),
+            "needs a session store, not a versioned store",
+        ),
+    ],
+)
+def test_a_windowed_table_refuses_a_store_that_does_not_fit_its_windows(
+    windows: Any, supplier: Any, message: str
+) -> None:
+    windowed = ps.StreamsBuilder().stream("a").group_by_key().windowed_by(windows)
+    with pytest.raises(ps.TopologyError, match=message):
+        windowed.count(ps.Materialized.as_(supplier))
+
+
+def test_a_negative_span_names_the_call_that_was_given_it() -> None:
+    with pytest.raises(ValueError, match="Materialized: ttl may not be negative: -1 ms"):
+        ps.Materialized.as_("s").with_ttl(-1)
+    with pytest.raises(ValueError, match="SessionWindows: inactivity_gap may not be negative: -1 ms"):
+        ps.SessionWindows.of_inactivity_gap_with_no_grace(-1)
+    with pytest.raises(ValueError, match="deduplicate: within may not be negative: -1 ms"):
+        ps.StreamsBuilder().stream("a").deduplicate(-1)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"ensure.explicit.internal.resource.name": True}, r"did you mean 'ensure\.explicit.*naming'\?"),
+        ({"ensure.explicit.internal.resource.naming": "ture"}, r"naming.*\(got 'ture'\)"),
+    ],
+)
+def test_build_refuses_a_key_and_a_value_that_it_would_pass_over(config: dict[str, Any], message: str) -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in").to("out")
+    with pytest.raises(ConfigError, match=message):
+        builder.build(config)
 
 
 def test_an_unknown_optimisation_is_refused_with_those_there_are() -> None:

@@ -151,6 +151,7 @@ def test_all_of_them_are_named_in_one_error_with_what_gives_a_name() -> None:
     )
     assert lines[2].startswith("  Following state store(s) has not been named: KSTREAM-AGGREGATE-STATE-STORE-")
     assert "Materialized.as_(name)" in lines[2]
+    assert "Deduplicated.as_(name)" in lines[2]
     assert lines[3].startswith("  Following repartition topic(s) has not been named: KSTREAM-AGGREGATE-STATE-STORE-")
     assert "Grouped.as_(name)" in lines[3]
 

@@ -64,7 +64,7 @@ def deduplicated_stream(
 
 
 def _times(within: Duration, how: Deduplicated[Any, Any, Any]) -> tuple[int, int]:
-    within_ms = to_ms(within, "within")
+    within_ms = to_ms(within, "deduplicate: within")
     if within_ms < 1:
         raise TopologyError(f"deduplicate: within must be 1 ms at least, not {within_ms} ms")
     retention_ms = 2 * within_ms if how.retention_ms is None else how.retention_ms

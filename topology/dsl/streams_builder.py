@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-from penstock.common.config import StreamsConfig, optimizations
-from penstock.common.errors import ConfigError, TopologyError
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.dsl.global_ktable import (
@@ -27,7 +27,7 @@ from penstock.topology.logical.tables import StoredTable
 from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options import KT, VT, Consumed
-from penstock.topology.physical.explicit_names import NAMING_KEY, check_explicit_names
+from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor import ProcessorSupplier, checked_supplier
@@ -73,6 +73,8 @@ class StreamsBuilder:
         checked_option(consumed, Consumed, "stream")
         how = consumed or Consumed()
         pattern = topics if isinstance(topics, re.Pattern) else None
+        if pattern is not None and not isinstance(pattern.pattern, str):
+            raise TopologyError(f"stream: the pattern of topics must be one of text, not {pattern!r}")
         names = () if isinstance(topics, re.Pattern) else checked_topics(topics)
         name = self._graph.names.processor_or(how.name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(name, names, how, pattern)
@@ -101,7 +103,7 @@ class StreamsBuilder:
         """
         checked_option(consumed, Consumed, "table")
         checked_option(materialized, Materialized, "table")
-        (checked,) = checked_topics(topic)
+        checked = checked_name(topic, "topic")
         read, kept = consumed or Consumed(), materialized or Materialized()
         key_serde = read.key_serde or kept.key_serde
         value_serde = read.value_serde or kept.value_serde
@@ -201,10 +203,10 @@ class StreamsBuilder:
         it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called again, with other calls between.
         To what it returns nodes may be added by hand. Raises TopologyError for a program that cannot run, and, where
         ``config`` has ``ensure.explicit.internal.resource.naming``, for one that leaves a store or an internal topic
-        without a name.
+        without a name; ConfigError for a key that is not known, and for a value that it does not take.
         """
-        graph = self._graph.copy()
-        optimize(graph, _optimizations(config))
+        graph, checked = self._graph.copy(), _checked(config)
+        optimize(graph, checked.topology_optimization)
         writer = TopologyWriter(wrapper_of(config))
         graph.write(writer)
         if writer.is_empty:
@@ -212,21 +214,12 @@ class StreamsBuilder:
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
         topology = Topology._of(writer, graph.copartitioned, graph.names.is_generated)
-        check_explicit_names(topology, _ensures_names(config))
+        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
         return topology
 
 
-def _ensures_names(config: Mapping[str, Any] | StreamsConfig | None) -> bool:
+def _checked(config: Mapping[str, Any] | StreamsConfig | None) -> StreamsConfig:
     if isinstance(config, StreamsConfig):
-        return config.ensure_explicit_internal_resource_naming
-    return str((config or {}).get(NAMING_KEY, False)).lower() == "true"
-
-
-def _optimizations(config: Mapping[str, Any] | StreamsConfig | None) -> frozenset[str]:
-    if isinstance(config, StreamsConfig):
-        return config.topology_optimization
-    value = (config or {}).get(OPTIMIZATION_KEY, "none")
-    try:
-        return optimizations(value)
-    except ValueError as error:
-        raise ConfigError(f"configuration key {OPTIMIZATION_KEY!r}: {error} (got {value!r})") from None
+        return config
+    # A topology has no application yet, and its configuration may be told in part.
+    return StreamsConfig.of({"application.id": "not-known-yet", **(config or {})})

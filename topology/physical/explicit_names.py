@@ -26,14 +26,14 @@ def check_explicit_names(topology: Topology, wanted: bool) -> None:
             [store.name for store in stores if store.name in names],
             (
                 "Materialized.as_(name), StreamJoined.as_(name), Joined.as_(name), TableJoined.as_(name), "
-                "Suppressed.….with_name(name)"
+                "Suppressed.….with_name(name), Deduplicated.as_(name)"
             ),
         ),
         "repartition topic(s)": (
             [topic for topic in topology.repartition_topics if topic in names],
             (
                 "Grouped.as_(name), Joined.as_(name), StreamJoined.with_name(name), Repartitioned.as_(name), "
-                "TableJoined.as_(name), Named.as_(name) of to_table"
+                "TableJoined.as_(name), Deduplicated.as_(name), Named.as_(name) of to_table"
             ),
         ),
     }
