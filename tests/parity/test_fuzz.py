@@ -15,7 +15,9 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
+from tests.parity.fuzz.__main__ import told as summary
 from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.known import kafka_streams_own
 from tests.parity.fuzz.run import fuzz, numbered
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
@@ -211,3 +213,51 @@ def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() ->
         assert len(difference.case["input"]) == 2
         assert difference.case["output"] == {"more": []}
     assert [line.split()[0] for line in told] == wrong
+
+
+WINDOW = {"op": "sliding_window", "size_ms": 10, "grace_ms": 5}
+SUPPRESSED = [
+    {"op": "versioned_table", "topic": "in", "store": "s", "history_ms": 100, "id": "table"},
+    {"op": "to_stream", "in": "table", "id": "stream"},
+    {"op": "group_by_key", "in": "stream", "id": "grouped"},
+    {"op": "cogroup", "parts": [{"in": "grouped", "fn": "last"}], "init": "empty", "window": WINDOW, "id": "windows"},
+    {"op": "filter", "in": "windows", "fn": "not_null", "id": "kept"},
+    {"op": "suppress", "in": "kept", "id": "held"},
+]
+OF_TABLE = {"op": "suppress", "in": "table", "id": "held"}
+TICKS = [{"op": "process", "fn": "tick_wall:10", "in": "s"}, {"op": "foreign_key", "in": "a", "with": "b"}]
+REFUSES_SUPPRESS = "TopologyException: suppress() is only supported for non-versioned KTables (note that ...)"
+REFUSES_TICKS = "StreamsException: Invalid partition: -1. Partition number should always be non-negative or null."
+
+
+@pytest.mark.parametrize(
+    ("steps", "words", "known"),
+    [
+        (SUPPRESSED, REFUSES_SUPPRESS, True),
+        ([*SUPPRESSED[:-1], OF_TABLE], REFUSES_SUPPRESS, False),
+        (SUPPRESSED, "NullPointerException: null", False),
+        (TICKS, REFUSES_TICKS, True),
+        (TICKS[1:], REFUSES_TICKS, False),
+        (TICKS, REFUSES_SUPPRESS, False),
+    ],
+)
+def test_an_error_of_kafka_streams_own_is_counted_apart_where_its_cause_is_there(
+    steps: list[dict[str, Any]], words: str, known: bool
+) -> None:
+    case, refusal = {"name": "n", "config": {}, "topology": steps, "input": []}, {"name": "n", "error": words}
+    assert (kafka_streams_own(case, refusal, ANSWER) is not None) == known
+    assert kafka_streams_own(case, refusal, refusal) is None
+    assert kafka_streams_own(case, ANSWER, refusal) is None
+
+
+@pytest.mark.parametrize(("words", "known"), [(REFUSES_SUPPRESS, 1), ("NullPointerException: null", 0)])
+def test_a_run_tells_such_errors_apart_from_differences(words: str, known: int) -> None:
+    class Refuses:
+        def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+            return iter([{"name": "n", "error": words} for _ in cases])
+
+    case = {"name": "n", "config": {}, "topology": SUPPRESSED, "input": []}
+    assert "error" not in played(case)
+    report = fuzz(cast(KafkaStreams, Refuses()), iter([case]), 600, lambda told: None)
+    assert (report.known.total(), len(report.differences)) == (known, 1 - known)
+    assert ("Kafka Streams' own: 1 times" in summary(report)) == bool(known)

@@ -13,6 +13,7 @@ import orjson
 
 from tests.parity.compare import Case, asked, differing, first_difference, signature
 from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.known import kafka_streams_own
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
 from tests.parity.play import answer
@@ -35,6 +36,8 @@ class Report:
     """Also played with a restart in between."""
     said: Counter[str] = field(default_factory=Counter)
     """How many cases made something of each kind that can differ."""
+    known: Counter[str] = field(default_factory=Counter)
+    """Cases that Kafka Streams cannot play by an error of its own, by that error."""
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -86,6 +89,9 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
             report.cases += 1
             report.refused += "error" in expected and "error" in actual
             report.said.update(_says(expected))
+            if own := kafka_streams_own(case, expected, actual):
+                report.known[own] += 1
+                continue
             player = on_penstock
             if not differing(expected, actual) and report.cases % _RESTARTED_OF == 0 and _may_restart(case):
                 player, report.restarted = on_restarted, report.restarted + 1
