@@ -260,3 +260,15 @@ def test_a_run_tells_such_errors_apart_from_differences(words: str, known: int) 
     report = fuzz(cast(KafkaStreams, Refuses()), iter([case]), 600, lambda told: None)
     assert (report.known.total(), len(report.differences)) == (known, 1 - known)
     assert ("Kafka Streams' own: 1 times" in summary(report)) == bool(known)
+
+
+def test_a_case_that_is_too_large_for_the_jvm_is_not_played_on_penstock(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overflows:
+        def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+            for case in cases:
+                yield {"name": case["name"], "error": "OutOfMemoryError: Java heap space"}
+
+    monkeypatch.setattr("tests.parity.fuzz.run.on_penstock", lambda case: pytest.fail("it was played"))
+    report = fuzz(cast(KafkaStreams, Overflows()), islice(numbered(SEED), 3), 600, lambda told: None)
+    assert (report.cases, report.too_large, report.differences) == (0, 3, [])
+    assert "3 cases more are too large" in summary(report)
