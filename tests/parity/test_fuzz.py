@@ -226,6 +226,9 @@ JOINED = [*TICKS, {"op": "foreign_key", "kind": "left", "fn": "value", "in": "co
 NO_TOPIC = (
     'ProcessorStateException: Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "this.topic" is null'
 )
+SLIDING = [{"op": "sliding_window", "in": "grouped", "size_ms": 10, "grace_ms": 5, "id": "cut"}]
+SLIDING_TOGETHER = [{"op": "cogroup", "parts": [], "window": {"op": "sliding_window"}, "id": "together"}]
+NO_VALUE = 'Cannot invoke "org.apache.kafka.streams.state.ValueAndTimestamp.value()" because "next.value" is null'
 NO_PARTITION = "StreamsException: Invalid partition: -1. Partition number should always be non-negative or null."
 
 
@@ -238,6 +241,9 @@ NO_PARTITION = "StreamsException: Invalid partition: -1. Partition number should
         (JOINED, NO_PARTITION, True),
         (JOINED, NO_TOPIC, False),
         (JOINED, "NullPointerException: null", False),
+        (SLIDING, NO_VALUE, True),
+        (SLIDING_TOGETHER, NO_VALUE, True),
+        (JOINED, NO_VALUE, False),
     ],
 )
 def test_an_error_of_kafka_streams_own_is_counted_apart_where_its_cause_is_there(

@@ -27,6 +27,10 @@ def _punctuated_before(op: str) -> Callable[[Sequence[Step]], bool]:
     return fits
 
 
+def _aggregates_in_sliding_windows(steps: Sequence[Step]) -> bool:
+    return any("sliding_window" in (step["op"], step.get("window", {}).get("op")) for step in steps)
+
+
 _KNOWN: dict[str, tuple[str, Callable[[Sequence[Step]], bool]]] = {
     "a foreign-key join of what a punctuator forwarded": (
         "Invalid partition: -1",
@@ -35,6 +39,10 @@ _KNOWN: dict[str, tuple[str, Callable[[Sequence[Step]], bool]]] = {
     "suppress of what a punctuator forwarded": (
         'Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "this.topic" is null',
         _punctuated_before("suppress"),
+    ),
+    "a record in sliding windows after an aggregator's null, both before a commit": (
+        'Cannot invoke "org.apache.kafka.streams.state.ValueAndTimestamp.value()" because "next.value" is null',
+        _aggregates_in_sliding_windows,
     ),
 }
 """What Kafka Streams says, and what a case must have in it, lest other errors with the same words be overlooked."""
