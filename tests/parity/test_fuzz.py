@@ -15,7 +15,9 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
+from tests.parity.fuzz.__main__ import told as summary
 from tests.parity.fuzz.generate import generate
+from tests.parity.fuzz.known import kafka_streams_own
 from tests.parity.fuzz.run import fuzz, numbered
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
@@ -211,3 +213,68 @@ def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() ->
         assert len(difference.case["input"]) == 2
         assert difference.case["output"] == {"more": []}
     assert [line.split()[0] for line in told] == wrong
+
+
+TICKS = [
+    {"op": "stream", "topic": "in", "id": "stream"},
+    {"op": "process", "fn": "tick_stream:10", "in": "stream", "id": "ticks"},
+    {"op": "group_by_key", "in": "ticks", "id": "grouped"},
+    {"op": "count", "in": "grouped", "id": "counts"},
+]
+SUPPRESSED = [*TICKS, {"op": "suppress", "wait_ms": 10, "in": "counts", "id": "held"}]
+JOINED = [*TICKS, {"op": "foreign_key", "kind": "left", "fn": "value", "in": "counts", "with": "counts", "id": "join"}]
+NO_TOPIC = (
+    'ProcessorStateException: Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "this.topic" is null'
+)
+SLIDING = [{"op": "sliding_window", "in": "grouped", "size_ms": 10, "grace_ms": 5, "id": "cut"}]
+SLIDING_TOGETHER = [{"op": "cogroup", "parts": [], "window": {"op": "sliding_window"}, "id": "together"}]
+NO_VALUE = 'Cannot invoke "org.apache.kafka.streams.state.ValueAndTimestamp.value()" because "next.value" is null'
+NO_PARTITION = "StreamsException: Invalid partition: -1. Partition number should always be non-negative or null."
+
+
+@pytest.mark.parametrize(
+    ("steps", "words", "known"),
+    [
+        (SUPPRESSED, NO_TOPIC, True),
+        ([step for step in SUPPRESSED if step["op"] != "process"], NO_TOPIC, False),
+        (SUPPRESSED, NO_PARTITION, False),
+        (JOINED, NO_PARTITION, True),
+        (JOINED, NO_TOPIC, False),
+        (JOINED, "NullPointerException: null", False),
+        (SLIDING, NO_VALUE, True),
+        (SLIDING_TOGETHER, NO_VALUE, True),
+        (JOINED, NO_VALUE, False),
+    ],
+)
+def test_an_error_of_kafka_streams_own_is_counted_apart_where_its_cause_is_there(
+    steps: list[dict[str, Any]], words: str, known: bool
+) -> None:
+    case, refusal = {"name": "n", "config": {}, "topology": steps, "input": []}, {"name": "n", "error": words}
+    assert (kafka_streams_own(case, refusal, ANSWER) is not None) == known
+    assert kafka_streams_own(case, refusal, refusal) is None
+    assert kafka_streams_own(case, ANSWER, refusal) is None
+
+
+@pytest.mark.parametrize(("words", "known"), [(NO_TOPIC, 1), ("NullPointerException: null", 0)])
+def test_a_run_tells_such_errors_apart_from_differences(words: str, known: int) -> None:
+    class Refuses:
+        def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+            return iter([{"name": "n", "error": words} for _ in cases])
+
+    case = {"name": "n", "config": {}, "topology": SUPPRESSED, "input": []}
+    assert "error" not in played(case)
+    report = fuzz(cast(KafkaStreams, Refuses()), iter([case]), 600, lambda told: None)
+    assert (report.known.total(), len(report.differences)) == (known, 1 - known)
+    assert ("Kafka Streams' own: 1 times" in summary(report)) == bool(known)
+
+
+def test_a_case_that_is_too_large_for_the_jvm_is_not_played_on_penstock(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overflows:
+        def play(self, cases: Sequence[Case]) -> Iterator[Case]:
+            for case in cases:
+                yield {"name": case["name"], "error": "OutOfMemoryError: Java heap space"}
+
+    monkeypatch.setattr("tests.parity.fuzz.run.on_penstock", lambda case: pytest.fail("it was played"))
+    report = fuzz(cast(KafkaStreams, Overflows()), islice(numbered(SEED), 3), 600, lambda told: None)
+    assert (report.cases, report.too_large, report.differences) == (0, 3, [])
+    assert "3 cases more are too large" in summary(report)

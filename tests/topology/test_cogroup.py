@@ -177,3 +177,48 @@ def test_a_function_that_raises_is_named_by_cogroup_and_node() -> None:
     play = Play(builder, fails.aggregate(str, kept()))
     with pytest.raises(ps.ProcessingError, match="COGROUPKSTREAM-AGGREGATE-0000000001"):
         play.pipe("in", "k", "a", 1)
+
+
+def from_tables(builder: ps.StreamsBuilder, *versioned: bool) -> ps.KTable[ps.Windowed[str], str]:
+    """A cogroup in windows of the updates of tables."""
+    grouped = []
+    for number, of_versions in enumerate(versioned):
+        supplier = ps.Stores.persistent_versioned_key_value_store(f"versions{number}", 100)
+        store = kept(f"table{number}") if not of_versions else ps.Materialized.as_(supplier)
+        table = builder.table(f"in{number}", IN, store.with_key_serde(STRING).with_value_serde(STRING))
+        grouped.append(table.to_stream().peek(lambda value: None).group_by_key())
+    together = grouped[0].cogroup(add)
+    for other in grouped[1:]:
+        together = together.cogroup(other, add)
+    windows = ps.SlidingWindows.of_time_difference_and_grace(10, 5)
+    return together.windowed_by(windows).aggregate(str, kept())
+
+
+def test_in_windows_it_counts_as_versioned_where_all_its_streams_come_from_versioned_tables() -> None:
+    held_back = ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded())
+    for versioned in ((True,), (True, True)):
+        with pytest.raises(ps.TopologyError, match=r"come from versioned tables: .* through a topic"):
+            from_tables(ps.StreamsBuilder(), *versioned).suppress(held_back)
+        with pytest.raises(ps.TopologyError, match="come from versioned tables"):
+            from_tables(ps.StreamsBuilder(), *versioned).filter(lambda value: True).suppress(held_back)
+    for versioned in ((False,), (True, False), (False, True)):
+        from_tables(ps.StreamsBuilder(), *versioned).suppress(held_back)
+
+
+@pytest.mark.parametrize(("versioned", "told"), [(True, [None]), (False, [])])
+def test_a_filter_behind_it_then_tells_of_nothing_that_became_nothing(versioned: bool, told: list[None]) -> None:
+    builder = ps.StreamsBuilder()
+    table = from_tables(builder, versioned).filter(lambda value: False)
+    table.to_stream(lambda windowed, value: windowed.key).to("out", ps.Produced.with_(STRING, STRING))
+    with ps.TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in0", STRING, STRING).pipe_input("k", "v", 0)
+        assert driver.create_output_topic("out", STRING, STRING).read_values_to_list() == told
+
+
+def test_through_a_topic_it_counts_as_versioned_no_more() -> None:
+    builder = ps.StreamsBuilder()
+    supplier = ps.Stores.persistent_versioned_key_value_store("versions", 100)
+    builder.table("in", IN, ps.Materialized.as_(supplier)).to_stream().to("between", ps.Produced.with_(STRING, STRING))
+    grouped = builder.stream("between", IN).group_by_key().cogroup(add)
+    windows = grouped.windowed_by(ps.TimeWindows.of_size_and_grace(10, 5)).aggregate(str, kept())
+    windows.suppress(ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded()))

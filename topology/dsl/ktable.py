@@ -70,7 +70,9 @@ class KTable(TableJoins[K, V]):
         if key_mapper is not None:
             takes_key(key_mapper, "to_stream: key_mapper", "value", key_if_any_number=True)
         name = self._head.name(named, "KTABLE-TOSTREAM-")
-        stream: KStream[Any, V] = KStream(self._head.then(name, TableToStream()))
+        head = self._head.then(name, TableToStream())
+        head.node.of_versions = self._table.passes_for_versioned
+        stream: KStream[Any, V] = KStream(head)
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
     @overload

@@ -26,8 +26,12 @@ def suppressed_table(
             f"suppress needs a Suppressed, not {shown_with_type(how)}: pass Suppressed.until_time_limit(...) or "
             "Suppressed.until_window_closes(...)"
         )
-    if parent.history_retention_ms is not None:
-        raise TopologyError("suppress: only tables that are not versioned can be suppressed")
+    if parent.passes_for_versioned:
+        raise TopologyError(
+            "suppress: a versioned table cannot be suppressed, and as in Kafka Streams neither can a cogroup in windows "
+            "all of whose streams come from versioned tables: take a table of another store, or pass such a stream "
+            "through a topic"
+        )
     names, config = head.graph.names, how.buffer_config
     # Unlike elsewhere a name that is given uses up no numbers.
     name = names.processor(_PREFIX) if how.name is None else how.name

@@ -8,21 +8,33 @@ from dataclasses import replace
 from typing_extensions import override
 
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.topology.logical.tables import TableDefinition
 from penstock.topology.physical.operator import TableOperator, ValueGetter
 from penstock.topology.physical.operators import StoreGetter
 
 
 class CogroupedTable(TableDefinition):
-    """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`)."""
+    """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`).
 
-    def __init__(self, operator: TableOperator, store: AnyStoreBuilder) -> None:
+    ``of_versions``: whether all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in windows
+    for versioned, too, of which its store says nothing.
+    """
+
+    def __init__(self, operator: TableOperator, store: AnyStoreBuilder, *, of_versions: bool) -> None:
         super().__init__(operator, store)
         self._shared = store
+        self._of_versions = of_versions
 
     def part(self, aggregate: TableOperator) -> Callable[[], TableOperator]:
         """What one of the aggregates does: asked for when its node is written, as it may be asked for old values."""
         return lambda: replace(aggregate, store=self._shared.name, send_old_values=self.sends_old_values)
+
+    @property
+    @override
+    def passes_for_versioned(self) -> bool:
+        in_windows = isinstance(self._shared, ExpiringStoreBuilder)
+        return self._of_versions if in_windows else super().passes_for_versioned
 
     @override
     def stores(self) -> tuple[AnyStoreBuilder, ...]:

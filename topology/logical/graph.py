@@ -36,6 +36,8 @@ class LogicalNode:
     merging = False
     relaxes_null_keys = False
     """A join that keeps records with a null key: repartitions above it must not drop them."""
+    of_versions: bool | None = None
+    """Whether what it sends on comes from a versioned table; None: if all of its parents' does."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -295,6 +297,21 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
         seen.add(current)
         todo += reversed(current.parents)
     return None
+
+
+def come_from_versions(nodes: Iterable[LogicalNode]) -> bool:
+    """Whether all that ``nodes`` send on comes from versioned tables, with no topic or other table between."""
+    seen: set[LogicalNode] = set()
+    todo = list(nodes)
+    while todo:
+        if (node := todo.pop()) in seen:
+            continue
+        seen.add(node)
+        if node.of_versions is None and node.parents:
+            todo += node.parents
+        elif not node.of_versions:
+            return False
+    return True
 
 
 def _key_changer_of(node: Repartition) -> LogicalNode | None:

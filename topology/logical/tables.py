@@ -55,6 +55,11 @@ class TableDefinition(ABC):
             return self._history_without_store()
         return self._store.history_retention_ms if isinstance(self._store, VersionedKeyValueStoreBuilder) else None
 
+    @property
+    def passes_for_versioned(self) -> bool:
+        """Whether filters and ``suppress`` behind it take it for a versioned table, as Kafka Streams does."""
+        return self.history_retention_ms is not None
+
     def enable_sending_old_values(self, force: bool) -> bool:
         """Ask for old values with each update; ``force`` materialises a table for it. Whether they will be sent."""
         if self.materialized or self._old_values_without_store(force):
@@ -130,6 +135,13 @@ class DerivedTable(TableDefinition):
         self._view = view
         self._parents = parents
 
+    @property
+    @override
+    def passes_for_versioned(self) -> bool:
+        if self.materialized:
+            return super().passes_for_versioned
+        return all(parent.passes_for_versioned for parent in self._parents)
+
     @override
     def _getter_without_store(self) -> ValueGetter:
         return self._view(*(parent.getter() for parent in self._parents))
@@ -154,7 +166,7 @@ def filtered(
 ) -> TableDefinition:
     """``filter`` and ``filter_not``."""
     table = DerivedTable(
-        TableFilter(predicate, negate, with_key, of_versions=parent.history_retention_ms is not None),
+        TableFilter(predicate, negate, with_key, of_versions=parent.passes_for_versioned),
         store,
         lambda getter: FilterGetter(getter, predicate, negate, with_key),
         parent,

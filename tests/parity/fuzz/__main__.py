@@ -40,12 +40,14 @@ def main(
 
 
 def told(report: Report) -> str:
-    """What a run did, in two lines."""
+    """What a run did, in a few lines."""
     shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.said.most_common())
+    large = f"\n{report.too_large} cases more are too large to play" if report.too_large else ""
+    known = "".join(f"\nerrors of Kafka Streams' own: {count} times {why}" for why, count in report.known.items())
     return (
         f"{report.cases:,} cases, {report.refused} of them refused by both, {report.restarted} also restarted, "
         f"{len(report.differences)} differ\n"
-        f"cases that make something: {shares}"
+        f"cases that make something: {shares}{large}{known}"
     )
 
 

@@ -33,23 +33,24 @@ public final class Oracle {
         System.setOut(System.err); // whatever a library prints must not come between the answers
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (!line.isBlank()) {
-                answers.println(JSON.writeValueAsString(answer(line, stateFolder)));
+                answers.println(answer(line, stateFolder));
                 answers.flush();
             }
         }
     }
 
-    private static ObjectNode answer(String line, Path stateFolder) {
+    private static String answer(String line, Path stateFolder) throws IOException {
         JsonNode name = JSON.nullNode();
         try {
             JsonNode parsed = JSON.readTree(line);
             name = parsed.path("name");
-            return inOwnFolder(stateFolder, folder -> Player.play((ObjectNode) parsed, folder));
-        } catch (Exception | StackOverflowError error) {
+            return JSON.writeValueAsString(
+                    inOwnFolder(stateFolder, folder -> Player.play((ObjectNode) parsed, folder)));
+        } catch (Exception | StackOverflowError | OutOfMemoryError error) {
             ObjectNode refused = JSON.createObjectNode();
             refused.set("name", name.isMissingNode() ? JSON.nullNode() : name);
             refused.put(isOfTheMachine(error) ? "broken" : "error", words(error));
-            return refused;
+            return JSON.writeValueAsString(refused);
         }
     }
 
