@@ -9,10 +9,10 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.header_rows import HeaderRows, read_headers
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import NO_TIMESTAMP, EntryRow
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.with_headers.rows import HeaderRows, read_headers
 from penstock.state.write_buffer import WriteBuffer
 
 

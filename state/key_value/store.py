@@ -16,7 +16,8 @@ from penstock.common.time import Duration, to_ms
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.header_rows import HeaderRows, headers_format
+from penstock.state.key_value.typed_store import TypedKeyValueStore, TypedKeyValueStoreWithHeaders
 from penstock.state.queries import (
     CountQuery,
     KeyQuery,
@@ -30,8 +31,6 @@ from penstock.state.queries import (
 )
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.with_headers.rows import HeaderRows, headers_format
-from penstock.state.with_headers.views import TypedKeyValueStoreWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")

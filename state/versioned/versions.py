@@ -20,12 +20,15 @@ from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry
+from penstock.state.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
-from penstock.state.versioned.section import LATEST_ROWS, SectionBatch, SectionRows
 from penstock.state.windowed.segments import NOTHING_OBSERVED, pack_segment
 from penstock.state.write_buffer import WriteBuffer
 
+_LATEST_ROWS = b"\xfe"
+"""In front of the keys of latest rows. The number of a segment, in front of those of history, begins with a smaller
+one: times are not negative."""
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: neither the number of a segment nor a latest row begins with this byte."""
 _PROGRESS = Struct(">q")
@@ -56,7 +59,7 @@ class Versions:
         self.interval_ms = segment_interval_ms
         # Both log nothing by themselves: the changelog has one record for each put, whatever rows it changes.
         rows = replace(context, log=None, caching=False)
-        latest_rows = replace(rows, committed=SectionRows(rows.committed, LATEST_ROWS))
+        latest_rows = replace(rows, committed=SectionRows(rows.committed, _LATEST_ROWS))
         self.latest = LatestBuffer(name, value_serde, latest_rows, self._put, context.log)
         self.history = WriteBuffer(name, HISTORY, VALUE, rows)
         self._deserialize = value_serde.deserialize if value_serde is not None else None
@@ -332,7 +335,7 @@ class Versions:
         assert times is not None
         stream_time, expiry_time = times[0], min(times[1], self._keeps_from)
         for buffer in self._frozen:
-            yield from buffer.flush(SectionBatch(batch, LATEST_ROWS) if buffer is self.latest else batch)
+            yield from buffer.flush(SectionBatch(batch, _LATEST_ROWS) if buffer is self.latest else batch)
         self._frozen = []
         if stream_time != self._noted_time:
             batch.put(self.name, _PROGRESS_KEY, _PROGRESS.pack(stream_time))

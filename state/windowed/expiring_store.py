@@ -15,11 +15,11 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
-from penstock.state.with_headers.rows import HeaderRows
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
