@@ -38,6 +38,8 @@ from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
 
 _PAGE = 1000
+_OF_WINDOWS = ("window", "timestamped window", "deduplication")
+"""The kinds of stores that are asked for windows."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False
 
 
 def _question(kind: str, store: str, serde: Serde[Any], asked: Asked) -> Query:
-    if kind.endswith("window"):
+    if kind in _OF_WINDOWS:
         return _windows(kind, store, serde, asked)
     if kind == "session":
         return _sessions(kind, store, serde, asked)

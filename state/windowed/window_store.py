@@ -100,7 +100,7 @@ class TimestampedWindowStoreBuilder(HeadersOption[K, V], WindowStoreBuilder[K, V
 class WindowStateStore(ExpiringStateStore):
     """A window store, plain or timestamped. The time of its rows is the start of their windows."""
 
-    queries = (WindowKeyQuery, WindowRangeQuery)
+    queries: ClassVar[tuple[type[Query], ...]] = (WindowKeyQuery, WindowRangeQuery)
 
     def __init__(self, builder: WindowStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = WindowKeySchema(builder.window_size_ms)
