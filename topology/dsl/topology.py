@@ -258,7 +258,7 @@ def _source(
     patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
     if patterns and len(topics) > 1:
         raise TopologyError(f"source {name!r} has a pattern and more: give {call} the pattern alone, or topics by name")
-    read = tuple(checked_name(topic, "topic") for topic in topics if topic not in patterns)
+    read = tuple(checked_name(topic, "topic") for topic in topics if not isinstance(topic, re.Pattern))
     if len(set(read)) < len(read):
         raise TopologyError(f"source {name!r} names a topic twice: {', '.join(read)}")
     serdes = how.key_serde, how.value_serde
