@@ -136,19 +136,7 @@ class TtlStateStore(KeyValueStateStore):
         self.index.buffer.forget_objects()
         self.index.forget_order()
 
+    @property
     @override
-    def resident_bytes(self) -> float:
-        return self.buffer.resident_bytes() + self.index.buffer.resident_bytes()
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return self.buffer.dirty_resident_bytes() + self.index.buffer.dirty_resident_bytes()
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return self.buffer.flushed_resident_bytes() + self.index.buffer.flushed_resident_bytes()
-
-    @override
-    def drop_unused(self) -> bool:
-        dropped = [self.buffer.drop_unused(), self.index.buffer.drop_unused()]
-        return any(dropped)
+    def buffers(self) -> tuple[WriteBuffer, ...]:
+        return self.buffer, self.index.buffer

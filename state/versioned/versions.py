@@ -18,8 +18,9 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.state.buffered_store import looked_up
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry
+from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE
 from penstock.state.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
@@ -233,7 +234,7 @@ class Versions:
     def peek(self, key: bytes, timestamp: int | None, committed: bool) -> Version | None:
         """:meth:`get_as_of`, or without ``timestamp`` :meth:`get`, with no change of what is in memory; ``committed``
         leaves out what no commit has taken yet."""
-        entry = _peeked(self.latest, key, committed)
+        entry = looked_up(self.latest, key, committed)
         if entry is not None and (timestamp is None or entry[1] <= timestamp):
             return Version(entry[0], entry[1], None)
         if timestamp is None:
@@ -251,7 +252,7 @@ class Versions:
         stream_time = self._committed_time() if committed else self.stream_time
         time_from = max(time_from, stream_time - self.retention_ms, 0)
         segments = range(self._segment(time_from), self._segment(stream_time) + 1 if time_from <= time_to else 0)
-        entry = _peeked(self.latest, key, committed)
+        entry = looked_up(self.latest, key, committed)
         latest = [Version(entry[0], entry[1], None)] if entry is not None and entry[1] <= time_to else []
         if descending:
             yield from latest
@@ -268,7 +269,7 @@ class Versions:
             yield from latest
 
     def _peek_history(self, segment: int, key: bytes, committed: bool) -> History | None:
-        entry = _peeked(self.history, pack_segment(segment) + key, committed)
+        entry = looked_up(self.history, pack_segment(segment) + key, committed)
         return None if entry is None else entry[0]
 
     def _find(
@@ -364,10 +365,3 @@ class Versions:
         """Read committed rows from their bytes again."""
         self.latest.forget_objects()
         self.history.forget_objects()
-
-
-def _peeked(buffer: WriteBuffer, key: bytes, committed: bool) -> Entry | None:
-    entry = None if committed else buffer.peek(key)
-    if entry is None and (row := buffer.committed.get(key)) is not None:
-        entry = buffer.decode(row)
-    return None if entry is None or entry[0] is None else entry

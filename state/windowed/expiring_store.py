@@ -142,30 +142,14 @@ class ExpiringStateStore(BufferedStateStore):
     # ---- memory ----
 
     @property
-    def _buffers(self) -> tuple[WriteBuffer, ...]:
+    @override
+    def buffers(self) -> tuple[WriteBuffer, ...]:
         order = self.rows.time_order
         return (self.buffer,) if order is None else (self.buffer, order.buffer)
 
     @override
     def forget_objects(self) -> None:
         self.rows.forget_objects()
-
-    @override
-    def resident_bytes(self) -> float:
-        return sum([buffer.resident_bytes() for buffer in self._buffers])
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return sum([buffer.dirty_resident_bytes() for buffer in self._buffers])
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return sum([buffer.flushed_resident_bytes() for buffer in self._buffers])
-
-    @override
-    def drop_unused(self) -> bool:
-        dropped = [buffer.drop_unused() for buffer in self._buffers]
-        return any(dropped)
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
