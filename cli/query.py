@@ -89,9 +89,9 @@ def query(
     from penstock.cluster.queries import StateQueries
 
     if key is not None and (from_key is not None or to_key is not None or prefix is not None):
-        raise ConfigError("give either KEY or --from/--to or --prefix, not both")
+        raise ConfigError("give KEY alone, or --from and --to, or --prefix")
     if prefix is not None and (from_key is not None or to_key is not None):
-        raise ConfigError("give either --prefix or --from/--to, not both")
+        raise ConfigError("give --prefix, or --from and --to, not both")
     search_current_folder_last()
     control.connect_to(application)
     asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse)
