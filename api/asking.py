@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api.encoding import page_json, to_json
+from penstock.api.encoding import members, page_json, to_json
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
@@ -23,6 +23,7 @@ from penstock.cluster.read_side import (
     Reading,
     ReadSide,
     RowsQuery,
+    StoreEntry,
     ends_before_it_begins,
     instead_of_swapped,
 )
@@ -206,11 +207,16 @@ def invalid_key(detail: str) -> ProblemError:
     return ProblemError(400, "invalid-key", "The key cannot be read", detail)
 
 
-def keys_between(serde: Serde[Any], store: str, first: str | None, last: str | None) -> tuple[Any, Any]:
-    """The ends of a range of keys. Raises where they are swapped, and SerializationError."""
+async def keys_between(queries: ReadSide, store: str, first: str | None, last: str | None) -> tuple[Any, Any]:
+    """The ends of a range of keys. Raises where they are swapped, or cannot be read."""
+    serde = await queries.key_serde(store)
     from_key = None if first is None else key_of(serde, store, first)
     to_key = None if last is None else key_of(serde, store, last)
-    if ends_before_it_begins(serde, from_key, to_key):
+    try:
+        swapped = ends_before_it_begins(serde, from_key, to_key)
+    except SerializationError as error:
+        raise invalid_key(str(error)) from error
+    if swapped:
         raise _swapped(instead_of_swapped(serde, f"from={from_key!r}", f"to={to_key!r}"))
     return from_key, to_key
 
@@ -228,11 +234,20 @@ def ms_of(parameter: str, text: str | None, default: int) -> int:
 
 
 def times_between(first: str, from_text: str | None, last: str, to_text: str | None) -> tuple[int, int]:
-    """Two times by the parameters called ``first`` and ``last``; as they stand all. Raises where they are swapped."""
+    """The times that the parameters called ``first`` and ``last`` have; without them from 1970 on, without an end.
+    Raises where they are swapped."""
     begin, end = ms_of(first, from_text, 0), ms_of(last, to_text, LARGEST_TIMESTAMP)
     if begin > end:
         raise _swapped(f"{first}={from_text} is later than {last}={to_text}: swap them")
     return begin, end
+
+
+def answer_row(found: StoreEntry | None, asked: Reading, title: str, detail: str) -> Response:
+    """The one row that was asked for. Raises 404 with ``title`` and ``detail`` where there is none."""
+    position = asked.position.offsets
+    if found is None:
+        raise ProblemError(404, "absent-key", title, detail, position=position)
+    return json_response({**members(found), "position": position})
 
 
 async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pages, asked: Reading) -> Response:

@@ -25,6 +25,7 @@ from penstock.api.asking import (
     Store,
     To,
     answer_page,
+    answer_row,
     check,
     invalid_key,
     json_response,
@@ -33,8 +34,8 @@ from penstock.api.asking import (
     reading_of,
     refuse_unknown,
 )
-from penstock.api.encoding import found_json, members
-from penstock.api.problems import ProblemError, documented, invalid_request
+from penstock.api.encoding import found_json
+from penstock.api.problems import documented, invalid_request
 from penstock.cluster.read_side import KeyQuery, PrefixQuery, RangeQuery, ReadSide, RowsQuery
 from penstock.common.errors import SerializationError
 
@@ -45,7 +46,7 @@ _Prefix = Annotated[
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
-    """Add them."""
+    """Add these routes to ``app``."""
     _entry(app, queries)
     _entries(app, queries)
     _range(app, queries)
@@ -75,11 +76,7 @@ def _entry(app: FastAPI, queries: ReadSide) -> None:
             found = await queries.one(store, KeyQuery(wanted), reading)
         except SerializationError as error:
             raise invalid_key(str(error)) from error
-        position = reading.position.offsets
-        if found is None:
-            detail = f"store {store!r} has no entry for key {key!r}"
-            raise ProblemError(404, "absent-key", "The key is absent", detail, position=position)
-        return json_response({**members(found), "position": position})
+        return answer_row(found, reading, "The key is absent", f"store {store!r} has no entry for key {key!r}")
 
     app.router.add_api_route(
         STORE + "/keys/{key:path}",
@@ -120,15 +117,11 @@ def _range(app: FastAPI, queries: ReadSide) -> None:
         point, integers with the negative ones last. Page by page with ``cursor``; pages are no snapshot.
         """
         check(queries, app)
-        serde, descending = await queries.key_serde(store), pages.descending
         if prefix is None:
-            try:
-                first, last = keys_between(serde, store, from_key, to)
-            except SerializationError as error:
-                raise invalid_key(str(error)) from error
-            query: RowsQuery = RangeQuery(first, last, descending=descending)
+            ends = await keys_between(queries, store, from_key, to)
+            query: RowsQuery = RangeQuery(*ends, descending=pages.descending)
         elif from_key is None and to is None:
-            query = PrefixQuery(prefix.encode(), descending=descending)
+            query = PrefixQuery(prefix.encode(), descending=pages.descending)
         else:
             raise invalid_request([("query/prefix", "Give either prefix, or from and to")])
         return await answer_page(queries, store, query, pages, reading)

@@ -20,16 +20,15 @@ from penstock.api.asking import (
     Store,
     To,
     answer_page,
+    answer_row,
     check,
     invalid_key,
-    json_response,
     key_of,
     keys_between,
     ms_of,
     times_between,
 )
-from penstock.api.encoding import members
-from penstock.api.problems import ProblemError, documented
+from penstock.api.problems import documented
 from penstock.api.times import WRITTEN
 from penstock.cluster.read_side import (
     MultiVersionedKeyQuery,
@@ -58,7 +57,7 @@ _ValidTo = Annotated[str | None, _time("Versions that were valid at this time or
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
-    """Add them."""
+    """Add these routes to ``app``."""
     _windows(app, queries)
     _sessions(app, queries)
     _versions(app, queries)
@@ -98,7 +97,7 @@ def _windows(app: FastAPI, queries: ReadSide) -> None:
         """The windows of all keys, or of a range of keys, that have not expired: in the order of the keys' serialised
         bytes, of one key by their start. Kafka Streams: ``fetchAll``."""
         check(queries, app)
-        ends = await _keys_between(queries, store, from_key, to)
+        ends = await keys_between(queries, store, from_key, to)
         times = times_between("time_from", time_from, "time_to", time_to)
         query = WindowRangeQuery(*times, *ends, descending=pages.descending)
         return await answer_page(queries, store, query, pages, reading)
@@ -137,7 +136,7 @@ def _sessions(app: FastAPI, queries: ReadSide) -> None:
         """The sessions of all keys, or of a range of keys, that have not expired: in the order of the keys' serialised
         bytes, of one key by their end. Kafka Streams: ``findSessions(from, to, …)``."""
         check(queries, app)
-        ends = await _keys_between(queries, store, from_key, to)
+        ends = await keys_between(queries, store, from_key, to)
         times = _session_times(earliest_end, latest_start)
         query = SessionRangeQuery(*times, *ends, descending=pages.descending)
         return await answer_page(queries, store, query, pages, reading)
@@ -166,11 +165,8 @@ def _versions(app: FastAPI, queries: ReadSide) -> None:
             found = await queries.one(store, VersionedKeyQuery(wanted, time), reading)
         except SerializationError as error:
             raise invalid_key(str(error)) from error
-        position = reading.position.offsets
-        if found is None:
-            detail = f"store {store!r} has no version of key {key!r}" + ("" if as_of is None else f" as of {as_of}")
-            raise ProblemError(404, "absent-key", "There is no such version", detail, position=position)
-        return json_response({**members(found), "position": position})
+        detail = f"store {store!r} has no version of key {key!r}" + ("" if as_of is None else f" as of {as_of}")
+        return answer_row(found, reading, "There is no such version", detail)
 
     @app.get(
         STORE + "/history/{key:path}",
@@ -193,12 +189,3 @@ def _versions(app: FastAPI, queries: ReadSide) -> None:
         times = times_between("time_from", time_from, "time_to", time_to)
         query = MultiVersionedKeyQuery(wanted, *times, descending=pages.descending)
         return await answer_page(queries, store, query, pages, reading)
-
-
-async def _keys_between(
-    queries: ReadSide, store: str, first: str | None, last: str | None
-) -> tuple[object | None, object | None]:
-    try:
-        return keys_between(await queries.key_serde(store), store, first, last)
-    except SerializationError as error:
-        raise invalid_key(str(error)) from error

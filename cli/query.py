@@ -38,6 +38,8 @@ from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
 
 _PAGE = 1000
+_OF_WINDOWS = ("window", "timestamped window", "deduplication")
+"""The kinds of stores that are asked for windows."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,9 @@ def query(
     from penstock.cluster.queries import StateQueries
 
     if key is not None and (from_key is not None or to_key is not None or prefix is not None):
-        raise ConfigError("give either KEY or --from/--to or --prefix, not both")
+        raise ConfigError("give KEY alone, or --from and --to, or --prefix")
     if prefix is not None and (from_key is not None or to_key is not None):
-        raise ConfigError("give either --prefix or --from/--to, not both")
+        raise ConfigError("give --prefix, or --from and --to, not both")
     search_current_folder_last()
     control.connect_to(application)
     asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse)
@@ -116,7 +118,7 @@ async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False
 
 
 def _question(kind: str, store: str, serde: Serde[Any], asked: Asked) -> Query:
-    if kind.endswith("window"):
+    if kind in _OF_WINDOWS:
         return _windows(kind, store, serde, asked)
     if kind == "session":
         return _sessions(kind, store, serde, asked)

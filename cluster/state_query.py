@@ -27,7 +27,7 @@ class StateQueryRequest:
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """A question to this store: say which with ``with_query``."""
+        """The beginning of a question to the store ``name``: ``with_query`` completes it."""
         return InStore(name)
 
     def with_position_bound(self, bound: PositionBound, wait_s: float = DEFAULT_WAIT_S) -> Self:
@@ -37,7 +37,7 @@ class StateQueryRequest:
 
 @dataclass(frozen=True)
 class InStore:
-    """The store of a question that is still to be said."""
+    """A store, and no question yet: :meth:`with_query` adds it."""
 
     name: str
 
@@ -48,8 +48,8 @@ class InStore:
 
 @dataclass(frozen=True)
 class StateQueryResult:
-    """``result`` is one row or None, or an iterator of rows, fetched page by page. All that ``position`` has was seen
-    by all partitions that were asked, when the first page was read."""
+    """``result`` is one row or None, or an iterator of rows, fetched page by page. ``position``: every record up to it
+    had been seen by the partitions that were asked when the first page was read."""
 
     result: Any
     position: Position

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.cluster.queries import StateQueries
-from penstock.cluster.read_side import Query, Reading, ReadSide, RowsQuery, StoreEntry
+from penstock.cluster.read_side import Query, Reading, ReadSide, RowsQuery, StoreEntries, StoreEntry
 from penstock.common.errors import ApplicationStateError
 from penstock.common.position import PositionBound
 
@@ -74,32 +74,29 @@ class StoreQuestions:
         self._bound = bound
         self._wait_s = wait_s
 
-    def _run(self, question: Callable[[ReadSide, Reading], Coroutine[Any, Any, T]], reading: Reading) -> T:
-        return self._reader.run(self.name, lambda: question(self._reader.queries, reading))
-
-    def run(self, question: Callable[[ReadSide, Reading], Coroutine[Any, Any, T]]) -> T:
-        """The answer to ``question``."""
-        reading = self.reading()
-        return self._run(question, reading)
+    def run(self, question: Callable[[ReadSide, Reading], Coroutine[Any, Any, T]], reading: Reading | None = None) -> T:
+        """The answer to ``question``; ``reading``, where it is given, has its position then."""
+        asked = reading or self.reading()
+        return self._reader.run(self.name, lambda: question(self._reader.queries, asked))
 
     def reading(self) -> Reading:
-        """How a question is to be answered."""
+        """How its questions are to be answered, for one of them."""
         return Reading(bound=self._bound, wait_s=self._wait_s)
 
     def one(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         """The row that ``query`` asks for."""
-        return self._run(lambda side, reading: side.one(self.name, query, reading), reading or self.reading())
+        return self.run(lambda side, reading: side.one(self.name, query, reading), reading)
 
     def rows(self, query: RowsQuery, reading: Reading | None = None) -> Iterator[StoreEntry]:
         """The rows that ``query`` asks for, fetched page by page: no snapshot."""
         cursor: str | None = None
         while True:
-            page = self._run(partial(_page, self.name, query, cursor), reading or self.reading())
+            page = self.run(partial(_page, self.name, query, cursor), reading)
             yield from page.entries
             if page.cursor is None:
                 return
             cursor = page.cursor
 
 
-def _page(store: str, query: RowsQuery, cursor: str | None, side: ReadSide, reading: Reading) -> Any:
-    return side.page(store, query, _PAGE, cursor, reading)
+async def _page(store: str, query: RowsQuery, cursor: str | None, side: ReadSide, reading: Reading) -> StoreEntries:
+    return await side.page(store, query, _PAGE, cursor, reading)

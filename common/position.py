@@ -137,7 +137,7 @@ class PositionBound:
 
     @classmethod
     def at(cls, position: Position) -> Self:
-        """At this position or behind it."""
+        """This position, or a later one."""
         return cls(position)
 
     @property

@@ -9,10 +9,10 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.header_rows import HeaderRows, read_headers
 from penstock.state.queries import QueryRow
-from penstock.state.row_formats import NO_TIMESTAMP, EntryRow
+from penstock.state.row_formats import NO_TIMESTAMP, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.with_headers.rows import HeaderRows, read_headers
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -85,21 +85,26 @@ class BufferedStateStore(StateStore):
 
     # ---- memory ----
 
+    @property
+    def buffers(self) -> tuple[WriteBuffer, ...]:
+        """All that its memory is counted by: ``buffer``, and those in which a kind keeps other rows of its own."""
+        return (self.buffer,)
+
     @override
     def forget_objects(self) -> None:
         self.buffer.forget_objects()
 
     @override
     def resident_bytes(self) -> float:
-        return self.buffer.resident_bytes()
+        return sum([buffer.resident_bytes() for buffer in self.buffers])
 
     @override
     def dirty_resident_bytes(self) -> float:
-        return self.buffer.dirty_resident_bytes()
+        return sum([buffer.dirty_resident_bytes() for buffer in self.buffers])
 
     @override
     def flushed_resident_bytes(self) -> float:
-        return self.buffer.flushed_resident_bytes()
+        return sum([buffer.flushed_resident_bytes() for buffer in self.buffers])
 
     @override
     def dirty_cache_bytes(self) -> int:
@@ -107,4 +112,16 @@ class BufferedStateStore(StateStore):
 
     @override
     def drop_unused(self) -> bool:
-        return self.buffer.drop_unused()
+        dropped = [buffer.drop_unused() for buffer in self.buffers]  # each of them, whatever the first one says
+        return any(dropped)
+
+
+def looked_up(buffer: WriteBuffer, key: bytes, committed: bool) -> Entry | None:
+    """The entry of ``key`` for a query, None where there is none; ``committed`` leaves out what no commit has taken.
+
+    Not by ``buffer.get``: what only queries look at must not grow the buffer of a task that has nothing to process.
+    """
+    entry = None if committed else buffer.peek(key)
+    if entry is None and (row := buffer.committed.get(key)) is not None:
+        entry = buffer.decode(row)
+    return None if entry is None or entry[0] is None else entry

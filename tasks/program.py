@@ -20,7 +20,7 @@ from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
-from penstock.topology.physical.pattern_sources import has_patterns, reading
+from penstock.topology.physical.pattern_sources import has_patterns, with_topics_read
 from penstock.topology.physical.topology import (
     Node,
     ProcessorNode,
@@ -125,7 +125,7 @@ class TaskPrograms:
         topics = frozenset(partition.topic for partition in reads) if has_patterns(sub) else frozenset[str]()
         made = self._made.get((subtopology, topics))
         if made is None:
-            made = TaskProgram.of([reading(sub, topics)], self._config)
+            made = TaskProgram.of([with_topics_read(sub, topics)], self._config)
             self._made[subtopology, topics] = made
         return made
 

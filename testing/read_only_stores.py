@@ -25,22 +25,22 @@ class ReadOnlyStores:
                 source = nodes[node.parents[0]]
                 assert isinstance(source, SourceNode)
                 self._store_of[source.topics[0]] = node.operator.store_names[0]
-        self._come: dict[str, list[tuple[bytes, bytes | None, int]]] = {}
+        self._records: dict[str, list[tuple[bytes, bytes | None, int]]] = {}
         self._dropped = 0
 
     def piped(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int) -> None:
         """A record of ``topic`` will be processed."""
         if topic in self._store_of and key is not None:
-            self._come.setdefault(self._store_of[topic], []).append((key, value, timestamp))
+            self._records.setdefault(self._store_of[topic], []).append((key, value, timestamp))
 
     def check(self, manager: StateManager, rows: TaskStores) -> None:
         """After a commit. Raises RuleBrokenError for a row that a restart would make another one; but not where a
         record was dropped, which a restart takes in (KAFKA-8037)."""
-        come, self._come = self._come, {}
+        records_of, self._records = self._records, {}
         dropped, self._dropped = self._dropped, manager.context.dropped_records
         if dropped != self._dropped:
             return
-        for name, records in come.items():
+        for name, records in records_of.items():
             store = manager.store(name)
             if isinstance(store, KeyValueStateStore):
                 keys, values, timestamps = zip(*records, strict=True)

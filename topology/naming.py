@@ -41,8 +41,9 @@ def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
     return tuple(checked_name(name, "topic") for name in names)
 
 
-def is_generated(name: str) -> bool:
-    """Whether ``name`` is one that a builder made: if not, a repartition's nodes are named after it."""
+def looks_generated(name: str) -> bool:
+    """Whether ``name`` has the form of generated ones; if not, a repartition's nodes are named after it, as in Kafka
+    Streams. Whether it really was generated says :meth:`NameFactory.is_generated`."""
     return _GENERATED.fullmatch(name) is not None
 
 

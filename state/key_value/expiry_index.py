@@ -14,7 +14,7 @@ from itertools import islice
 from struct import Struct
 
 from penstock.common.serdes import Serdes
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext
+from penstock.state.contracts import StateStoreContext
 from penstock.state.row_formats import NO_TIMESTAMP, VALUE
 from penstock.state.write_buffer import WriteBuffer
 
@@ -77,59 +77,3 @@ class ExpiryIndex:
         self._next = [key for key, _ in islice(rows, _READ_AHEAD)]
         self._horizon = self._next[-1] if len(self._next) == _READ_AHEAD else None
         return bool(self._next)
-
-
-class FrontedRows(CommittedStore):
-    """Those of ``inner`` whose keys begin with ``front``, one byte, without it. Both rooms of a store are about equally
-    full."""
-
-    def __init__(self, inner: CommittedStore, front: bytes) -> None:
-        self._inner = inner
-        self._front = front
-        self._behind = bytes([front[0] + 1])
-
-    def get(self, key: bytes) -> bytes | None:
-        """See :class:`CommittedStore`."""
-        return self._inner.get(self._front + key)
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """See :class:`CommittedStore`."""
-        front = self._front
-        return self._inner.get_many([front + key for key in keys])
-
-    def scan(
-        self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """See :class:`CommittedStore`."""
-        front = self._front
-        last = self._behind if to_key is None else front + to_key
-        return ((key[1:], row) for key, row in self._inner.scan(front + (from_key or b""), last, reverse))
-
-    def approximate_num_entries(self) -> int:
-        """See :class:`CommittedStore`."""
-        return (self._inner.approximate_num_entries() + 1) // 2
-
-
-class FrontedBatch(CommitBatch):
-    """Puts ``front`` before each key that is changed in ``inner``."""
-
-    def __init__(self, inner: CommitBatch, front: bytes) -> None:
-        self._inner = inner
-        self._front = front
-
-    def put(self, store: str, key: bytes, row: bytes) -> None:
-        """See :class:`CommitBatch`."""
-        self._inner.put(store, self._front + key, row)
-
-    def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
-        """See :class:`CommitBatch`."""
-        front = self._front
-        return self._inner.put_all(store, {front + key: row for key, row in rows.items()})
-
-    def delete(self, store: str, key: bytes) -> None:
-        """See :class:`CommitBatch`."""
-        self._inner.delete(store, self._front + key)
-
-    def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        """See :class:`CommitBatch`."""
-        self._inner.delete_range(store, self._front + from_key, self._front + to_key)

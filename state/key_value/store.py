@@ -13,10 +13,11 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.time import Duration, to_ms
-from penstock.state.buffered_store import BufferedStateStore
+from penstock.state.buffered_store import BufferedStateStore, looked_up
 from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.header_rows import HeaderRows, headers_format
+from penstock.state.key_value.typed_store import TypedKeyValueStore, TypedKeyValueStoreWithHeaders
 from penstock.state.queries import (
     CountQuery,
     KeyQuery,
@@ -28,10 +29,8 @@ from penstock.state.queries import (
     behind_prefix,
     unknown_query,
 )
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
+from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, EntryRow, RowFormat
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.with_headers.rows import HeaderRows, headers_format
-from penstock.state.with_headers.views import TypedKeyValueStoreWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -155,7 +154,7 @@ class KeyValueStateStore(BufferedStateStore):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         match query:
             case KeyQuery(key):
-                entry = self._look_up(key, committed)
+                entry = looked_up(self.buffer, key, committed)
                 return iter(() if entry is None else (self.query_row((key, entry)),))
             case KeysQuery(keys):
                 behind = keys if after is None else keys[bisect_right(keys, after) :]
@@ -192,15 +191,8 @@ class KeyValueStateStore(BufferedStateStore):
         rows = self.buffer.scan(from_key, last, reverse=True, committed=committed, limit=limit + 1)
         return (row for row in rows if row[0] < after)
 
-    def _look_up(self, key: bytes, committed: bool) -> Entry | None:
-        # Not by buffer.get: what only queries look at must not grow the buffer of a task that has nothing to process.
-        entry = None if committed else self.buffer.peek(key)
-        if entry is None and (row := self.buffer.committed.get(key)) is not None:
-            entry = self.buffer.decode(row)
-        return None if entry is None or entry[0] is None else entry
-
     def _look_up_all(self, keys: Sequence[bytes], committed: bool) -> Iterator[EntryRow]:
-        """The same for many, which the disk is asked for at once."""
+        """As :func:`looked_up`, for many, which the disk is asked for at once."""
         known = {} if committed else {key: entry for key in keys if (entry := self.buffer.peek(key)) is not None}
         others = [key for key in keys if key not in known]
         rows = zip(others, self.buffer.committed.get_many(others), strict=True)

@@ -2,7 +2,7 @@
 
 A row expires when stream time reaches the time of its last update and the TTL; the task says when that is, by
 :meth:`TtlStateStore.expire`. Then the row is deleted like any other, so changelog, cache and queries need not know.
-Rows stand in two rooms of one store: those of keys, and those that tell when keys may expire (``expiry_index.py``).
+Its rows stand in two sections: those of keys, and those that tell when keys may expire (``expiry_index.py``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.key_value.expiry_index import ExpiryIndex, FrontedBatch, FrontedRows
+from penstock.state.key_value.expiry_index import ExpiryIndex
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.row_formats import TIMESTAMPED_VALUE, Entry
+from penstock.state.sections import SectionBatch, SectionRows
 from penstock.state.write_buffer import WriteBuffer
 
 _ROWS, _INDEX = b"r", b"t"
@@ -63,7 +64,7 @@ class TtlStateStore(KeyValueStateStore):
     buffer: TtlBuffer
 
     def __init__(self, builder: AnyStoreBuilder, ttl_ms: int, context: StateStoreContext) -> None:
-        rows, index = FrontedRows(context.committed, _ROWS), FrontedRows(context.committed, _INDEX)
+        rows, index = (SectionRows(context.committed, front, sections=2) for front in (_ROWS, _INDEX))
         self.ttl_ms = ttl_ms
         self.index = ExpiryIndex(builder.name, replace(context, committed=index))
         buffer = TtlBuffer(builder.name, builder.value_serde, replace(context, committed=rows), self.index)
@@ -104,8 +105,8 @@ class TtlStateStore(KeyValueStateStore):
 
     @override
     def flush(self, batch: CommitBatch) -> Iterator[None]:
-        yield from self.buffer.flush(FrontedBatch(batch, _ROWS))
-        yield from self.index.buffer.flush(FrontedBatch(batch, _INDEX))
+        yield from self.buffer.flush(SectionBatch(batch, _ROWS))
+        yield from self.index.buffer.flush(SectionBatch(batch, _INDEX))
 
     @override
     def batch_written(self) -> None:
@@ -139,19 +140,7 @@ class TtlStateStore(KeyValueStateStore):
         self.index.buffer.forget_objects()
         self.index.forget_order()
 
+    @property
     @override
-    def resident_bytes(self) -> float:
-        return self.buffer.resident_bytes() + self.index.buffer.resident_bytes()
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return self.buffer.dirty_resident_bytes() + self.index.buffer.dirty_resident_bytes()
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return self.buffer.flushed_resident_bytes() + self.index.buffer.flushed_resident_bytes()
-
-    @override
-    def drop_unused(self) -> bool:
-        dropped = [self.buffer.drop_unused(), self.index.buffer.drop_unused()]
-        return any(dropped)
+    def buffers(self) -> tuple[WriteBuffer, ...]:
+        return self.buffer, self.index.buffer

@@ -1,4 +1,4 @@
-"""The typed key-value store that a processor sees, over a write buffer."""
+"""The typed key-value stores that a processor sees, over a write buffer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.state.contracts import StateStoreContext
 from penstock.state.queries import behind_prefix
 from penstock.state.row_formats import Entry
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.with_headers.views import ValuesWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -90,3 +92,19 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     @override
     def approximate_num_entries(self) -> int:
         return self._buffer.approximate_num_entries()
+
+
+class TypedKeyValueStoreWithHeaders(TypedKeyValueStore):
+    """The values are :class:`ValueTimestampHeaders`."""
+
+    def __init__(self, buffer: WriteBuffer, keys: TypedKeys, context: StateStoreContext) -> None:
+        super().__init__(buffer, keys, context.now)
+        self._values = ValuesWithHeaders(buffer.name, buffer.row_format, context)
+
+    @override
+    def _value(self, entry: Entry) -> Any:
+        return self._values.given(entry)
+
+    @override
+    def put(self, key: Any, value: Any) -> None:
+        self._buffer.put(self._keys.written(key), *self._values.taken(value))

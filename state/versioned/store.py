@@ -29,6 +29,7 @@ from penstock.state.versioned.queries import (
 from penstock.state.versioned.versions import Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.windowed.times import whole_ms
+from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -180,26 +181,14 @@ class VersionedStateStore(BufferedStateStore):
     def forget_objects(self) -> None:
         self.versions.forget_objects()
 
+    @property
     @override
-    def resident_bytes(self) -> float:
-        return self.buffer.resident_bytes() + self.versions.history.resident_bytes()
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return self.buffer.dirty_resident_bytes() + self.versions.history.dirty_resident_bytes()
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return self.buffer.flushed_resident_bytes() + self.versions.history.flushed_resident_bytes()
+    def buffers(self) -> tuple[WriteBuffer, ...]:
+        return self.buffer, self.versions.history
 
     @override
     def dirty_cache_bytes(self) -> int:
         return self.buffer.dirty_cache_bytes() + self.versions.history.dirty_cache_bytes()
-
-    @override
-    def drop_unused(self) -> bool:
-        dropped = self.buffer.drop_unused()
-        return self.versions.history.drop_unused() or dropped
 
 
 def _uncounted() -> None:

@@ -18,14 +18,18 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.state.buffered_store import looked_up
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE, Entry
+from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE
+from penstock.state.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
-from penstock.state.versioned.section import LATEST_ROWS, SectionBatch, SectionRows
 from penstock.state.windowed.segments import NOTHING_OBSERVED, pack_segment
 from penstock.state.write_buffer import WriteBuffer
 
+_LATEST_ROWS = b"\xfe"
+"""In front of the keys of latest rows. The number of a segment, in front of those of history, begins with a smaller
+one: times are not negative."""
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: neither the number of a segment nor a latest row begins with this byte."""
 _PROGRESS = Struct(">q")
@@ -56,7 +60,7 @@ class Versions:
         self.interval_ms = segment_interval_ms
         # Both log nothing by themselves: the changelog has one record for each put, whatever rows it changes.
         rows = replace(context, log=None, caching=False)
-        latest_rows = replace(rows, committed=SectionRows(rows.committed, LATEST_ROWS))
+        latest_rows = replace(rows, committed=SectionRows(rows.committed, _LATEST_ROWS))
         self.latest = LatestBuffer(name, value_serde, latest_rows, self._put, context.log)
         self.history = WriteBuffer(name, HISTORY, VALUE, rows)
         self._deserialize = value_serde.deserialize if value_serde is not None else None
@@ -230,7 +234,7 @@ class Versions:
     def peek(self, key: bytes, timestamp: int | None, committed: bool) -> Version | None:
         """:meth:`get_as_of`, or without ``timestamp`` :meth:`get`, with no change of what is in memory; ``committed``
         leaves out what no commit has taken yet."""
-        entry = _peeked(self.latest, key, committed)
+        entry = looked_up(self.latest, key, committed)
         if entry is not None and (timestamp is None or entry[1] <= timestamp):
             return Version(entry[0], entry[1], None)
         if timestamp is None:
@@ -248,7 +252,7 @@ class Versions:
         stream_time = self._committed_time() if committed else self.stream_time
         time_from = max(time_from, stream_time - self.retention_ms, 0)
         segments = range(self._segment(time_from), self._segment(stream_time) + 1 if time_from <= time_to else 0)
-        entry = _peeked(self.latest, key, committed)
+        entry = looked_up(self.latest, key, committed)
         latest = [Version(entry[0], entry[1], None)] if entry is not None and entry[1] <= time_to else []
         if descending:
             yield from latest
@@ -265,7 +269,7 @@ class Versions:
             yield from latest
 
     def _peek_history(self, segment: int, key: bytes, committed: bool) -> History | None:
-        entry = _peeked(self.history, pack_segment(segment) + key, committed)
+        entry = looked_up(self.history, pack_segment(segment) + key, committed)
         return None if entry is None else entry[0]
 
     def _find(
@@ -332,7 +336,7 @@ class Versions:
         assert times is not None
         stream_time, expiry_time = times[0], min(times[1], self._keeps_from)
         for buffer in self._frozen:
-            yield from buffer.flush(SectionBatch(batch, LATEST_ROWS) if buffer is self.latest else batch)
+            yield from buffer.flush(SectionBatch(batch, _LATEST_ROWS) if buffer is self.latest else batch)
         self._frozen = []
         if stream_time != self._noted_time:
             batch.put(self.name, _PROGRESS_KEY, _PROGRESS.pack(stream_time))
@@ -361,10 +365,3 @@ class Versions:
         """Read committed rows from their bytes again."""
         self.latest.forget_objects()
         self.history.forget_objects()
-
-
-def _peeked(buffer: WriteBuffer, key: bytes, committed: bool) -> Entry | None:
-    entry = None if committed else buffer.peek(key)
-    if entry is None and (row := buffer.committed.get(key)) is not None:
-        entry = buffer.decode(row)
-    return None if entry is None or entry[0] is None else entry

@@ -7,7 +7,7 @@ the window of that time and its two neighbours. Rows expire by the segment, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -17,7 +17,8 @@ from typing_extensions import override
 from penstock.common.errors import ConfigError, StateStoreError
 from penstock.common.serdes import Serde, SerdePart, Serdes
 from penstock.state.contracts import StateStore, StateStoreContext
-from penstock.state.row_formats import Entry
+from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.row_formats import Entry, EntryRow
 from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
 
 K = TypeVar("K")
@@ -94,7 +95,8 @@ class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:
-        return DeduplicationStateStore(replace(self, key_serde=self._row_serde()), context)
+        kind = IdDeduplicationStateStore if self.by_id else DeduplicationStateStore
+        return kind(replace(self, key_serde=self._row_serde()), context)
 
     def _row_serde(self) -> Serde[Any] | None:
         keys, ids = self.key_serde, self.id_serde
@@ -122,8 +124,24 @@ class DeduplicationStateStore(WindowStateStore):
     """A window store of packed rows."""
 
     @override
+    def query_row(self, row: EntryRow) -> QueryRow:
+        found = super().query_row(row)
+        return found._replace(value=unpack_seen(found.value))
+
+    @override
     def view(self) -> TypedWindowStore:
         return _SeenView(self, self.typed_keys(), self.context.now)
+
+
+class IdDeduplicationStateStore(DeduplicationStateStore):
+    """The same by key and id. It answers no queries: its rows stand under pairs, and whoever asks from outside has the
+    serde of keys alone."""
+
+    queries = ()
+
+    @override
+    def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
+        raise unknown_query(query, self.name, self.queries)
 
 
 class _SeenView(TypedWindowStore):

@@ -15,11 +15,11 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
-from penstock.state.with_headers.rows import HeaderRows
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -142,30 +142,14 @@ class ExpiringStateStore(BufferedStateStore):
     # ---- memory ----
 
     @property
-    def _buffers(self) -> tuple[WriteBuffer, ...]:
+    @override
+    def buffers(self) -> tuple[WriteBuffer, ...]:
         order = self.rows.time_order
         return (self.buffer,) if order is None else (self.buffer, order.buffer)
 
     @override
     def forget_objects(self) -> None:
         self.rows.forget_objects()
-
-    @override
-    def resident_bytes(self) -> float:
-        return sum([buffer.resident_bytes() for buffer in self._buffers])
-
-    @override
-    def dirty_resident_bytes(self) -> float:
-        return sum([buffer.dirty_resident_bytes() for buffer in self._buffers])
-
-    @override
-    def flushed_resident_bytes(self) -> float:
-        return sum([buffer.flushed_resident_bytes() for buffer in self._buffers])
-
-    @override
-    def drop_unused(self) -> bool:
-        dropped = [buffer.drop_unused() for buffer in self._buffers]
-        return any(dropped)
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:

@@ -1,4 +1,4 @@
-"""The write buffer of a session store."""
+"""The write buffers of session stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.state.flush_listeners import OnFlush
 from penstock.state.row_formats import Entry, EntryRow
 from penstock.state.windowed.segments import NOTHING_OBSERVED
+from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -72,3 +73,7 @@ class SessionBuffer(WriteBuffer):
                 break
             latest = max(latest, time_of(flushed))
         self.flushed_time = latest
+
+
+class SessionHeadersBuffer(SessionBuffer, HeadersBuffer):
+    """The same of a store that keeps headers."""

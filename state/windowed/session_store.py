@@ -13,6 +13,7 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
+from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
@@ -21,12 +22,10 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringS
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
-from penstock.state.windowed.session_buffer import SessionBuffer
+from penstock.state.windowed.session_buffer import SessionBuffer, SessionHeadersBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import SessionStore
-from penstock.state.with_headers.buffer import SessionHeadersBuffer
-from penstock.state.with_headers.rows import HeaderRows, headers_format
 from penstock.state.with_headers.views import AggregationsWithHeaders
 
 K = TypeVar("K")

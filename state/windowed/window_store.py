@@ -14,6 +14,7 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
+from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
 from penstock.state.typed_keys import TypedKeys
@@ -27,7 +28,6 @@ from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.with_headers.rows import HeaderRows, headers_format
 from penstock.state.with_headers.views import ValuesWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
@@ -100,7 +100,7 @@ class TimestampedWindowStoreBuilder(HeadersOption[K, V], WindowStoreBuilder[K, V
 class WindowStateStore(ExpiringStateStore):
     """A window store, plain or timestamped. The time of its rows is the start of their windows."""
 
-    queries = (WindowKeyQuery, WindowRangeQuery)
+    queries: ClassVar[tuple[type[Query], ...]] = (WindowKeyQuery, WindowRangeQuery)
 
     def __init__(self, builder: WindowStoreBuilder[Any, Any], context: StateStoreContext) -> None:
         self._schema = WindowKeySchema(builder.window_size_ms)

@@ -12,9 +12,8 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import StateStoreContext
 from penstock.state.flush_listeners import OnFlush
+from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, EntryRow, RowFormat
-from penstock.state.windowed.session_buffer import SessionBuffer
-from penstock.state.with_headers.rows import HeaderRows
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -73,7 +72,3 @@ class HeadersBuffer(WriteBuffer):
         assert self._write is not None
         own = headers if data is None or not self._rows.of_tables else None
         self._write(self._changelog_key(key), data, timestamp, own or None)
-
-
-class SessionHeadersBuffer(SessionBuffer, HeadersBuffer):
-    """The same of a session store."""

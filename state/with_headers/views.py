@@ -8,11 +8,8 @@ from typing_extensions import TypeVar, override
 
 from penstock.common.records import NO_HEADERS, Headers
 from penstock.state.contracts import StateStoreContext
-from penstock.state.key_value.typed_store import TypedKeyValueStore
+from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
-from penstock.state.typed_keys import TypedKeys
-from penstock.state.with_headers.rows import HeaderRows
-from penstock.state.write_buffer import WriteBuffer
 
 T = TypeVar("T", default=Any)
 
@@ -103,19 +100,3 @@ class AggregationsWithHeaders(ValuesWithHeaders):
     @override
     def given(self, entry: Entry) -> Any:
         return AggregationWithHeaders(entry[0], self._of(entry))
-
-
-class TypedKeyValueStoreWithHeaders(TypedKeyValueStore):
-    """The values are :class:`ValueTimestampHeaders`."""
-
-    def __init__(self, buffer: WriteBuffer, keys: TypedKeys, context: StateStoreContext) -> None:
-        super().__init__(buffer, keys, context.now)
-        self._values = ValuesWithHeaders(buffer.name, buffer.row_format, context)
-
-    @override
-    def _value(self, entry: Entry) -> Any:
-        return self._values.given(entry)
-
-    @override
-    def put(self, key: Any, value: Any) -> None:
-        self._buffer.put(self._keys.written(key), *self._values.taken(value))

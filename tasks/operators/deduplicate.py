@@ -119,7 +119,7 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
         start = timestamp - timestamp % size
         front, back, front_before, back_before = around_get(start) or around_of(start)
         row = found = front + id + back
-        # As near does it, in the open: nearly all duplicates are found here. What is of one window is near enough.
+        # What near() does, without the call: most duplicates are found here, as all of one window are near enough.
         entry = dirty_get(row) or clean_get(row) or (load if start <= rows.committed_time else load_new)(row)
         seen: bytes | None = entry[0]
         if seen is None or read(seen)[0] < horizon:

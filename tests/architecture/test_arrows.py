@@ -36,8 +36,10 @@ ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
 ROOMS_OF_STATE: dict[str, set[str]] = {
     "buffers": {"buffers"},
     "disk": {"disk"},
-    "key_value": {"key_value"},
-    "windowed": {"windowed"},
+    "key_value": {"key_value", "with_headers"},
+    "versioned": {"versioned", "windowed", "buffers"},
+    "windowed": {"windowed", "with_headers"},
+    "with_headers": {"with_headers"},
     "": set(),
 }
 """The same for ``state/``. "" is the contract and what stores of any kind are made of, beside the rooms; the factories
@@ -81,6 +83,12 @@ def test_arrows_point_one_way(folder: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(("folder", "rooms"), [("topology", ROOMS_OF_TOPOLOGY), ("state", ROOMS_OF_STATE)])
+def test_every_room_stands_in_its_table(folder: str, rooms: dict[str, set[str]]) -> None:
+    with_code = {file.parts[1] for file in python_files(folder) if file.parts[0] == folder and len(file.parts) > 2}
+    assert with_code == rooms.keys() - {""}
+
+
 @pytest.mark.parametrize("room", ROOMS_OF_TOPOLOGY)
 def test_arrows_between_the_rooms_of_topology_point_one_way(room: str) -> None:
     assert against_the_arrows("topology", room, ROOMS_OF_TOPOLOGY) == []
@@ -93,7 +101,7 @@ def test_arrows_between_the_rooms_of_state_point_one_way(room: str) -> None:
 
 def test_the_factories_of_stores_know_their_kinds_and_not_where_rows_lie() -> None:
     imported = {found.module.split(".")[2] for found in imports_of(DOOR_OF_STATE) if "penstock.state." in found.module}
-    assert imported & ROOMS_OF_STATE.keys() == {"key_value", "windowed"}
+    assert imported & ROOMS_OF_STATE.keys() == {"key_value", "versioned", "windowed"}
 
 
 def against_the_arrows(folder: str, room: str, rooms: dict[str, set[str]], besides: Path | None = None) -> list[str]:

@@ -26,6 +26,7 @@ from tests.live.bunches import Bunch, bunches, shape_of
 from tests.live.play import Outcome, excluded, play, play_with_caches
 from tests.live.shapes import of_shapes
 from tests.live.table import table
+from tests.parity import corpus
 
 Play = Callable[[Bunch, str, str, Path], Outcome]
 MOST_SHOWN = 3
@@ -56,8 +57,9 @@ def main() -> None:
 def _played(
     how: str, play_one: Play, why_not: Callable[[dict[str, Any]], str | None], given: Any, broker: str, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    shapes = set(given.only) & of_shapes().keys()
-    cases = [case for shape, alike in of_shapes().items() if not shapes or shape in shapes for case in alike]
+    every = of_shapes(corpus.FILES)
+    shapes = set(given.only) & every.keys()
+    cases = [case for shape, alike in every.items() if not shapes or shape in shapes for case in alike]
     numbers = set(given.only) - shapes
     left_out = Counter((shape_of(case), reason) for case in cases if (reason := why_not(case)) is not None)
     for bunch in bunches([case for case in cases if why_not(case) is None], given.size):

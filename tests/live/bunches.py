@@ -24,8 +24,11 @@ BASE_MS = int(time.time() * 1000) // _DAY_MS * _DAY_MS
 """Today's midnight is added to the times of cases, which are near 0: the changelog of a window store loses what is
 older, by the broker's clock, than its retention and a day."""
 
-_NAMES = ("topic", "store", "name", "named")
+_NAMES = ("topic", "store", "name", "named", "source", "processor")
 _IDS = ("id", "in", "with")
+_LISTS = ("topics", "ids", "parents", "processors", "stores", "brings")
+_OF_CHILDREN = ("to_child", "each_child")
+"""Functions of processors whose arguments are names of nodes."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class Bunch:
         """What the application reads and writes, without internal topics."""
         return {*self.built.inputs, *(topic for topic, _, _ in self.built.sinks)}
 
+    @property
+    def stores(self) -> list[str]:
+        """The stores whose content is compared: those that some node uses."""
+        return [name for name in self.built.stores if name in self.built.topology.store_builders]
+
 
 def prefixed(case: Case, name: str) -> str:
     """A name of ``case`` as it is in its bunch."""
@@ -91,9 +99,12 @@ def _renamed(case: Case) -> Iterator[dict[str, Any]]:
         for field in (*_NAMES, *_IDS):
             if field in step:
                 renamed[field] = prefixed(case, step[field])
-        for field in ("topics", "ids"):
+        for field in _LISTS:
             if field in step:
                 renamed[field] = [prefixed(case, name) for name in step[field]]
+        function, _, names = step.get("fn", "").partition(":")
+        if function in _OF_CHILDREN:
+            renamed["fn"] = f"{function}:{','.join(prefixed(case, name) for name in names.split(','))}"
         if "parts" in step:
             renamed["parts"] = [{**part, "in": prefixed(case, part["in"])} for part in step["parts"]]
         yield renamed

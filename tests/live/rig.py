@@ -138,7 +138,7 @@ class LiveBunch:
     def stores(self) -> Mapping[str, dict[Any, Any]]:
         """What queries say the named key-value stores hold."""
         assert self.app is not None
-        return {name: dict(self.app.store(name).all()) for name in self.bunch.built.stores}
+        return {name: dict(self.app.store(name).all()) for name in self.bunch.stores}
 
     def close(self) -> None:
         """End whatever runs, and delete the topics."""

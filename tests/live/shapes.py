@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tests.live.bunches import Bunch, Case, paced, shape_of
 from tests.parity import corpus
 
 
-def of_shapes() -> dict[str, list[Case]]:
-    """All cases of the DSL; those that random cases left are the shapes ``more`` and ``fuzz``."""
+def of_shapes(files: Iterable[str] = corpus.DSL) -> dict[str, list[Case]]:
+    """All cases of ``files``; those that random cases left are the shapes ``more`` and ``fuzz``."""
     found: dict[str, list[Case]] = defaultdict(list)
-    for file in corpus.DSL:
-        for case in corpus.read(file):
-            found[shape_of(case)].append(case)
+    for file in files:
+        for number, case in enumerate(corpus.read(file)):
+            named = {**case, "name": _in_topics(case["name"], file, number)} if file in _SENTENCES else case
+            found[shape_of(named)].append(named)
     return found
+
+
+_SENTENCES = (corpus.BY_HAND, corpus.TABLES)
+"""Files whose cases are named by what happens in them."""
+
+
+def _in_topics(name: str, file: str, number: int) -> str:
+    """Such a name as topics can have it. The shape is the file's name."""
+    return f"{file.partition('.')[0]}-{re.sub('[^a-zA-Z0-9]+', '_', name)}-{number}"
 
 
 def sample(records: int, why_not: Callable[[Case], str | None], seen_by: Callable[[Case], set[str]]) -> Bunch:

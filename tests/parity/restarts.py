@@ -10,6 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.common.records import Headers
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.testing.collector import ArrivedRecord
 from penstock.testing.topology_test_driver import TopologyTestDriver
@@ -18,7 +19,7 @@ from tests.parity.play import play
 
 KEPT = ("output", "internal", "stores")
 """The fields in which a restart makes no difference."""
-Row = tuple[bytes | None, bytes | None, int]
+Row = tuple[bytes | None, bytes | None, int, Headers]
 
 
 class RestartingDriver(TopologyTestDriver):
@@ -41,16 +42,16 @@ class RestartingDriver(TopologyTestDriver):
             self._begin(offsets)
 
     def _written_to(self, topic: str) -> list[Row]:
-        return [record[:3] for record in self._collector.topics[topic]]
+        return [record[:4] for record in self._collector.topics[topic]]
 
     def _restore(self, store: str, rows: list[Row]) -> None:
-        keys, values, timestamps = zip(*rows, strict=True) if rows else ((), (), ())
-        self._state_manager.restore(store, keys, values, timestamps, len(rows))
+        keys, values, timestamps, headers = zip(*rows, strict=True) if rows else ((), (), (), ())
+        self._state_manager.restore(store, keys, values, timestamps, len(rows), [each or None for each in headers])
 
     @override
     def _arrive(self, record: ArrivedRecord) -> None:
-        topic, key, value, timestamp, _ = record
-        self._piped[topic].append((key, value, timestamp))
+        topic, key, value, timestamp, headers = record[:5]
+        self._piped[topic].append((key, value, timestamp, headers))
         super()._arrive(record)
 
 

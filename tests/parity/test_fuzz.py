@@ -221,7 +221,7 @@ TICKS = [
     {"op": "group_by_key", "in": "ticks", "id": "grouped"},
     {"op": "count", "in": "grouped", "id": "counts"},
 ]
-SUPPRESSED = [*TICKS, {"op": "suppress", "wait_ms": 10, "in": "counts", "id": "held"}]
+SUPPRESSED: list[dict[str, Any]] = [*TICKS, {"op": "suppress", "wait_ms": 10, "in": "counts", "id": "held"}]
 JOINED = [*TICKS, {"op": "foreign_key", "kind": "left", "fn": "value", "in": "counts", "with": "counts", "id": "join"}]
 NO_TOPIC = (
     'ProcessorStateException: Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "this.topic" is null'

@@ -70,7 +70,8 @@ def _times(within: Duration, how: Deduplicated[Any, Any, Any]) -> tuple[int, int
     retention_ms = 2 * within_ms if how.retention_ms is None else how.retention_ms
     if retention_ms < within_ms:
         raise TopologyError(
-            f"deduplicate: a retention of {retention_ms} ms is shorter than the interval of {within_ms} ms: duplicates "
-            "would be forgotten while they are some. Give Deduplicated.with_retention at least that, or leave it out"
+            f"deduplicate: a retention of {retention_ms} ms is shorter than the interval of {within_ms} ms: "
+            "records would be forgotten while duplicates of them may still come. Give Deduplicated.with_retention at "
+            "least the interval, or leave it out"
         )
     return within_ms, retention_ms

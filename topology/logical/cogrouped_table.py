@@ -17,8 +17,8 @@ from penstock.topology.physical.operators import StoreGetter
 class CogroupedTable(TableDefinition):
     """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`).
 
-    ``of_versions``: whether all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in windows
-    for versioned, too, of which its store says nothing.
+    ``of_versions``: whether all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in
+    windows for versioned, too, of which its store says nothing.
     """
 
     def __init__(self, operator: TableOperator, store: AnyStoreBuilder, *, of_versions: bool) -> None:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.naming import REPARTITION_SUFFIX, NameFactory, checked_name, is_generated
+from penstock.topology.naming import REPARTITION_SUFFIX, NameFactory, checked_name, looks_generated
 from penstock.topology.options import Consumed, Produced
 from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.operators import DropNullKeys
@@ -357,7 +357,7 @@ def new_repartition(
     checked_name(topic, "name of a repartition topic")
     numbered = [graph.names.processor(f"KSTREAM-{kind}-") for kind in ("SINK", "FILTER", "SOURCE")]
     sink, drop, source = (
-        numbered if is_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
+        numbered if looks_generated(prefix) else [f"{topic}-{end}" for end in ("sink", "filter", "source")]
     )
     return Repartition(
         source,

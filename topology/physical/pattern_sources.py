@@ -64,7 +64,7 @@ def with_matched_topics(topology: Topology, application_id: str, existing: Itera
     return replace(topology.as_value, subtopologies=subtopologies, copartition_groups=groups)
 
 
-def reading(sub: Subtopology, topics: Iterable[str]) -> Subtopology:
+def with_topics_read(sub: Subtopology, topics: Iterable[str]) -> Subtopology:
     """``sub`` as a task that reads ``topics`` has it: its pattern sources name those that match."""
     there = sorted(topics)
     return _with_topics(sub, lambda source: tuple(filter(_matches(source), there)))

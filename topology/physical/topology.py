@@ -140,7 +140,7 @@ class Topology:
 
     @property
     def as_value(self) -> Topology:
-        """What it has by now, without the means of adding to it."""
+        """A copy of what it has so far, to which nothing can be added."""
         return Topology(**{each.name: getattr(self, each.name) for each in fields(Topology)})
 
     @property

@@ -1,4 +1,4 @@
-"""Sections: two kinds of rows in one store, told apart by the first byte of their keys."""
+"""Sections: several kinds of rows in one store, told apart by the first byte of their keys."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing_extensions import override
 
 from penstock.state.contracts import CommitBatch, CommittedStore
 
-LATEST_ROWS = b"\xfe"
-"""In front of the keys of latest rows. The number of a segment, in front of those of history, begins with a smaller
-one: times are not negative."""
-
 _AT_ONCE = 4096
 
 
 class SectionRows(CommittedStore):
-    """Those rows of ``rows`` whose keys begin with ``front``, by what follows it."""
+    """Those rows of ``rows`` whose keys begin with ``front``, by what follows it. ``sections``: among how many of about
+    the same size the rows are divided, for estimates of their number."""
 
-    def __init__(self, rows: CommittedStore, front: bytes) -> None:
+    def __init__(self, rows: CommittedStore, front: bytes, sections: int = 1) -> None:
         self._rows = rows
+        self._sections = sections
         self._front = front
         self._behind = front[:-1] + bytes([front[-1] + 1])
 
@@ -44,7 +42,7 @@ class SectionRows(CommittedStore):
 
     @override
     def approximate_num_entries(self) -> int:
-        return self._rows.approximate_num_entries()
+        return -(-self._rows.approximate_num_entries() // self._sections)  # rounded up
 
 
 class SectionBatch(CommitBatch):
