@@ -25,6 +25,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, TopologyError
 from penstock.common.log import logger
 from penstock.common.position import PositionBound
+from penstock.common.shown import shown_with_type
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.builders import AnyStoreBuilder
@@ -270,8 +271,13 @@ class KafkaStreams:
     def query(self, request: StateQueryRequest) -> StateQueryResult:
         """The answer to a question, with the position that it is as new as. Mirrors interactive queries v2 (KIP-796).
 
-        Raises what :meth:`store` and its calls do.
+        Raises what :meth:`store` and its calls do, and TypeError for what is no whole request.
         """
+        if not isinstance(request, StateQueryRequest):
+            raise TypeError(
+                "query needs StateQueryRequest.in_store(name).with_query(query), with its query, not "
+                f"{shown_with_type(request)}"
+            )
         self._builder(request.store_name)
         return answer(self._store_reader(), request)
 

@@ -10,6 +10,7 @@ from penstock.cluster.read_side import DEFAULT_WAIT_S, Query, RowsQuery, StoreEn
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from penstock.common.errors import UnknownQueryError
 from penstock.common.position import Position, PositionBound
+from penstock.common.shown import shown_with_type
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class InStore:
     name: str
 
     def with_query(self, query: Query) -> StateQueryRequest:
-        """The question."""
+        """The question. Raises TypeError for what is none."""
+        if not isinstance(query, Query):
+            raise TypeError(f"with_query needs a query, such as KeyQuery({query!r}), not {shown_with_type(query)}")
         return StateQueryRequest(self.name, query)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from penstock.common.shown import shown_with_type
+
 _LARGEST_PARTITION = (1 << 31) - 1
 _LARGEST_OFFSET = (1 << 63) - 1
 
@@ -137,7 +139,9 @@ class PositionBound:
 
     @classmethod
     def at(cls, position: Position) -> Self:
-        """This position, or a later one."""
+        """This position, or a later one. Raises TypeError for what is no Position."""
+        if not isinstance(position, Position):
+            raise TypeError(f"PositionBound.at needs a Position, as answers have it, not {shown_with_type(position)}")
         return cls(position)
 
     @property

@@ -530,3 +530,17 @@ def test_a_view_of_another_kind_is_refused_with_those_that_fit(
         kind: Any = wrong
         with pytest.raises(ps.UnknownQueryError, match=f"ask for it as QueryableStoreTypes.{fitting}, not"):
             kind.of(builders[name], StoreQuestions(reader, name, None, 1.0))
+
+
+def test_what_is_no_whole_question_is_refused_with_what_one_is() -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", STRINGS).to("out", ps.Produced.with_(STRING, STRING))
+    app = ps.KafkaStreams(builder.build(), {"application.id": "app"})
+    half: Any = ps.StateQueryRequest.in_store("all")
+    with pytest.raises(TypeError, match=r"query needs .*with_query\(query\).*not InStore\(name='all'\)"):
+        app.query(half)
+    with pytest.raises(TypeError, match=r"with_query needs a query, such as KeyQuery\('k'\), not 'k' \(str\)"):
+        half.with_query("k")
+    place: Any = {"in": {0: 1}}
+    with pytest.raises(TypeError, match=r"PositionBound\.at needs a Position"):
+        ps.PositionBound.at(place)
