@@ -31,7 +31,8 @@ from tests.parity.play import pipe
 
 Case = dict[str, Any]
 
-_SOURCES = ("stream", "table", "versioned_table", "global_table")
+_BY_ALL = ("global_table", "add_global_store")
+_SOURCES = ("stream", "table", "versioned_table", "add_source", "add_read_only_state_store", *_BY_ALL)
 _AT_ONCE = 50
 
 
@@ -85,7 +86,7 @@ def taken_over(case: Case, number: int) -> Case:
         "default.value.serde": SERDES["string"],
     }
     read = {topic for step in case["topology"] if step["op"] in _SOURCES for topic in _topics(step)}
-    by_all = {topic for step in case["topology"] if step["op"] == "global_table" for topic in _topics(step)}
+    by_all = {topic for step in case["topology"] if step["op"] in _BY_ALL for topic in _topics(step)}
     driver = _Recording(built.topology, config)
     with driver:
         for event in case["input"]:

@@ -215,7 +215,7 @@ def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() ->
     assert [line.split()[0] for line in told] == wrong
 
 
-TICKS = [
+TICKS: list[dict[str, Any]] = [
     {"op": "stream", "topic": "in", "id": "stream"},
     {"op": "process", "fn": "tick_stream:10", "in": "stream", "id": "ticks"},
     {"op": "group_by_key", "in": "ticks", "id": "grouped"},
@@ -226,8 +226,10 @@ JOINED = [*TICKS, {"op": "foreign_key", "kind": "left", "fn": "value", "in": "co
 NO_TOPIC = (
     'ProcessorStateException: Cannot invoke "String.getBytes(java.nio.charset.Charset)" because "this.topic" is null'
 )
-SLIDING = [{"op": "sliding_window", "in": "grouped", "size_ms": 10, "grace_ms": 5, "id": "cut"}]
-SLIDING_TOGETHER = [{"op": "cogroup", "parts": [], "window": {"op": "sliding_window"}, "id": "together"}]
+SLIDING: list[dict[str, Any]] = [{"op": "sliding_window", "in": "grouped", "size_ms": 10, "grace_ms": 5, "id": "cut"}]
+SLIDING_TOGETHER: list[dict[str, Any]] = [
+    {"op": "cogroup", "parts": [], "window": {"op": "sliding_window"}, "id": "together"}
+]
 NO_VALUE = 'Cannot invoke "org.apache.kafka.streams.state.ValueAndTimestamp.value()" because "next.value" is null'
 NO_PARTITION = "StreamsException: Invalid partition: -1. Partition number should always be non-negative or null."
 

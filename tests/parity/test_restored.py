@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.parity.corpus import FOUND, read
+from tests.parity.corpus import BY_HAND, FOUND, read
 from tests.parity.restored import differing_stores, taken_over
 
 Case = dict[str, Any]
@@ -81,3 +81,15 @@ def test_sessions_expire_by_their_end() -> None:
     session, new = ["[a@0/15]", "1"], ["[a@30/30]", "3"]
     by_end = {"retained_ms": {"s": 20}, "by_end": {"s": True}}
     assert restored([session, new], [new], **by_end) == [("s", f"missing [{session}], more []")]
+
+
+def test_topics_of_a_topology_by_hand_are_given_too() -> None:
+    cases = {case["name"]: case for case in read(BY_HAND)}
+    kept = taken_over(cases["by_hand-read-only-store-alone"], 7)
+    assert len(kept["topics"]["c7-all"]) == 4
+    assert kept["read"] == ["c7-all"]
+    by_all = taken_over(cases["by_hand-global-store"], 7)
+    read_anew = {step["topic"] for step in by_all["topology"] if step["op"] == "add_global_store"}
+    assert read_anew <= by_all["topics"].keys()
+    assert read_anew.isdisjoint(by_all["read"])
+    assert by_all["read"]

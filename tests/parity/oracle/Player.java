@@ -32,20 +32,26 @@ final class Player {
 
     private Player() {}
 
-    static ObjectNode play(ObjectNode asked, Path stateFolder) {
-        Properties config = config(asked.required("config"), stateFolder);
-        Steps steps = new Steps();
-        asked.required("topology").forEach(step -> {
+    /** What the steps of a case build: first those of the DSL, then those by hand. */
+    static Topology topology(JsonNode asked, Steps steps, Properties config) {
+        asked.forEach(step -> {
             if (!ByHand.takes(step)) {
                 steps.run(step);
             }
         });
         Topology topology = steps.builder.build(config);
-        asked.required("topology").forEach(step -> {
+        asked.forEach(step -> {
             if (ByHand.takes(step)) {
                 ByHand.run(step, topology, steps);
             }
         });
+        return topology;
+    }
+
+    static ObjectNode play(ObjectNode asked, Path stateFolder) {
+        Properties config = config(asked.required("config"), stateFolder);
+        Steps steps = new Steps();
+        Topology topology = topology(asked.required("topology"), steps, config);
         ObjectNode answer = JSON.createObjectNode();
         for (String field : List.of("name", "config", "topology", "input")) {
             answer.set(field, asked.required(field));

@@ -143,9 +143,7 @@ public final class Restorer {
         Properties config = Player.config(asked.required("config"), folder);
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, asked.required("application").asText());
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, broker);
-        Steps steps = new Steps();
-        asked.required("topology").forEach(steps::run);
-        Topology topology = steps.builder.build(config);
+        Topology topology = Player.topology(asked.required("topology"), new Steps(), config);
         CountDownLatch settled = new CountDownLatch(1);
         List<Throwable> failed = new ArrayList<>();
         try (KafkaStreams streams = new KafkaStreams(topology, config)) {
