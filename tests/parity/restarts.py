@@ -50,8 +50,8 @@ class RestartingDriver(TopologyTestDriver):
 
     @override
     def _arrive(self, record: ArrivedRecord) -> None:
-        topic, *row = record
-        self._piped[topic].append((*row,))
+        topic, key, value, timestamp, headers = record
+        self._piped[topic].append((key, value, timestamp, headers))
         super()._arrive(record)
 
 
