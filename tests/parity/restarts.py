@@ -50,7 +50,7 @@ class RestartingDriver(TopologyTestDriver):
 
     @override
     def _arrive(self, record: ArrivedRecord) -> None:
-        topic, key, value, timestamp, headers = record[:5]
+        topic, key, value, timestamp, headers = record
         self._piped[topic].append((key, value, timestamp, headers))
         super()._arrive(record)
 
