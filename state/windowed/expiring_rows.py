@@ -244,6 +244,10 @@ class ExpiringRows:
                 if entry[0] is not None:
                     yield each, entry
 
+    def found_until(self, time: int, expired: bool) -> int:
+        """The last stream time at which :meth:`by_time` finds rows of ``time``, whether a commit comes first or not."""
+        return self.segments.lives_until(time) if expired else self.segments.visible_until(time)
+
     def _scans(
         self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, reverse: bool
     ) -> list[Iterator[EntryRow]]:

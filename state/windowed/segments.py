@@ -50,6 +50,14 @@ class Segments:
         is deleted with all of it."""
         return max(stream_time - self.retention_ms + (0 if self.shows_last_ms else 1), 0)
 
+    def lives_until(self, timestamp: int) -> int:
+        """The last stream time at which the segment of ``timestamp`` takes rows."""
+        return self.last_timestamp(self.of(timestamp)) + self.retention_ms
+
+    def visible_until(self, timestamp: int) -> int:
+        """The last stream time at which ``timestamp`` is shown."""
+        return timestamp + self.retention_ms - (0 if self.shows_last_ms else 1)
+
     def first_timestamp(self, segment: int) -> int:
         """The first ms of ``segment``."""
         return segment * self.interval_ms

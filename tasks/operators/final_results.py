@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.tasks.context import Remembered
 from penstock.tasks.wiring import Store, Wiring
 
-Closed = Callable[[int, int], tuple[int, int] | None]
-"""From the close time of the last emission (−1 if there was none) and that of now to the times, first and last, of the
-rows whose windows have closed between them; None when there can be none, and then the emission does not count."""
+
+class Closing(NamedTuple):
+    """When windows close, by the times of their rows.
+
+    ``first``: from the close time of the last emission (−1 if there was none) to the first time of rows that were not
+    emitted. ``latest``: from a close time to the last time of rows whose windows have closed.
+    """
+
+    first: Callable[[int], int]
+    latest: Callable[[int], int]
+
+
+class FinalResults(NamedTuple):
+    """``emit``: called after each record with the close time, which is the observed stream time less the grace period.
+    ``before``: called in front of a record that moves the time on, with its timestamp and the close time until then."""
+
+    emit: Callable[[int], None]
+    before: Callable[[int, int], None]
 
 
 def close_when_idle(
@@ -39,11 +55,13 @@ def close_when_idle(
     wiring.advances_when_idle(observed, advance, holds=holds)
 
 
-def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int], None]:
-    """The result emits what has closed by ``close_time``, the observed stream time less the grace period.
+def emit_closed(store: Store, wiring: Wiring, closing: Closing) -> FinalResults:
+    """The result emits what has closed.
 
-    It is called after each record, with the record's headers. Rows come by their time, or, where the user named a
-    supplier of a store on disk, as they lie there.
+    Emitted with the headers of the current record, rows come by their time, or, where the user named a supplier of a
+    store on disk, as they lie there. By the wall clock they are looked for once in an interval; at once, if the record
+    moves the time so far that the store would lose some of them, as it may in each interval where history is caught up
+    on. (In Kafka Streams these are lost.)
     """
     rows, context, forward = store.windowed.rows, wiring.context, wiring.forward_change
     emitted, interval_ms = wiring.close_time(store), context.emit_interval_ms
@@ -55,19 +73,30 @@ def emit_closed(store: Store, wiring: Wiring, closed: Closed) -> Callable[[int],
     expired = rows.buffer.caching or not timestamped
     windowed = rows.windowed_keys(store.key_serde.deserialize)
     store.buffer.flushes_every_deletion = True
-    next_ms = 0
+    first_time, latest_time = closing
+    next_ms, found_until = 0, -1
 
     def emit(close_time: int) -> None:
         nonlocal next_ms
         if context.wall_ms < next_ms or close_time <= emitted.ms:
             return
         next_ms = context.wall_ms + interval_ms
-        times = closed(emitted.ms, close_time)
-        if times is None:
-            return
-        for row_key, (value, timestamp, _, _) in rows.by_time(*times, as_they_lie, expired):
+        first, latest = first_time(emitted.ms), latest_time(close_time)
+        if first > latest:
+            return  # and the emission does not count
+        for row_key, (value, timestamp, _, _) in rows.by_time(first, latest, as_they_lie, expired):
             key = windowed(row_key)
             forward(key, value, None, timestamp if timestamped else key.window.end)
         emitted.ms = close_time
 
-    return emit
+    def before(timestamp: int, close_time: int) -> None:
+        nonlocal next_ms, found_until
+        if timestamp <= found_until:
+            return
+        found_until = rows.found_until(first_time(emitted.ms), expired)
+        if timestamp > found_until:
+            next_ms = 0
+            emit(close_time)
+            next_ms = 0  # the commit may delete what this record closes
+
+    return FinalResults(emit, before)

@@ -11,7 +11,7 @@ from penstock.state.windowed.segments import pack_segment
 from penstock.state.windowed.session_index import Session, SessionIndex, near
 from penstock.state.windowed.session_store import SessionStateStore
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import close_when_idle, emit_closed
+from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import WindowedUpdate, forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -31,7 +31,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     replace = _replacing(opened, index, wiring, None if opened.buffer.caching else update)
     begin, extend = _beginning(opened, index, wiring, replace), _extending(opened, spec.fold, replace)
-    emit = emit_closed(store, wiring, _closed) if spec.on_close else None
+    emit, before_closing = emit_closed(store, wiring, _CLOSING) if spec.on_close else (None, None)
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
     known, load, first_end = index.of.get, index.load, index.first_end
@@ -42,6 +42,8 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
             context.dropped_records += 1
             return
         if timestamp > observed.ms:
+            if before_closing is not None:
+                before_closing(timestamp, observed.ms - span)
             observed.ms = timestamp
         row_key = None
         try:
@@ -197,7 +199,5 @@ def _merger(fold: SessionFold) -> Callable[[Any, Any, Any], Any]:
             return lambda key, aggregate, other: aggregate + other
 
 
-def _closed(last: int, close_time: int) -> tuple[int, int] | None:
-    """The end of a session belongs to it: it closes when the close time is past it."""
-    first, latest = max(0, last), close_time - 1
-    return (first, latest) if first <= latest else None
+_CLOSING = Closing(lambda last: max(0, last), lambda close_time: close_time - 1)
+"""The end of a session belongs to it: it closes when the close time is past it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.common.windows import Window
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import Closed, close_when_idle, emit_closed
+from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -27,7 +27,7 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
     difference, grace = spec.windows.time_difference_ms, spec.windows.grace_period_ms
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
     observed = wiring.observed_time()
-    emit = emit_closed(store, wiring, _closed(difference)) if spec.on_close else None
+    emit, before_closing = emit_closed(store, wiring, _closing(difference)) if spec.on_close else (None, None)
     record = _Windows(spec, wiring)
     early, late = record.process_early, record.process
     close_when_idle(store, wiring, observed, emit, grace, reach_ms=difference)
@@ -37,6 +37,8 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
             context.dropped_records += 1
             return
         if timestamp > observed.ms:
+            if before_closing is not None:
+                before_closing(timestamp, observed.ms - grace)
             observed.ms = timestamp
         close_time = observed.ms - grace
         if timestamp + difference < close_time:
@@ -171,13 +173,8 @@ class _Windows:
             self.at_once(key, Window(start, start + self.difference), new, old, newest)
 
 
-def _closed(difference: int) -> Closed:
+def _closing(difference: int) -> Closing:
     """The end of a window belongs to it: it closes when the close time is past it."""
-
-    def closed(last: int, close_time: int) -> tuple[int, int] | None:
-        latest = close_time - difference - 1
-        if latest < 0:
-            return None
-        return 0 if last < 0 else max(0, last - difference), latest
-
-    return closed
+    return Closing(
+        lambda last: 0 if last < 0 else max(0, last - difference), lambda close_time: close_time - difference - 1
+    )

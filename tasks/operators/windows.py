@@ -11,7 +11,7 @@ from penstock.state.row_formats import Entry
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of
-from penstock.tasks.operators.final_results import Closed, close_when_idle, emit_closed
+from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -34,7 +34,8 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     at_once = None if store.buffer.caching else update
-    emit, observed = emit_closed(store, wiring, _closed(windows)) if spec.on_close else None, wiring.observed_time()
+    observed = wiring.observed_time()
+    emit, before_closing = emit_closed(store, wiring, _closing(windows)) if spec.on_close else (None, None)
     dirty_get, load, load_new, put = _row_functions(rows, spec)
     (places, place_of), order = _places(rows, windows), rows.time_order
     size, grace, (origin, shift, advance) = windows.size_ms, windows.grace_period_ms, _starts(windows)
@@ -47,6 +48,8 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
             context.dropped_records += 1
             return
         if timestamp > observed.ms:
+            if before_closing is not None:
+                before_closing(timestamp, observed.ms - grace)
             observed.ms = timestamp
         close_time = observed.ms - grace
         start = timestamp - shift
@@ -137,18 +140,13 @@ def _row_functions(rows: ExpiringRows, spec: TimeWindowAggregate) -> tuple[_Get,
     return get, load, load, put
 
 
-def _closed(windows: TimeWindows | UnlimitedWindows) -> Closed:
+def _closing(windows: TimeWindows | UnlimitedWindows) -> Closing:
     """The end of a window does not belong to it: it closes when the close time gets there."""
-    size, windows_for = windows.size_ms, windows.windows_for
+    size, (_, _, advance) = windows.size_ms, _starts(windows)
 
-    def closed(last: int, close_time: int) -> tuple[int, int] | None:
-        latest = close_time - size
-        if latest < 0:
-            return None
-        if last < 0:
-            return 0, latest
-        before = max(0, last - size)
-        # While the close time moves within one window, no other one closes.
-        return None if windows_for(latest) == windows_for(before) else (before + 1, latest)
+    def first(last: int) -> int:
+        # The start that follows the last one that was emitted: while the close time moves within one window, no other
+        # one closes.
+        return 0 if last < 0 else (max(0, last - size) // advance + 1) * advance
 
-    return closed
+    return Closing(first, lambda close_time: close_time - size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 from penstock.topology.physical.topology import internal_topic
@@ -136,11 +136,10 @@ def play_live(live: LiveBunch, parts: list[Half], state: Path) -> Stores:
     live.send(record for half in parts for record in half.filled)
     live.start(state)
     for records in _rounds(parts):
-        sent = monotonic()
         live.send(records)
         live.settle()
         if live.bunch.paced:
-            sleep(max(0.0, sent + PACE_S - monotonic()))
+            sleep(PACE_S)  # from the last look on, which may have come late
     stores = live.stores()
     live.stop()
     return stores
