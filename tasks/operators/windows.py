@@ -29,12 +29,10 @@ _Place = tuple[bytes, bytes, Window]
 def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
     """The windows of a record are updated and handed on one by one, oldest first."""
     store, context, name, windows = wiring.store, wiring.context, wiring.name, spec.windows
-    rows = store.windowed.rows
-    initial, fold = functions_of(spec.fold)
+    rows, (initial, fold), observed = store.windowed.rows, functions_of(spec.fold), wiring.observed_time()
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     at_once = None if store.buffer.caching else update
-    observed = wiring.observed_time()
     emit, before_closing = emit_closed(store, wiring, _closing(windows)) if spec.on_close else (None, None)
     dirty_get, load, load_new, put = _row_functions(rows, spec)
     (places, place_of), order = _places(rows, windows), rows.time_order
