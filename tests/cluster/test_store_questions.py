@@ -383,7 +383,7 @@ WRONG = [
     ("all/keys/a?wait_ms=10001", 422, "query/wait_ms"),
     ("all/keys/a?wait_ms=-1", 422, "query/wait_ms"),
     ("windows/windows?wait_ms=10001", 422, "query/wait_ms"),
-    ("all/keys/a?not_older_than=7", 422, 'Not a position, such as {"orders"'),
+    ("all/keys/a?not_older_than=7", 422, "query/not_older_than"),
     ("all/keys/a?not_older_than={", 422, "query/not_older_than"),
     ('all/keys/a?not_older_than={"in":{"0":-1}}', 422, "query/not_older_than"),
     ('all/keys/a?not_older_than={"in":{"x":1}}', 422, "query/not_older_than"),
@@ -391,6 +391,11 @@ WRONG = [
     ('all/keys/a?not_older_than={"in":{"99999999999":1}}', 422, "query/not_older_than"),
     ('windows/windows?not_older_than={"in":7}', 422, "query/not_older_than"),
 ]
+
+
+def test_what_is_no_position_is_told_how_one_is_written(client: httpx.Client) -> None:
+    detail = client.get("all/keys/a?not_older_than=7").json()["detail"]
+    assert 'Not a position, such as {"orders":{"0":17}}' in detail
 
 
 def test_whatever_a_stranger_sends_is_refused_where_it_is_wrong(
