@@ -137,11 +137,14 @@ Paging = Annotated[Pages, Depends(pages)]
 READING_PARAMETERS = ("isolation", "not_older_than", "wait_ms")
 
 
+_A_POSITION = '{"orders":{"0":17}}, topic, partition and offset, percent-encoded'
+
+
 def _position(text: str) -> Position:
     try:
         return Position.from_json(orjson.loads(text))
     except ValueError as error:
-        raise invalid_request([("query/not_older_than", f"Not a position: {error}")]) from error
+        raise invalid_request([("query/not_older_than", f"Not a position, such as {_A_POSITION}: {error}")]) from error
 
 
 class Route(APIRoute):

@@ -166,7 +166,10 @@ def _refuse(kind: str, store: str, asked: Asked, *names: str) -> None:
         options.get(name, f"--{name.replace('_', '-')}") for name in names if getattr(asked, name) not in (None, False)
     ]
     if given:
-        raise ConfigError(f"store {store!r} is a {kind} store, which is not asked with {', '.join(given)} like this")
+        raise ConfigError(
+            f"store {store!r} is a {kind} store, which is not asked with {', '.join(given)} like this: "
+            "'penstock query -h' says which options each kind of store takes"
+        )
 
 
 def _keys(serde: Serde[Any], asked: Asked) -> tuple[Any, Any]:

@@ -96,7 +96,7 @@ def test_a_range_goes_backwards_and_by_prefix(
         ("sessions", {"history": True}, "'sessions' is a session store, which is not asked with --history"),
         ("versions", {}, "'versions' is a versioned store: give the KEY whose versions are meant"),
         ("versions", {"from_key": "a"}, "not asked with --from"),
-        ("versions", {"key": "a", "time_from": "1"}, "not asked with --time-from like this"),
+        ("versions", {"key": "a", "time_from": "1"}, "not asked with --time-from like this: 'penstock query -h' says"),
     ],
 )
 def test_options_that_say_nothing_of_a_store_are_refused_with_its_kind(

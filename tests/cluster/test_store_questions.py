@@ -393,6 +393,11 @@ WRONG = [
 ]
 
 
+def test_what_is_no_position_is_told_how_one_is_written(client: httpx.Client) -> None:
+    detail = client.get("all/keys/a?not_older_than=7").json()["detail"]
+    assert 'Not a position, such as {"orders":{"0":17}}' in detail
+
+
 def test_whatever_a_stranger_sends_is_refused_where_it_is_wrong(
     application: LocalApplication, client: httpx.Client
 ) -> None:
