@@ -99,7 +99,7 @@ def test_a_connection_that_the_server_closed_is_not_asked_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", ["json", "join", "session-count", "stream-join", "foreign-key-join"])
+@pytest.mark.parametrize("workload", ["join", "stream-join", "foreign-key-join"])
 def test_a_run_of_penstock_is_measured_and_its_output_found_right(rigs: Mapping[str, Rig], workload: str) -> None:
     rig = rigs.get(WORKLOADS[workload].dataset, rigs["payments"])
     run, wrong = rig.run(PenstockSide(rig.records, rig.bootstrap_servers, rig.work / "state").side(), workload)
