@@ -30,7 +30,7 @@ class SessionIndex:
 
     ``gap_ms``: so far from its time a record looks for sessions. ``keeps_expired``: what has expired counts until its
     segment is deleted, unless it lies in a session that does not: that has taken its place without a word to the
-    changelog (see :meth:`ExpiringRows.hide_expired`).
+    changelog (see :class:`~penstock.state.windowed.session_buffer.SessionBuffer`).
     """
 
     def __init__(self, rows: ExpiringRows, gap_ms: int, *, keeps_expired: bool) -> None:

@@ -131,21 +131,19 @@ def _replacing(
 ) -> Callable[..., None]:
     """Deletes the sessions found in favour of the new one, in rows and index; ``update`` hands it on at once."""
     rows, buffer, context = opened.rows, opened.buffer, wiring.context
-    caching, retention_ms, interval_ms = buffer.caching, rows.segments.retention_ms, rows.segments.interval_ms
+    caching, retention_ms, row_of = buffer.caching, rows.segments.retention_ms, _row_keys(opened)
     order, observed = rows.time_order, wiring.observed_time()
     at_once = None if update is None else _without_headers(update, wiring)
 
     def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> None:
-        suffix = end_and_start(end, start)
-        row = pack_segment(end // interval_ms) + key + suffix
         # A session that ends later than any record came is one that the changelog knows already, from before a crash.
         rows.observe(end if end < observed.ms else observed.ms)
         if end <= rows.expiry_time and (order is not None or end < rows.expiry_time - retention_ms):
-            rows.put(key, suffix, end, value, timestamp, context.headers, counted=True)
+            rows.put(key, end_and_start(end, start), end, value, timestamp, context.headers, counted=True)
             return
         if order is not None:
-            order.add(key, suffix)
-        buffer.put(row, value, timestamp, context.headers)
+            order.add(key, end_and_start(end, start))
+        buffer.put(row_of(key, end, start), value, timestamp, context.headers)
 
     def replace(
         key: Any,
