@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import commit_stops, http_lookups
+from benchmarks import commit_stops, driver_speed, http_lookups
 from benchmarks.baseline import Jdk, build, find_jdk
 from benchmarks.data import (
     KEYS,
@@ -22,6 +22,7 @@ from benchmarks.data import (
     payments_of_many,
     payments_of_users,
 )
+from benchmarks.driver_speed import DriverRun
 from benchmarks.http_lookups import HttpResult
 from benchmarks.measure import BenchmarkError, Run, Side
 from benchmarks.penstock_side import PenstockSide
@@ -56,6 +57,11 @@ so that a commit has nearly all keys, a quarter of them in each task. A stop is 
 stream thread until records may be processed again. Figures are medians of the runs, with their range; the commit at the
 end, when no record is left, is not among them.
 """
+_DRIVER_LEGEND = f"""\
+Word count on `TopologyTestDriver` in this process, as fast as one test can pipe lines of {driver_speed.KEYS:,}
+different words: a line is read, each word goes through the repartition topic and is counted, and everything is
+committed, record by record. Figures are medians of the runs, with their range.
+"""
 _HTTP_LEGEND = """\
 Look-ups of random single keys in the store of `count`, by a client in a process of its own on the same machine. Closed
 loop: each connection asks again as soon as it is answered. Open loop: latencies count from when a look-up was due.
@@ -72,6 +78,7 @@ class Results:
     where: dict[str, str]
     runs: list[Run] = field(default_factory=list)
     stops: list[CommitStops] = field(default_factory=list)
+    driver: list[DriverRun] = field(default_factory=list)
     http: HttpResult | None = None
     http_runs: list[Run] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -85,6 +92,9 @@ def main(
     large_repeat: Annotated[int, typer.Option(min=1, help="Runs of each side of count-large.")] = 1,
     java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
     stops: Annotated[bool, typer.Option("--stops/--without-stops", help="Whether to measure commits' stops.")] = True,
+    driver: Annotated[
+        bool, typer.Option("--driver/--without-driver", help="Whether to measure the test driver.")
+    ] = True,
     http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
     idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
@@ -98,6 +108,8 @@ def main(
     try:
         jdk = _jdk() if java else None
         measured = Results(surroundings(jdk.version if jdk else None))
+        if driver:
+            measured.driver, measured.wrong = driver_speed.measure(repeat)
         payments = payments_of_users(records, keys)
         for dataset in (payments, fewer_payments(), clicks_and_views(), orders_of_users(), payments_of_many()):
             of_it = [workload for workload in chosen if WORKLOADS[workload].dataset == dataset.name]
@@ -170,9 +182,11 @@ def _show(console: Console, measured: Results) -> None:
         to_terminal(console, "Side by side", comparison(measured.runs))
     if measured.stops:
         to_terminal(console, "Stops for commits", commit_stops.table(measured.stops))
+    if measured.driver:
+        to_terminal(console, "TopologyTestDriver", driver_speed.table(measured.driver))
     if measured.http is not None:
         to_terminal(console, "Look-ups over HTTP", http_lookups.table(measured.http))
-    verified = len(measured.runs) + len(measured.stops) + len(measured.http_runs)
+    verified = len(measured.runs) + len(measured.driver) + len(measured.stops) + len(measured.http_runs)
     console.print(f"outputs of all {verified} runs verified")
 
 
@@ -183,6 +197,8 @@ def page(measured: Results) -> str:
         parts += ["## Side by side\n", to_markdown(comparison(measured.runs)) + "\n", _LEGEND]
     if measured.stops:
         parts += ["## Stops for commits\n", to_markdown(commit_stops.table(measured.stops)) + "\n", _STOPS_LEGEND]
+    if measured.driver:
+        parts += ["## TopologyTestDriver\n", to_markdown(driver_speed.table(measured.driver)) + "\n", _DRIVER_LEGEND]
     if measured.http is not None:
         parts += ["## Look-ups over HTTP\n", to_markdown(http_lookups.table(measured.http)) + "\n", _HTTP_LEGEND]
     return "\n".join(parts)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import commit_stops, http_load, http_lookups
+from benchmarks import commit_stops, driver_speed, http_load, http_lookups
 from benchmarks.compare import Output, differences
 from benchmarks.data import (
     INPUT,
@@ -137,6 +137,21 @@ def test_the_stops_of_several_runs_make_one_row() -> None:
     assert len(headings) == len(row)
     assert row[:2] == ["5", "50"]
     assert row[4] == "8.5 (8.0–9.0)"
+
+
+def test_the_test_driver_is_measured_and_its_counts_compared() -> None:
+    runs, wrong = driver_speed.measure(2, words=50)
+    assert wrong == []
+    assert [run.words_per_line for run in runs] == [1, 5, 1, 5]
+    _, rows = driver_speed.table(runs)
+    assert [row[0] for row in rows] == ["1", "5"]
+
+
+def test_wrong_counts_of_the_test_driver_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_speed, "Counter", lambda words: {"word-0": 1})
+    assert driver_speed.measure(1, words=50)[1] == [
+        f"TopologyTestDriver, {words} words per line: the counts are wrong" for words in (1, 5)
+    ]
 
 
 def test_a_side_that_fails_is_reported_with_what_it_said(broker: str) -> None:
