@@ -87,6 +87,29 @@ def versioned() -> ps.Topology:
     return builder.build()
 
 
+def expiring() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    rows: Any = ps.Materialized.as_("rows").with_ttl(MINUTE).with_caching_disabled()
+    kept: Any = ps.Materialized.as_("kept").with_key_serde(STRING).with_value_serde(STRING)
+    table = builder.table("in", strings(), rows).map_values(str.upper, kept)
+    table.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def waiting(beside: bool = False) -> ps.Topology:
+    """Of the table only what is committed is there after a crash: it has no changelog."""
+    builder = ps.StreamsBuilder()
+    store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("rows", MINUTE))
+    table: Any = builder.table("other", strings(), store.with_logging_disabled())
+    stream = builder.stream("in", strings())
+    how: Any = ps.Joined.with_(STRING, STRING, STRING).with_grace_period(MINUTE)
+    results = stream.left_join(table, lambda one, other: f"{one}+{other}", how)
+    if beside:
+        results = results.merge(builder.stream("third", strings()))
+    results.to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
 class Crashing(Rig):
     """A rig with all topics of its program."""
 
@@ -152,6 +175,13 @@ def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(
     before: Rows = [("third", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
     assert ("a", "l+r") in crashed(tmp_path, stream_join(False, beside=True), before, behind, [])
+
+
+def test_so_does_a_late_record_whose_own_stream_was_far_ahead(tmp_path: Path) -> None:
+    """What the store of a stream shows goes by that stream alone."""
+    before: Rows = [("in", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
+    behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
+    assert ("a", "l+r") in crashed(tmp_path, stream_join(False), before, behind, [])
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
@@ -222,6 +252,23 @@ def test_a_record_that_comes_again_finds_the_version_of_its_time_again(tmp_path:
     behind: Rows = [("in", "a", "s", 20_000), ("other", "a", "v2", 5_000_000), ("other", "a", "v3", 9_000_000)]
     results = crashed(tmp_path, versioned(), before, behind, [])
     assert results == [("a", "s+v1")]
+
+
+def test_a_table_made_of_one_that_expires_hears_of_it_again(tmp_path: Path) -> None:
+    """Its deletion waited in a cache, and the one that expired was in its changelog already."""
+    results = crashed(tmp_path, expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], [])
+    assert results == [("a", None), ("b", "Y")]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_record_that_waits_for_a_table_waits_again(beside: bool, tmp_path: Path) -> None:
+    far: Rows = [("third", "z", "z", 90_000_000)] if beside else []
+    before: Rows = [*far, ("other", "a", "v1", 10_000), ("in", "y", "", 15_000)]
+    behind: Rows = [("in", "a", "s", 20_000), ("other", "x", "", 30_000), ("other", "a", "v2", 19_000)]
+    behind += [("in", "b", "t", 9_000_000)]
+    results = crashed(tmp_path, waiting(beside), before, behind, [])
+    assert ("a", "s+v2") in results
+    assert ("a", "s+v1") not in results
 
 
 Make = Callable[[], ps.Topology]
