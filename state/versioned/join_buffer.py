@@ -214,14 +214,18 @@ class JoinBuffer(BufferedStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.forget_objects()
-        time = self._stream_time
-        rows: dict[bytes, bytes | None] = {}
+        time, rows = self._stream_time, dict[bytes, bytes | None]()
+        # What left the buffer behind the commit leaves it again: perhaps nobody has its result.
+        stays = LARGEST_TIMESTAMP if self._goes_on_from < 0 else self._goes_on_from - self._grace_ms
         for key, value in zip(keys, values, strict=True):
             if len(key) < _SHORTEST_KEY or key[0]:
                 raise self._foreign(key)
-            time = max(time, _TIME_FIRST.unpack_from(key)[0])
+            own_time = _TIME_FIRST.unpack_from(key)[0]
+            time = max(time, own_time)
             if value is not None:
                 (self._sequence,) = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)
+            elif own_time > stays:
+                continue
             rows[key] = value
         for _ in batch.put_all(self.name, rows):
             pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -269,6 +270,56 @@ def test_a_record_that_waits_for_a_table_waits_again(beside: bool, tmp_path: Pat
     results = crashed(tmp_path, waiting(beside), before, behind, [])
     assert ("a", "s+v2") in results
     assert ("a", "s+v1") not in results
+
+
+def gathered(waits: str) -> ps.Topology:
+    """What leaves a store in which records wait, in a table that is cached."""
+    builder = ps.StreamsBuilder()
+    if waits == "outer join":
+        left, right = builder.stream("in", strings()), builder.stream("other", strings())
+        within = ps.JoinWindows.of_time_difference_and_grace(MINUTE, MINUTE)
+        how = ps.StreamJoined.with_(STRING, STRING, STRING)
+        results = left.outer_join(right, lambda one, other: f"{one}+{other}", within, how)
+    else:
+        store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("rows", MINUTE))
+        table: Any = builder.table("other", strings(), store)
+        joined: Any = ps.Joined.with_(STRING, STRING, STRING).with_grace_period(MINUTE)
+        results = builder.stream("in", strings()).left_join(table, lambda one, other: f"{one}+{other}", joined)
+    kept: Any = ps.Materialized.as_("kept").with_key_serde(STRING).with_value_serde(STRING)
+    last = results.group_by_key(ps.Grouped.with_(STRING, STRING)).reduce(lambda old, new: new, kept)
+    last.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+WAITS = ["outer join", "grace period"]
+
+
+@pytest.mark.parametrize("waits", WAITS)
+def test_a_record_that_had_waited_at_the_commit_and_did_no_more_comes_out(waits: str, tmp_path: Path) -> None:
+    before: Rows = [("in", "a", "l", 60_000)]
+    assert ("a", "l+None") in crashed(tmp_path, gathered(waits), before, [("in", "b", "x", 9_000_000)], [])
+
+
+@pytest.mark.parametrize("on_a_new_disk", [False, True])
+@pytest.mark.parametrize("waits", WAITS)
+def test_one_that_waited_no_more_at_the_commit_does_not_come_again(
+    waits: str, on_a_new_disk: bool, tmp_path: Path
+) -> None:
+    rig = Crashing(tmp_path, gathered(waits))
+    loop = rig.running()
+    for row in (("in", "a", "l", 60_000), ("other", "a", "r", 60_001), ("in", "b", "x", 9_000_000)):
+        rig.send([row])
+        settle(loop)
+    rig.commit(loop)
+    rig.stop(loop)
+    behind = len(rig.results())
+    if on_a_new_disk:
+        rmtree(rig.spec.config.state_dir)
+    loop = rig.running(epoch=2)
+    rig.send([("in", "c", "y", 90_000_000)])
+    rig.commit(loop)
+    rig.stop(loop)
+    assert [key for key, _ in rig.results(behind)] == ["b"]
 
 
 Make = Callable[[], ps.Topology]
