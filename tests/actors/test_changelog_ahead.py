@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.common.windows import Windowed
 from penstock.tasks import context
@@ -323,6 +324,28 @@ def test_one_that_waited_no_more_at_the_commit_does_not_come_again(
 
 
 Make = Callable[[], ps.Topology]
+
+
+def test_after_a_start_behind_records_that_retention_has_deleted_what_is_late_stays_so(tmp_path: Path) -> None:
+    rig = Crashing(tmp_path, windows("time", True, False))
+    loop = rig.running()
+    rig.send([("in", "a", "1", 60_000), ("in", "b", "2", 9_000_000)])
+    settle(loop)
+    rig.stop(loop)
+    rig.send([("in", "a", "gone", 9_000_000), ("in", "a", "gone", 9_000_001)])
+    rig.broker.delete_records(TopicPartition("in", 0), 4)
+    behind = len(rig.results())
+    loop = rig.running(epoch=2)
+    settle(loop)
+    ((hosted),) = loop._tasks.values()
+    assert hosted.status(loop._consumer, 0).lost_records == 2
+    rig.commit(loop)
+    assert rig.committed() == 4, "the next start must not find the lost position again"
+    rig.send([("in", "a", "late", 60_001), ("in", "c", "3", 9_200_000)])
+    rig.commit(loop)
+    assert hosted.task.metrics().dropped_records_total == 1
+    assert rig.results(behind) == [("b@9000000", "2")]
+    rig.stop(loop)
 
 
 @pytest.mark.parametrize("make", [lambda: windows("time", False, False), versioned], ids=["windows", "versions"])
