@@ -12,11 +12,20 @@ from penstock.kafka.contracts import RecordConsumer
 
 @dataclass(frozen=True)
 class Start:
-    """The first offset to read, the partition's end when that was decided, what was committed if it still holds."""
+    """The first offset to read, the partition's end when that was decided, what was committed if it still holds.
+
+    ``lost``: what was committed where the records behind it are deleted. What its metadata tells of time holds still.
+    """
 
     offset: int
     end: int
     committed: CommittedOffset | None = None
+    lost: CommittedOffset | None = None
+
+    @property
+    def goes_on_from(self) -> CommittedOffset | None:
+        """The first offset with what was known of time before it; None where nothing was."""
+        return self.committed if self.lost is None else CommittedOffset(self.offset, self.lost.metadata)
 
 
 def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, str]) -> dict[TopicPartition, Start]:
@@ -38,5 +47,6 @@ def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, st
                 "committed offset out of range, applying the reset policy",
                 partition=str(tp), committed=found.offset, beginning=begin, end=end, policy=policy,
             )  # fmt: skip
-        starts[tp] = Start(end if policy == "latest" else begin, end)
+        deleted = found if found is not None and found.offset < begin else None
+        starts[tp] = Start(end if policy == "latest" else begin, end, lost=deleted)
     return starts

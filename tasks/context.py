@@ -42,6 +42,10 @@ class PlacedHeaders(list[Header]):
         self.source = source
         self.offset = offset
 
+    def replaced_by(self, headers: Headers | None) -> PlacedHeaders:
+        """``headers`` that a processor has put in place of these: their record came from where this one did."""
+        return headers if isinstance(headers, PlacedHeaders) else PlacedHeaders(self.source, self.offset, headers)
+
 
 Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
 """What is current: partition, position, headers, timestamp."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.state.key_value.ttl_store import TtlStateStore
 from penstock.tasks.context import Remembered, TaskContext
+from penstock.tasks.offsets import TTL_TIME
 from penstock.tasks.wiring import Edge, Store, Wiring
 from penstock.topology.physical.operator import TableOperator
 
@@ -39,7 +40,7 @@ class Expiry:
         context = self._context
         if self._stores and context.idle is not None:
             # What has gone on without records is no record's time, so it must be remembered.
-            self.observed = context.remembered.setdefault("ttl/stream-time", self.observed)
+            self.observed = context.remembered.setdefault(TTL_TIME, self.observed)
             context.idle.add_of_all(self.observed, self.observe)
 
     def resume(self) -> None:

@@ -7,9 +7,7 @@ be there before the next record; if it shares a node or a topic with other recor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 
-from penstock.topology.physical.operator import ValueGetter
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
@@ -38,9 +36,7 @@ def written_by_flushes(
 
 def _written(node: Node) -> Iterator[str]:
     if isinstance(node, ProcessorNode):
-        held = [getattr(node.operator, each.name) for each in fields(node.operator)]
-        looked_into = {store for each in held if isinstance(each, ValueGetter) for store in each.stores}
-        yield from (store for store in node.stores if store not in looked_into)
+        yield from (store for store in node.stores if store not in node.operator.stores_looked_into)
 
 
 def _reached(forwarders: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:

@@ -27,6 +27,8 @@ LONGEST = 4096
 STREAM_TIME = "/stream-time"
 """What penstock remembers beyond Kafka Streams, where an operator's stream time begins anew after a restart, is
 remembered under names that end so: no store has such a name."""
+TTL_TIME = f"ttl/of-task{STREAM_TIME}"
+"""Under this one the time by which rows with a TTL expire: no operator has such a name."""
 
 
 def short_name(name: str) -> str:

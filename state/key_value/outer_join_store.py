@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from typing_extensions import override
 
 from penstock.common.serdes import Serde, SerdePart, Serdes
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.store import KeyValueStateStore
@@ -82,6 +83,7 @@ class OuterJoinStateStore(KeyValueStateStore):
         self.smallest_time = NO_TIME
         self.has_begun = False
         self.observed: list[Callable[[], int]] = []
+        self._goes_on_from = LARGEST_TIMESTAMP
         self._serialize = {True: builder.left_serde.serialize, False: builder.right_serde.serialize}
         self._deserialize = {True: builder.left_serde.deserialize, False: builder.right_serde.deserialize}
         self._waiting: dict[bool, OrderedKeys] = {True: OrderedKeys(), False: OrderedKeys()}
@@ -174,10 +176,18 @@ class OuterJoinStateStore(KeyValueStateStore):
         return super().resident_bytes() + sum(map(len, self._waiting.values())) * _KEY_BYTES
 
     @override
+    def goes_on_from(self, stream_time: int) -> None:
+        self._goes_on_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
+
+    @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        super().restore(batch, keys, values, timestamps)
+        # What was given, or matched, behind the commit waits again: its records come again, and perhaps nobody has
+        # the result.
+        kept = [at for at, value in enumerate(values) if value is not None or timestamps[at] <= self._goes_on_from]
+        columns = [keys[at] for at in kept], [values[at] for at in kept], [timestamps[at] for at in kept]
+        super().restore(batch, *columns)
         self.has_begun = False
 
     @override

@@ -7,7 +7,7 @@ Its rows stand in two sections: those of keys, and those that tell when keys may
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.key_value.expiry_index import ExpiryIndex
@@ -66,6 +67,7 @@ class TtlStateStore(KeyValueStateStore):
     def __init__(self, builder: AnyStoreBuilder, ttl_ms: int, context: StateStoreContext) -> None:
         rows, index = (SectionRows(context.committed, front, sections=2) for front in (_ROWS, _INDEX))
         self.ttl_ms = ttl_ms
+        self._goes_on_from = LARGEST_TIMESTAMP
         self.index = ExpiryIndex(builder.name, replace(context, committed=index))
         buffer = TtlBuffer(builder.name, builder.value_serde, replace(context, committed=rows), self.index)
         super().__init__(builder, TIMESTAMPED_VALUE, context, buffer)
@@ -90,6 +92,10 @@ class TtlStateStore(KeyValueStateStore):
                 continue
             self.buffer.put(key, None, updated_at + self.ttl_ms, None)
             yield key, entry[0], updated_at + self.ttl_ms
+
+    @override
+    def goes_on_from(self, stream_time: int) -> None:
+        self._goes_on_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
 
     # ---- commit and restore ----
 
@@ -118,7 +124,11 @@ class TtlStateStore(KeyValueStateStore):
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.forget_objects()
-        last = {key: (value, time) for key, value, time in zip(keys, values, timestamps, strict=True)}
+        last: dict[bytes, tuple[bytes | None, int]] = {}
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            if value is None and timestamp > self._goes_on_from and timestamp == self._expires_at(key, last):
+                continue  # it expired behind the commit: it will again, and those will hear of it who did not
+            last[key] = value, timestamp
         row, row_key = self.row_format.row, self.index.row_key
         rows: dict[bytes, bytes | None] = {}
         for key, (value, timestamp) in last.items():
@@ -127,6 +137,14 @@ class TtlStateStore(KeyValueStateStore):
                 rows[_INDEX + row_key(timestamp, key)] = b""
         for _ in batch.put_all(self.name, rows):
             pass
+
+    def _expires_at(self, key: bytes, restored: Mapping[bytes, tuple[bytes | None, int]]) -> int | None:
+        """When the row of ``key`` expires, as of what is ``restored`` or committed; None where there is none."""
+        if key in restored:
+            value, updated_at = restored[key]
+            return None if value is None else max(updated_at, 0) + self.ttl_ms
+        row = self.buffer.committed.get(key)
+        return None if row is None else max(self.row_format.value_and_timestamp(row)[1], 0) + self.ttl_ms
 
     @override
     def wiped(self) -> None:

@@ -18,6 +18,7 @@ from penstock.common.errors import StateStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import SENT_NOW, Headers
 from penstock.common.serdes import Serdes
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.builders import StoreBuilder
@@ -79,6 +80,7 @@ class JoinBuffer(BufferedStateStore):
         self._log = context.log
         self._grace_ms = builder.grace_ms
         self._frozen: bytes | None = None
+        self._goes_on_from = LARGEST_TIMESTAMP
         self._read_progress()
 
     def _read_progress(self) -> None:
@@ -204,20 +206,31 @@ class JoinBuffer(BufferedStateStore):
         self._noted = progress
 
     @override
+    def goes_on_from(self, stream_time: int) -> None:
+        self._goes_on_from = stream_time
+
+    @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         self.forget_objects()
-        rows: dict[bytes, bytes | None] = {}
+        time, rows = self._stream_time, dict[bytes, bytes | None]()
+        # What left the buffer behind the commit leaves it again: perhaps nobody has its result.
+        stays = LARGEST_TIMESTAMP if self._goes_on_from < 0 else self._goes_on_from - self._grace_ms
         for key, value in zip(keys, values, strict=True):
             if len(key) < _SHORTEST_KEY or key[0]:
                 raise self._foreign(key)
-            self._stream_time = max(self._stream_time, _TIME_FIRST.unpack_from(key)[0])
+            own_time = _TIME_FIRST.unpack_from(key)[0]
+            time = max(time, own_time)
             if value is not None:
                 (self._sequence,) = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)
+            elif own_time > stays:
+                continue
             rows[key] = value
         for _ in batch.put_all(self.name, rows):
             pass
+        # Where the changelog is ahead of the commit its records come again, and must not be too late to wait.
+        self._stream_time = max(self._stream_time, min(time, self._goes_on_from))
         self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
 
     def _foreign(self, key: bytes) -> StateStoreError:

@@ -17,7 +17,7 @@ from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
 from penstock.state.read_only_view import GLOBAL_STORE, SOURCE_STORE, ReadOnlyView
 from penstock.tasks.closures import closure_of
-from penstock.tasks.context import TaskContext
+from penstock.tasks.context import PlacedHeaders, TaskContext
 from penstock.tasks.punctuation import Schedule, following, start_ms
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
@@ -145,7 +145,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
         edge = self._forward if child is None else self._child(child)
         context = self._context
         headers, timestamp = context.headers, context.timestamp
-        context.headers = given
+        context.headers = given if type(headers) is not PlacedHeaders else headers.replaced_by(given)
         context.timestamp = record.timestamp
         try:
             edge(record.key, record.value, record.timestamp)

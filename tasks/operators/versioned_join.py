@@ -7,7 +7,6 @@ from typing import Any
 
 from penstock.state.versioned.join_buffer import JoinBuffer
 from penstock.tasks.closures import closure_of
-from penstock.tasks.context import Remembered
 from penstock.tasks.operators.as_of import as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators import StreamTableJoin
@@ -49,7 +48,7 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
     key_bytes, to_key, failed = wiring.key_to_bytes(store), wiring.bytes_to_key(store), wiring.failed_at(store)
     join = join_as_of(spec, wiring)
 
-    observed = wiring.observed_time() if context.idle is not None else Remembered()
+    observed = wiring.observed_time()
 
     def advance(time: int) -> None:
         observed.ms = context.timestamp = time
@@ -74,6 +73,8 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
         try:
             row = key if key_bytes is None else key_bytes(key)
             buffer.put(row, value, timestamp, context.headers, *context.source())
+            if timestamp > observed.ms:
+                observed.ms = timestamp
         except Exception as error:
             failed(error, name, key)
             return

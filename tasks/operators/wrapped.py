@@ -10,6 +10,7 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import NO_HEADERS, Record
 from penstock.tasks.closures import closure_of, make_closure
+from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.operators.process import FixedKeyTaskContext, TaskProcessorContext, views_of
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
 from penstock.topology.fixed_key_processor import FixedKeyProcessor, fixed_key_record
@@ -60,7 +61,8 @@ class _OperatorProcessor:
         """Hand the record to the operator, under its own time and headers."""
         task, value = self._task, record.value
         headers, timestamp = task.headers, task.timestamp
-        task.headers = record.headers or None
+        given = record.headers or None
+        task.headers = given if type(headers) is not PlacedHeaders else headers.replaced_by(given)
         task.timestamp = record.timestamp
         try:
             if isinstance(value, Change):

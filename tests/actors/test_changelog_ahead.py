@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
 import penstock as ps
+from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.common.windows import Windowed
 from penstock.tasks import context
@@ -87,6 +89,29 @@ def versioned() -> ps.Topology:
     return builder.build()
 
 
+def expiring() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    rows: Any = ps.Materialized.as_("rows").with_ttl(MINUTE).with_caching_disabled()
+    kept: Any = ps.Materialized.as_("kept").with_key_serde(STRING).with_value_serde(STRING)
+    table = builder.table("in", strings(), rows).map_values(str.upper, kept)
+    table.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def waiting(beside: bool = False) -> ps.Topology:
+    """Of the table only what is committed is there after a crash: it has no changelog."""
+    builder = ps.StreamsBuilder()
+    store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("rows", MINUTE))
+    table: Any = builder.table("other", strings(), store.with_logging_disabled())
+    stream = builder.stream("in", strings())
+    how: Any = ps.Joined.with_(STRING, STRING, STRING).with_grace_period(MINUTE)
+    results = stream.left_join(table, lambda one, other: f"{one}+{other}", how)
+    if beside:
+        results = results.merge(builder.stream("third", strings()))
+    results.to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
 class Crashing(Rig):
     """A rig with all topics of its program."""
 
@@ -152,6 +177,13 @@ def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(
     before: Rows = [("third", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
     assert ("a", "l+r") in crashed(tmp_path, stream_join(False, beside=True), before, behind, [])
+
+
+def test_so_does_a_late_record_whose_own_stream_was_far_ahead(tmp_path: Path) -> None:
+    """What the store of a stream shows goes by that stream alone."""
+    before: Rows = [("in", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
+    behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
+    assert ("a", "l+r") in crashed(tmp_path, stream_join(False), before, behind, [])
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
@@ -224,7 +256,96 @@ def test_a_record_that_comes_again_finds_the_version_of_its_time_again(tmp_path:
     assert results == [("a", "s+v1")]
 
 
+def test_a_table_made_of_one_that_expires_hears_of_it_again(tmp_path: Path) -> None:
+    """Its deletion waited in a cache, and the one that expired was in its changelog already."""
+    results = crashed(tmp_path, expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], [])
+    assert results == [("a", None), ("b", "Y")]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_record_that_waits_for_a_table_waits_again(beside: bool, tmp_path: Path) -> None:
+    far: Rows = [("third", "z", "z", 90_000_000)] if beside else []
+    before: Rows = [*far, ("other", "a", "v1", 10_000), ("in", "y", "", 15_000)]
+    behind: Rows = [("in", "a", "s", 20_000), ("other", "x", "", 30_000), ("other", "a", "v2", 19_000)]
+    behind += [("in", "b", "t", 9_000_000)]
+    results = crashed(tmp_path, waiting(beside), before, behind, [])
+    assert ("a", "s+v2") in results
+    assert ("a", "s+v1") not in results
+
+
+def gathered(waits: str) -> ps.Topology:
+    """What leaves a store in which records wait, in a table that is cached."""
+    builder = ps.StreamsBuilder()
+    if waits == "outer join":
+        left, right = builder.stream("in", strings()), builder.stream("other", strings())
+        within = ps.JoinWindows.of_time_difference_and_grace(MINUTE, MINUTE)
+        how = ps.StreamJoined.with_(STRING, STRING, STRING)
+        results = left.outer_join(right, lambda one, other: f"{one}+{other}", within, how)
+    else:
+        store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("rows", MINUTE))
+        table: Any = builder.table("other", strings(), store)
+        joined: Any = ps.Joined.with_(STRING, STRING, STRING).with_grace_period(MINUTE)
+        results = builder.stream("in", strings()).left_join(table, lambda one, other: f"{one}+{other}", joined)
+    kept: Any = ps.Materialized.as_("kept").with_key_serde(STRING).with_value_serde(STRING)
+    last = results.group_by_key(ps.Grouped.with_(STRING, STRING)).reduce(lambda old, new: new, kept)
+    last.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+WAITS = ["outer join", "grace period"]
+
+
+@pytest.mark.parametrize("waits", WAITS)
+def test_a_record_that_had_waited_at_the_commit_and_did_no_more_comes_out(waits: str, tmp_path: Path) -> None:
+    before: Rows = [("in", "a", "l", 60_000)]
+    assert ("a", "l+None") in crashed(tmp_path, gathered(waits), before, [("in", "b", "x", 9_000_000)], [])
+
+
+@pytest.mark.parametrize("on_a_new_disk", [False, True])
+@pytest.mark.parametrize("waits", WAITS)
+def test_one_that_waited_no_more_at_the_commit_does_not_come_again(
+    waits: str, on_a_new_disk: bool, tmp_path: Path
+) -> None:
+    rig = Crashing(tmp_path, gathered(waits))
+    loop = rig.running()
+    for row in (("in", "a", "l", 60_000), ("other", "a", "r", 60_001), ("in", "b", "x", 9_000_000)):
+        rig.send([row])
+        settle(loop)
+    rig.commit(loop)
+    rig.stop(loop)
+    behind = len(rig.results())
+    if on_a_new_disk:
+        rmtree(rig.spec.config.state_dir)
+    loop = rig.running(epoch=2)
+    rig.send([("in", "c", "y", 90_000_000)])
+    rig.commit(loop)
+    rig.stop(loop)
+    assert [key for key, _ in rig.results(behind)] == ["b"]
+
+
 Make = Callable[[], ps.Topology]
+
+
+def test_after_a_start_behind_records_that_retention_has_deleted_what_is_late_stays_so(tmp_path: Path) -> None:
+    rig = Crashing(tmp_path, windows("time", True, False))
+    loop = rig.running()
+    rig.send([("in", "a", "1", 60_000), ("in", "b", "2", 9_000_000)])
+    settle(loop)
+    rig.stop(loop)
+    rig.send([("in", "a", "gone", 9_000_000), ("in", "a", "gone", 9_000_001)])
+    rig.broker.delete_records(TopicPartition("in", 0), 4)
+    behind = len(rig.results())
+    loop = rig.running(epoch=2)
+    settle(loop)
+    ((hosted),) = loop._tasks.values()
+    assert hosted.status(loop._consumer, 0).lost_records == 2
+    rig.commit(loop)
+    assert rig.committed() == 4, "the next start must not find the lost position again"
+    rig.send([("in", "a", "late", 60_001), ("in", "c", "3", 9_200_000)])
+    rig.commit(loop)
+    assert hosted.task.metrics().dropped_records_total == 1
+    assert rig.results(behind) == [("b@9000000", "2")]
+    rig.stop(loop)
 
 
 @pytest.mark.parametrize("make", [lambda: windows("time", False, False), versioned], ids=["windows", "versions"])

@@ -204,6 +204,36 @@ def test_after_a_flush_of_a_cache_each_update_knows_its_own_source() -> None:
     assert seen == {"a": ps.FirstSeen(101, 2, "in"), "b": ps.FirstSeen(100, 1, "in")}
 
 
+class Marks(ps.FixedKeyProcessor[Any, Any, Any]):
+    """Forwards each record with other headers."""
+
+    def init(self, context: ps.FixedKeyProcessorContext[Any, Any]) -> None:
+        self.context = context
+
+    def process(self, record: ps.FixedKeyRecord[Any, Any]) -> None:
+        self.context.forward(record.with_headers([("made", b"here")]))
+
+
+class Unchanged(ps.ProcessorWrapper):
+    """Wraps each operator in a processor that hands on what it is given."""
+
+    def wrap_processor_supplier(self, name: str, supplier: Any) -> Any:
+        return lambda: supplier()
+
+
+@pytest.mark.parametrize("wrapper", [None, Unchanged])
+def test_also_behind_a_processor_and_in_a_wrapper(wrapper: Any) -> None:
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", STRINGS).group_by_key().count().to_stream()
+    marked = counts if wrapper else counts.process_values(Marks)
+    marked.deduplicate(10, deduplicated=SEEN).to("out", ps.Produced.with_(TEXT, ps.Serdes.long()))
+    bench = Bench(builder, {"processor.wrapper.class": wrapper} if wrapper else {})
+    bench.feed("in", ("a", "v", 100), ("b", "v", 100), ("a", "v", 101))
+    bench.commit()
+    seen = {row[0].key: row[1].offset for row in bench.state_manager.store("seen").view().all()}
+    assert seen == {"a": 2, "b": 1}
+
+
 def test_where_the_key_may_have_changed_the_stream_is_repartitioned_and_null_keys_stay() -> None:
     builder = ps.StreamsBuilder()
     keyed = builder.stream("in", STRINGS).select_key(lambda value: value or None)

@@ -320,6 +320,26 @@ def test_time_goes_on_without_records_where_the_configuration_says_so() -> None:
     assert again.dropped == 1
 
 
+@pytest.mark.parametrize("idle", [False, True])
+def test_what_had_expired_at_the_commit_is_not_restored(idle: bool) -> None:
+    """What expired behind it is: tests/actors/test_changelog_ahead.py."""
+    config = {"window.idle.advance.ms": 50} if idle else {}
+    task = bench(joined, config=config)
+    sent = task.feed("in", ("a", "1", 100))
+    if idle:
+        task.task.punctuate(50)
+        sent += task.collector.take()
+    else:
+        sent += task.feed("other", ("b", "1", 110))
+    again = bench(joined, config=config, start=False)
+    again.state_manager.goes_on_from(task.task.offsets())
+    rows = [each for each in sent if each.topic == changelog("rows")]
+    assert len(rows) == 2
+    keys, values = [each.key or b"" for each in rows], [each.value for each in rows]
+    again.state_manager.restore("rows", keys, values, [each.timestamp for each in rows], 2)
+    assert again.look_up("rows", b"a", committed=True) is None
+
+
 def test_what_expires_in_a_cached_table_while_it_is_idle_waits_for_the_next_commit() -> None:
     task = bench(table, caching=True, config={"window.idle.advance.ms": 50})
     task.feed("in", ("a", "1", 100), ("b", "1", 109))

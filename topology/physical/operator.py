@@ -186,6 +186,12 @@ class Operator(WithFunctions, ABC):
         return ()
 
     @property
+    def stores_looked_into(self) -> frozenset[str]:
+        """Those of them that it only reads: by default, into which its tables look in the end."""
+        held = [getattr(self, each.name) for each in fields(self)]
+        return frozenset(store for each in held if isinstance(each, ValueGetter) for store in each.stores)
+
+    @property
     def stores_by_key(self) -> tuple[str, ...]:
         """Those of them in which it looks up the row of the key that it received: such rows are read ahead.
 

@@ -47,6 +47,11 @@ class _StreamJoin(Operator):
     def call(self) -> str:
         return self.kind
 
+    @property
+    @override
+    def stores_looked_into(self) -> frozenset[str]:
+        return frozenset((self.store,))
+
 
 @dataclass(frozen=True)
 class StreamStreamJoin(_StreamJoin):

@@ -97,6 +97,11 @@ class Wrapped(Operator):
     def stores_by_key(self) -> tuple[str, ...]:
         return self.inner.stores_by_key
 
+    @property
+    @override
+    def stores_looked_into(self) -> frozenset[str]:
+        return self.inner.stores_looked_into.difference(self.more_stores)
+
     @override
     def with_serdes(self, fill: FilledSerde, node: str) -> Self:
         return replace(self, inner=self.inner.with_serdes(fill, node))
