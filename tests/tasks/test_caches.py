@@ -212,3 +212,60 @@ def test_batches_that_come_before_the_last_one_is_processed_are_read_ahead_as_it
         bench.add("in", *((f"{batch}-{number}", "", 1) for number in range(50)))
     bench.run()
     assert one_by_one == [b"0-%d" % number for number in range(50)]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """How many rows each call has asked for, ``one`` by one or ``many`` at once."""
+    asked: dict[str, list[int]] = {"one": [], "many": []}
+    get, get_many = InMemoryStore.get, InMemoryStore.get_many
+
+    def one(store: InMemoryStore, key: bytes) -> bytes | None:
+        asked["one"].append(1)
+        return get(store, key)
+
+    def many(store: InMemoryStore, keys: list[bytes]) -> list[bytes | None]:
+        asked["many"].append(len(keys))
+        return get_many(store, keys)
+
+    monkeypatch.setattr(InMemoryStore, "get", one)
+    monkeypatch.setattr(InMemoryStore, "get_many", many)
+    return asked
+
+
+def test_what_a_flush_looks_up_in_another_table_is_asked_for_a_step_at_a_time(reads: dict[str, list[int]]) -> None:
+    builder = StreamsBuilder()
+    right = builder.table("right", STRINGS, Materialized.as_("right"))
+    builder.table("left", STRINGS, Materialized.as_("left")).join(right, lambda a, b: a + b).to_stream().to("out")
+    bench = Bench(builder, {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()})
+    keys = [f"{number:04}" for number in range(2000)]
+    bench.feed("right", *((key, "r", 1) for key in keys))
+    bench.commit()
+    bench.state_manager.forget_objects()
+    for asked in reads.values():
+        asked.clear()
+    bench.feed("left", *((key, "l", 1) for key in keys))
+    assert not reads["one"]
+    assert not reads["many"], "nothing is looked up before the flush"
+    out = [each for each in bench.commit() if each.topic == "out"]
+    assert [(each.key, each.value) for each in out] == [(key.encode(), b"lr") for key in keys]
+    assert sum(reads["one"]) == 512, "the first step, which shows that the rows are on disk"
+    assert reads["many"] == [512, 512, 464]
+
+
+def test_the_old_values_of_a_flush_are_asked_for_a_step_at_a_time(reads: dict[str, list[int]]) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", STRINGS, Materialized.as_("table"))
+    table.group_by(lambda key, value: (value, key), Grouped.with_(Serdes.string(), Serdes.string())).count(COUNTS)
+    bench = Bench(builder)
+    rows = [(f"{number:04}", "a", 1) for number in range(1000)]
+    bench.feed("in", *rows)
+    bench.commit()
+    bench.state_manager.forget_objects()
+    for asked in reads.values():
+        asked.clear()
+    bench.feed("in", *((key, "b", 2) for key, _, _ in rows))
+    sent = bench.commit()
+    assert sum("repartition" in each.topic for each in sent) == 2000, "one takes away, one adds"
+    assert not reads["one"]
+    assert [size for size in reads["many"] if size > 1] == [512, 488]
