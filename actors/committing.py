@@ -31,8 +31,8 @@ class Commit:
     """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
 
     ``beside_records``: once the snapshots are taken, records may be processed between the steps. With a transaction
-    they may not: it would commit what those records write. ``beside_waits``: they may be from when all is flushed, while
-    broker and coordinator are waited for.
+    they may not: it would commit what those records write. ``beside_waits``: they may be from when all is flushed on,
+    while broker and coordinator are waited for.
     """
 
     def __init__(
