@@ -14,8 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -111,16 +110,17 @@ def batches(topic: str, rows: Iterable[Row], size: int, offset: int = 0) -> list
 
 
 def run_task(
-    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[RecordBatch], state: Path | None,
+    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[Sequence[RecordBatch]], state: Path | None,
     profiler: cProfile.Profile | None = None,
 ) -> Profile:  # fmt: skip
     """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory).
 
-    Sub-topologies run as one, and what they write to topics of their own comes back after each batch.
+    Batches of several ``streams`` wait together, as they do live: records of one time come in turn. Sub-topologies run
+    as one, and what they write to topics of their own comes back after each batch.
     """
     config = StreamsConfig.of({"application.id": "profile"})
     program = TaskProgram.of(topology.subtopologies, config)
-    given = {batch.partition.topic for batch in (*table, *streams)}
+    given = {batch.partition.topic for batch in chain(table, *streams)}
     collector = NullCollector([topic for topic in program.sources if topic not in given])
     stores = open_task_stores(state, program.stores.values())
     task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
@@ -129,9 +129,9 @@ def run_task(
     for at in topics:
         task.set_caught_up(at, True)
     if table:
-        _process(task, table, collector)
+        _process(task, [[batch] for batch in table], collector)
         _commit(task)
-    records = sum(map(len, streams))
+    records = sum(map(len, chain.from_iterable(streams)))
     collector.sent = 0
     gc.collect()
     with profiler or nullcontext():
@@ -144,15 +144,15 @@ def run_task(
     return Profile((processed - begin) / records, (end - processed) / records, collector.sent)
 
 
-def _process(task: Task, rows: Sequence[RecordBatch], collector: NullCollector) -> None:
-    for batch in rows:
-        coming = [batch]
+def _process(task: Task, rows: Sequence[Sequence[RecordBatch]], collector: NullCollector) -> None:
+    for together in rows:
+        size, coming = len(together[0]), list(together)
         while coming:
-            for each in coming:
-                task.add(each)
-            while task.process(len(batch), START_MS):
+            for batch in coming:
+                task.add(batch)
+            while task.process(size, START_MS):
                 pass
-            coming = collector.take(len(batch))
+            coming = collector.take(size)
 
 
 def _commit(task: Task) -> None:
@@ -185,10 +185,7 @@ def main(
         dataset, topology = datasets[workload.dataset], workload.topology("output")
         table_rows = batches(workload.table, dataset.tables[workload.table](), batch) if workload.table else []
         sides = [batches(topic, rows(), batch) for topic, rows in dataset.streams.items()]
-        # One beside the other in time, however many batches each has.
-        streams = [
-            each for _, each in sorted(((i / len(s), b) for s in sides for i, b in enumerate(s)), key=itemgetter(0))
-        ]
+        streams = [[each for each in together if each is not None] for together in zip_longest(*sides)]
         profiler = cProfile.Profile() if profile else None
         passes = []
         for number in range(repeat):
