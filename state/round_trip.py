@@ -11,7 +11,6 @@ from penstock.common.log import logger
 from penstock.common.plain_json import number_of_numpy
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
-from penstock.state.row_formats import EntryRow
 
 # The first value, the 10th, the 100th …: whoever writes other values later is found too, and it costs nothing.
 _LATER = 10
@@ -53,14 +52,6 @@ class RoundTripCheck:
                 f"or put only what serde {self._serde.name} gives back",
             )
             self.next = 0  # never again
-
-    def check_all(self, updates: list[EntryRow], before: int) -> None:
-        """The same of those of ``updates`` that are due, with ``before`` others before them: the value of each, or the
-        first one behind it where it is a deletion."""
-        while 0 < self.next <= before + len(updates):
-            number = self.next
-            value = next((update[1][0] for update in updates[number - before - 1 :] if update[1][0] is not None), None)
-            self.check(value, number)
 
 
 def misfit(serde: Serde[Any], value: Any) -> str:

@@ -77,13 +77,11 @@ class WriteBuffer:
         """Whether a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
         where no operator listens."""
         self._listeners = FlushListeners()
-        self._look_ups: list[Callable[[Sequence[bytes]], None]] = []
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
         self._frozen: dict[bytes, Entry] = {}
         self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
-        self._old_rows: dict[bytes, bytes | None] = {}
         self._log = _log_under(changelog_key, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
@@ -197,10 +195,13 @@ class WriteBuffer:
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Read the committed rows of ``keys``, which will be asked for soon."""
-        missing = {key for key in keys if key is not None}
-        for known in (self.dirty, self.clean, self._flushed, self._older, self._prefetched.rows):
-            missing = missing.difference(known)
-        self._prefetched.read(list(missing))
+        dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched.rows
+        missing = [
+            key
+            for key in set(keys)
+            if key is not None and key not in dirty and key not in clean and key not in older and key not in prefetched
+        ]
+        self._prefetched.read(missing)
 
     # ---- commit ----
 
@@ -210,10 +211,6 @@ class WriteBuffer:
         Without ``old_values`` it is told None in place of each old one.
         """
         self._listeners.add(on_flush, old_values)
-
-    def look_up_ahead(self, prefetch: Callable[[Sequence[bytes]], None]) -> None:
-        """Before each step of a flush, have ``prefetch`` told the keys of which the listeners will hear."""
-        self._look_ups.append(prefetch)
 
     def freeze(self) -> None:
         """Every update until now is of the commit that :meth:`flush` is for, and every later one is not."""
@@ -255,29 +252,18 @@ class WriteBuffer:
         updates, clean = list(self._frozen.items()), self.clean
         if caching and len(updates) > 1:
             yield from sort_in_steps(updates, update_number)
-        self._round_trip.check_all(updates, self._updates)
-        self._updates += len(updates)
+        self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
         tell = self._listeners.as_one() if caching else None
         for begin in range(0, len(updates), FLUSH_STEP_ENTRIES):
             step = updates[begin : begin + FLUSH_STEP_ENTRIES]
             if self._keeps_frozen:
                 clean.update(step)
-            if tell is not None:
-                self._read_ahead([key for key, _ in step], before)
             self._flush_step(step, before, rows, tell)
             yield
-        self._frozen, self._old_rows = {}, {}
+        self._frozen = {}
         self._waiting.flushed(len(updates), sum(map(len, rows)) + sum(map(len, filter(None, rows.values()))))
         yield from batch.put_all(self.name, rows)
-
-    def _read_ahead(self, keys: list[bytes], before: dict[bytes, Entry]) -> None:
-        """One multi-get for what a step of the flush reads: look-ups key by key took half of a join's time."""
-        for prefetch in self._look_ups:
-            prefetch(keys)
-        if self._listeners.want_old_values and len(keys) > 1:
-            new = [key for key in keys if key not in before]
-            self._old_rows = dict(zip(new, self.committed.get_many(new), strict=True))
 
     def _flush_step(
         self,
@@ -314,11 +300,21 @@ class WriteBuffer:
         what = f"store {self.name}: the value of key {self.show_key(key)} cannot be serialised"
         return SerializationError(f"{what}: {why_refused(self._value_serde, value, error)}")
 
+    def _check_round_trips(self, updates: list[tuple[bytes, Entry]]) -> None:
+        check, before = self._round_trip, self._updates
+        self._updates += len(updates)
+        if check.next > self._updates:
+            return
+        while 0 < check.next <= self._updates:
+            number = check.next
+            value = next((update[1][0] for update in updates[number - before - 1 :] if update[1][0] is not None), None)
+            check.check(value, number)
+
     def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
         """What downstream was told last: ``before`` holds what this commit has flushed already."""
         if key in before:
             return before[key][0]
-        row = self._old_rows[key] if key in self._old_rows else self.committed.get(key)
+        row = self.committed.get(key)
         return None if row is None else self.decode(row)[0]
 
     def batch_written(self) -> None:

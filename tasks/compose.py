@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from penstock.common.serdes import Serde
-from penstock.state.key_value.store import KeyValueStateStore
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -16,7 +14,6 @@ from penstock.tasks.expiry import Expiry, expiring
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
-from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.undecoded import Undecoded
 from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
@@ -81,11 +78,7 @@ def compose(
         return _source(source, [edges[child.name] for child in children[source.node]], undecoded)
 
     sources = {topic: enter(source) for topic, source in program.sources.items()}
-    prefetched = {
-        topic: _reached_stores(children[source.node], source.key_serde, children, stores)
-        for topic, source in program.sources.items()
-    }
-    _look_up_ahead_of_flushes(children, stores)
+    prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
     return Composed(sources, tuple(reversed(processors)), prefetched, enter)
 
 
@@ -104,34 +97,18 @@ def _part(serde: Serde[Any], raw: bool) -> Part:
 
 
 def _reached_stores(
-    begin: Sequence[Node],
-    key_serde: Serde[Any] | None,
-    children: Mapping[str, Sequence[Node]],
-    stores: Mapping[str, Store],
+    source: SourceTopic, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
 ) -> tuple[Store, ...]:
-    """The stores that ``begin`` and the nodes below them will look up under the bytes of a key of ``key_serde``. What a
-    cache holds back is looked up when that is flushed.
+    """The stores that the records of ``source`` will look up under the bytes of the key they come in with.
 
     Those of one key serde: a serde that gives other bytes than it was given would only have rows read for nothing.
     """
     reached: dict[str, Store] = {}
-    waiting = list(begin)
+    waiting: list[Node] = list(children[source.node])
     while waiting:
         node = waiting.pop()
         if isinstance(node, ProcessorNode):
             looked_into = [(name, stores[name]) for name in node.operator.stores_by_key]
-            reached.update((name, store) for name, store in looked_into if store.key_serde == key_serde)
-            holds_back = any(node.name in stores[name].forwarded_by for name in node.stores)
-            waiting.extend(children[node.name] if node.operator.keeps_key and not holds_back else ())
+            reached.update((name, store) for name, store in looked_into if store.key_serde == source.key_serde)
+            waiting.extend(children[node.name] if node.operator.keeps_key else ())
     return tuple(reached.values())
-
-
-def _look_up_ahead_of_flushes(children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]) -> None:
-    """Each cached store has the rows brought in that its flush will need."""
-    for store in stores.values():
-        if not store.forwarded_by or not isinstance(store.opened, KeyValueStateStore):
-            continue
-        below = [child for node in store.forwarded_by for child in children[node]]
-        if reached := _reached_stores(below, store.key_serde, children, stores):
-            ahead = ReadAhead(each.opened for each in reached)
-            store.buffer.look_up_ahead(partial(ahead.add, waiting=0))
