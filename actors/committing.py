@@ -31,8 +31,7 @@ class Commit:
     """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
 
     ``beside_records``: once the snapshots are taken, records may be processed between the steps. With a transaction
-    they may not: it would commit what those records write. ``beside_waits``: they may be from when all is flushed on,
-    while broker and coordinator are waited for.
+    they may not: it would commit what those records write.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Commit:
         ask: AskToCommit,
         clock: Clock,
         beside_records: bool,
-        beside_waits: bool,
     ) -> None:
         self.tasks = list(tasks)
         self.records_may_run = False
@@ -57,7 +55,6 @@ class Commit:
         self._ask = ask
         self._clock = clock
         self._beside_records = beside_records
-        self._beside_waits = beside_waits
 
     def forget(self, broken: HostedTask) -> None:
         """Go on without this task: what it did does not count."""
@@ -74,11 +71,9 @@ class Commit:
                 yield 0.0
         before_flush = self._producer.mark()
         self.held = frozenset(it for it in self.tasks if not it.state_manager.takes_changes_while_committed)
-        some_may_run = not self.held.issuperset(self._running)
-        self.records_may_run = self._beside_records and some_may_run
+        self.records_may_run = self._beside_records and not self.held.issuperset(self._running)
         yield from self._flush()
         flushed = self._producer.mark()
-        self.records_may_run = self._beside_waits and some_may_run
         while not flushed.delivered():
             yield self._wait_for_the_broker()
         self._note_changelog_ends(before_flush.ends())
@@ -144,18 +139,14 @@ class Commits:
         """The next one is due when the interval has passed from now on."""
         self._due_s = self._clock.monotonic_s() + self._interval_s
 
-    def _commit(
-        self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool, beside_waits: bool
-    ) -> Commit:
+    def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
         assert self.under_way is None
-        return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records, beside_waits)
+        return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records)
 
-    def begin(self, running: Sequence[HostedTask], makes_room: bool) -> None:
-        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps. One that
-        ``makes_room`` is flushed first: records would fill meanwhile what it is to free."""
+    def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
+        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
         if tasks := [hosted for hosted in running if hosted.needs_commit]:
-            beside = self._beside_records
-            self.under_way = self._commit(tasks, running, beside and not makes_room, beside)
+            self.under_way = self._commit(tasks, running, self._beside_records and may_run_beside_records)
             self._steps = self.under_way.steps()
         else:
             self.postpone()
@@ -184,7 +175,7 @@ class Commits:
         if not tasks:
             return CommitAnswer(True)
         self.stops.stop()
-        answer = yield from self._commit(tasks, running, beside_records=False, beside_waits=False).steps()
+        answer = yield from self._commit(tasks, running, beside_records=False).steps()
         return self._finished(answer)
 
     def _finished(self, answer: CommitAnswer) -> CommitAnswer:

@@ -184,7 +184,8 @@ class StreamLoop:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
-                self._commits.begin(self._running, makes_room=self._budget.needs_commit)
+                # While it makes room, records would fill what it is to free.
+                self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
             if self._clock.monotonic_s() >= self._next_cleanup_s:
                 self._jobs.append(self._cleaning_up())

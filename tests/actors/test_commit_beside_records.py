@@ -315,30 +315,6 @@ def test_records_wait_when_both_generations_of_updates_would_take_too_much_memor
     assert processed(loop) == 5 * KEYS
 
 
-def test_a_commit_that_makes_room_is_flushed_before_records_go_on_while_the_coordinator_has_not_answered(
-    tmp_path: Path,
-) -> None:
-    rig = Rig(tmp_path, statestore_cache_max_bytes=KEYS * 70)
-    loop = rig.running()
-    rig.coordinator.hold()
-    writing(rig, 1)
-    while loop._commits.under_way is None:
-        loop.step()
-    done = processed(loop)
-    rig.write("in", *(("k0", "x", 2) for _ in range(1000)))
-    while not rig.coordinator.requests:
-        assert processed(loop) == done
-        loop.step()
-    settle(loop)
-    assert processed(loop) == KEYS + 1000
-    assert rig.committed() is None
-    rig.coordinator.release()
-    settle(loop)
-    assert count_of(loop, "k0", committed=True) == 1, "what was written is the snapshot"
-    assert count_of(loop, "k0") == 1001
-    assert rig.committed() == done
-
-
 def test_an_assignment_waits_for_the_commit_under_way_and_commits_what_came_since(tmp_path: Path) -> None:
     rig, loop = counted_once(tmp_path)
     rig.coordinator.hold()
