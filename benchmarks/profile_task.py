@@ -11,10 +11,10 @@ import pstats
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -24,12 +24,14 @@ from rich.table import Table
 
 from benchmarks.data import (
     KEYS,
+    ORDERED_USERS,
     PAIRED_PER_MS,
     PARTITIONS,
     RECORDS_PER_MS,
     START_MS,
     Row,
     clicks_and_views,
+    orders_of_users,
     payments_of_users,
 )
 from benchmarks.workloads import WORKLOADS
@@ -44,10 +46,13 @@ from penstock.topology.physical.topology import Topology
 
 
 class NullCollector:
-    """Takes what the task writes and counts it."""
+    """Takes what the task writes and counts it. What goes to topics that the task reads itself, ``read_back``, is kept
+    in ``rows``."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_back: Collection[str] = ()) -> None:
         self.sent = 0
+        self.rows: dict[str, list[Row]] = {topic: [] for topic in read_back}
+        self._offsets = dict.fromkeys(read_back, 0)
 
     def send(
         self,
@@ -60,6 +65,20 @@ class NullCollector:
     ) -> None:
         """One record more."""
         self.sent += 1
+        if topic in self.rows:
+            assert key is not None
+            assert value is not None
+            self.rows[topic].append((key, value, timestamp))
+
+    def take(self, size: int) -> list[RecordBatch]:
+        """What was kept, as batches of ``size``."""
+        made: list[RecordBatch] = []
+        for topic, rows in self.rows.items():
+            if rows:
+                made += batches(topic, rows, size, self._offsets[topic])
+                self._offsets[topic] += len(rows)
+                self.rows[topic] = []
+        return made
 
     def partitions(self, topic: str) -> int:
         """One will do."""
@@ -78,11 +97,10 @@ class Profile:
     written: int
 
 
-def batches(topic: str, rows: Iterable[Row], size: int) -> list[RecordBatch]:
-    """``rows`` as the batches of ``size`` that a consumer would make of partition 0 of ``topic``."""
+def batches(topic: str, rows: Iterable[Row], size: int, offset: int = 0) -> list[RecordBatch]:
+    """``rows`` as the batches of ``size`` that a consumer makes of partition 0 of ``topic``, from ``offset`` on."""
     made: list[RecordBatch] = []
     left = iter(rows)
-    offset = 0
     while chunk := list(islice(left, size)):
         keys, values, timestamps = (list(column) for column in zip(*chunk, strict=True))
         offsets = list(range(offset, offset + len(chunk)))
@@ -92,13 +110,18 @@ def batches(topic: str, rows: Iterable[Row], size: int) -> list[RecordBatch]:
 
 
 def run_task(
-    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[RecordBatch], state: Path | None,
+    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[Sequence[RecordBatch]], state: Path | None,
     profiler: cProfile.Profile | None = None,
 ) -> Profile:  # fmt: skip
-    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory)."""
+    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory).
+
+    Batches of several ``streams`` wait together, as they do live: records of one time come in turn. Sub-topologies run
+    as one, and what they write to topics of their own comes back after each batch.
+    """
     config = StreamsConfig.of({"application.id": "profile"})
-    collector = NullCollector()
     program = TaskProgram.of(topology.subtopologies, config)
+    given = {batch.partition.topic for batch in chain(table, *streams)}
+    collector = NullCollector([topic for topic in program.sources if topic not in given])
     stores = open_task_stores(state, program.stores.values())
     task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
     task.init(START_MS)
@@ -106,14 +129,14 @@ def run_task(
     for at in topics:
         task.set_caught_up(at, True)
     if table:
-        _process(task, table)
+        _process(task, [[batch] for batch in table], collector)
         _commit(task)
-    records = sum(map(len, streams))
+    records = sum(map(len, chain.from_iterable(streams)))
     collector.sent = 0
     gc.collect()
     with profiler or nullcontext():
         begin = time.thread_time_ns()
-        _process(task, streams)
+        _process(task, streams, collector)
         processed = time.thread_time_ns()
         _commit(task)
         end = time.thread_time_ns()
@@ -121,11 +144,15 @@ def run_task(
     return Profile((processed - begin) / records, (end - processed) / records, collector.sent)
 
 
-def _process(task: Task, rows: Sequence[RecordBatch]) -> None:
-    for batch in rows:
-        task.add(batch)
-        while task.process(len(batch), START_MS):
-            pass
+def _process(task: Task, rows: Sequence[Sequence[RecordBatch]], collector: NullCollector) -> None:
+    for together in rows:
+        size, coming = len(together[0]), list(together)
+        while coming:
+            for batch in coming:
+                task.add(batch)
+            while task.process(size, START_MS):
+                pass
+            coming = collector.take(size)
 
 
 def _commit(task: Task) -> None:
@@ -145,19 +172,20 @@ def main(
 ) -> None:
     """Measure the task in this process."""
     console = Console()
-    both = (
+    made = (
         payments_of_users(records, keys, RECORDS_PER_MS // PARTITIONS),
         clicks_and_views(records // 2, keys, PAIRED_PER_MS // PARTITIONS),
+        orders_of_users(records // 2, keys, ORDERED_USERS // PARTITIONS),
     )
-    datasets = {each.name: each for each in both}
+    datasets = {each.name: each for each in made}
     datasets |= dict.fromkeys(("fewer payments", "many keys"), datasets["payments"])
     table = Table("workload", "ns per record: process", "commit", "records written per record")
-    for name in workloads or [name for name, workload in WORKLOADS.items() if not workload.settles]:
+    for name in workloads or WORKLOADS:
         workload = WORKLOADS[name]
         dataset, topology = datasets[workload.dataset], workload.topology("output")
         table_rows = batches(workload.table, dataset.tables[workload.table](), batch) if workload.table else []
         sides = [batches(topic, rows(), batch) for topic, rows in dataset.streams.items()]
-        streams = [each for together in zip(*sides, strict=True) for each in together]
+        streams = [[each for each in together if each is not None] for together in zip_longest(*sides)]
         profiler = cProfile.Profile() if profile else None
         passes = []
         for number in range(repeat):
@@ -169,7 +197,7 @@ def main(
                 shutil.rmtree(work)
         timed = passes[:-1] if profile and len(passes) > 1 else passes
         best = min(timed, key=lambda each: each.process)
-        table.add_row(name, f"{best.process:,.0f}", f"{best.commit:,.0f}", f"{best.written / records:.2f}")
+        table.add_row(name, f"{best.process:,.0f}", f"{best.commit:,.0f}", f"{best.written / dataset.records:.2f}")
         if profiler is not None:
             pstats.Stats(profiler).sort_stats("tottime").print_stats(15)
     console.print(table)

@@ -117,7 +117,10 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         if chosen is None:
             return _DEFAULT
         try:
-            several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
+            if type(chosen) is int:  # nearly always: to ask an abstract class first took as long as the rest
+                several: Sequence[int] = (chosen,)
+            else:
+                several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
         except TypeError:
             raise TypeError(
                 f"the partitioner of topic {topic} chose {shown_with_type(chosen)}: return the number of a partition, "
