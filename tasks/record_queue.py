@@ -143,7 +143,8 @@ class RecordQueue:
             self.processed_offset = decoded.last_offset
 
     def run_end(self, limit: int, most: int) -> int:
-        """Where the run ends that begins with the head: before a record that another queue's head (``limit``) precedes."""
+        """Where the run ends that begins with the head: before a record that is not before ``limit``, another queue's
+        head."""
         batch, begin = self._batches[0], self.position
         end = min(begin + most, len(batch.keys))
         if limit == NO_LIMIT:

@@ -2,6 +2,8 @@
 
 Rows lie in *panes*, spans of a third of the time for which the store keeps rows, so that what has expired goes a pane
 at a time and nobody looks through the keys for it.
+
+``join_rows.pyx`` has the same, compiled; where that could not be built, the one below is used.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-Row = tuple[int, Any, bytes, int]
-"""(time, value, key of the changelog, timestamp)"""
+Row = tuple[int, Any, bytes]
+"""(time, value, key of the changelog)"""
 
 NOTHING: Sequence[Row] = ()
 
 
-class Pane:
+class _Pane:
     """The rows of one span of time: by key in the order of time, those of one time as they came. ``updates`` are those
     that wait for a commit, unless they were taken over; ``taken`` counts these."""
 
@@ -28,21 +30,21 @@ class Pane:
         self.taken = 0
 
 
-class RecentRows:
+class _RecentRows:
     """All rows since ``complete_from``, a time; of older ones it knows nothing."""
 
     def __init__(self, retention_ms: int) -> None:
         self.pane_ms = max(retention_ms // 3, 1)
         self.complete_from = 0
-        self.panes: dict[int, Pane] = {}
+        self.panes: dict[int, _Pane] = {}
 
-    def add(self, key: bytes, row: Row) -> None:
+    def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> None:
         """A row of ``key``, behind those of the same time, not before ``complete_from``."""
-        time = row[0]
+        row = (time, value, logged_key)
         number = time // self.pane_ms
         pane = self.panes.get(number)
         if pane is None:
-            pane = self.panes[number] = Pane()
+            pane = self.panes[number] = _Pane()
         pane.updates.append(row)
         rows = pane.rows.get(key)
         if rows is None:
@@ -103,3 +105,9 @@ class RecentRows:
     def count_updates(self) -> int:
         """How many wait for a commit."""
         return sum([len(pane.updates) for pane in self.panes.values()])
+
+
+try:
+    from penstock.state.windowed.join_rows import RecentRows as RecentRows
+except ImportError:  # it could not be compiled here
+    RecentRows = _RecentRows  # type: ignore[misc, assignment]  # the same to who uses it

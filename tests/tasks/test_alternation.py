@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.common.errors import InvalidTimestampError
 from penstock.common.ids import TopicPartition
-from penstock.tasks import task as tasks
+from penstock.tasks.alternation import process_both
+from penstock.tasks.context import TaskContext
+from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.record_queue import RecordQueue
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from tests.tasks.bench import STRINGS, Bench, Resume, Row
 
@@ -42,7 +45,8 @@ def played(batches: list[list[int]], others: list[list[int]], failing: set[int],
                 rows.append(Row("k", f"{topic} {written}{'!' if written in failing else ''}", time))
                 written += 1
             bench.add(topic, *rows)
-    steps, done = [], 0
+    steps: list[int] = []
+    done = 0
     while count := bench.task.process(at_once[len(steps) % len(at_once)], 0):
         steps.append(count)
         done += count
@@ -70,14 +74,13 @@ def test_equal_timestamps_alternate() -> None:
 
 
 def test_records_of_two_partitions_go_through_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = []
+    together: list[tuple[RecordQueue, int] | None] = []
 
-    def watched(*arguments: object) -> object:
-        together.append(found := process_both(*arguments))
+    def watched(context: TaskContext, group: PartitionGroup, queue: RecordQueue, most: int) -> object:
+        together.append(found := process_both(context, group, queue, most))
         return found
 
-    process_both = tasks.process_both
-    monkeypatch.setattr(tasks, "process_both", watched)
+    monkeypatch.setattr("penstock.tasks.task.process_both", watched)
     bench = merging(Resume())
     bench.add("left", *(Row("k", "l", 5) for _ in range(100)))
     bench.add("right", *(Row("k", "r", 5) for _ in range(100)))
