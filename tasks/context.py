@@ -61,12 +61,6 @@ class RunPosition:
         self.end = 0
         self.values: Iterator[Any] = iter([])
 
-    def begin(self, offsets: Sequence[int], end: int, values: list[Any]) -> Iterator[Any]:
-        """A run of ``values``, whose iterator this returns."""
-        self.offsets, self.end = offsets, end
-        self.values = iterator = iter(values)
-        return iterator
-
     @property
     def offset(self) -> int:
         """Offset of the current record: the one whose value was taken last."""
@@ -140,11 +134,6 @@ class TaskContext:
         run.offsets = offsets
         run.end = end
         run.values = values
-
-    def go_on(self, partition: TopicPartition, run: RunPosition) -> None:
-        """``run``, one of several that take turns, has its turn."""
-        self.partition = self._source = partition
-        self._run = self._position = run
 
     def leave(self) -> None:
         """No record is current: a flush or a punctuation follows."""

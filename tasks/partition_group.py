@@ -9,7 +9,10 @@ from operator import attrgetter
 
 from penstock.common.ids import TopicPartition
 from penstock.common.java_collections import JavaPriorityQueue
-from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
+from penstock.tasks.record_queue import RecordQueue
+
+NO_LIMIT = 1 << 63
+"""As the timestamp below which records precede: there are no others."""
 
 
 class PartitionGroup:
@@ -49,11 +52,6 @@ class PartitionGroup:
             return None
         first = heap.poll()
         return first, heap.peek().head_timestamp if heap else NO_LIMIT
-
-    def other_of_two(self) -> RecordQueue | None:
-        """After :meth:`poll`: the queue that waits, in a task that has two and where both have records."""
-        heap = self._heap
-        return heap.peek() if len(self.queues) == 2 and heap else None
 
     def exchange(self, queue: RecordQueue) -> tuple[RecordQueue, int] | None:
         """:meth:`offer` and :meth:`poll` in one, while every partition has records, ``queue`` included; else None, and

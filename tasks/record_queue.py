@@ -18,9 +18,6 @@ from penstock.tasks.wiring import StreamEdge
 Decode = Callable[[bytes], Any]
 Check = Callable[[Iterable[bytes]], object]
 
-NO_LIMIT = 1 << 63
-"""As the timestamp below which records precede: there are no others."""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -117,12 +114,6 @@ class RecordQueue:
         return self._batches[0]
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the next record is a good one, and no record of its batch has headers."""
-        batch = self._batches[0]
-        return batch.headers is None and self.position < len(batch.keys)
-
-    @property
     def head_timestamp(self) -> int:
         """Event time of the next record. A bad record is due at once."""
         batch = self._batches[0]
@@ -141,19 +132,6 @@ class RecordQueue:
             self._batches[-1].last_offset = decoded.last_offset
         else:
             self.processed_offset = decoded.last_offset
-
-    def run_end(self, limit: int, most: int) -> int:
-        """Where the run ends that begins with the head: before a record that is not before ``limit``, another queue's
-        head."""
-        batch, begin = self._batches[0], self.position
-        end = min(begin + most, len(batch.keys))
-        if limit == NO_LIMIT:
-            return end
-        timestamps = batch.timestamps
-        for index in range(begin + 1, end):
-            if timestamps[index] >= limit:
-                return index
-        return end
 
     def advance(self, end: int) -> None:
         """The records up to index ``end`` of the first batch are done. Raises the error of a bad record behind them."""

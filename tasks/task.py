@@ -10,14 +10,13 @@ from types import MappingProxyType
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.tasks.alternation import process_both
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
-from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
@@ -107,7 +106,6 @@ class Task:
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors) or self._expiry is not None
         self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
-        self._plain = not self._reads_time and not self._places_headers
         self._processed = 0
 
     # ---- start ----
@@ -179,13 +177,9 @@ class Task:
             chosen = group.poll()
             while chosen is not None:
                 queue, limit = chosen
-                if self._plain and (both := process_both(self._context, group, queue, max_records - done)):
-                    queue, processed = both
-                    done += processed
-                else:
-                    end = queue.run_end(limit, max_records - done)
-                    done += end - queue.position
-                    self._run(queue, end)
+                end = self._run_end(queue, limit, max_records - done)
+                done += end - queue.position
+                self._run(queue, end)
                 chosen = None
                 if queue and done < max_records:
                     chosen = group.exchange(queue)
@@ -198,9 +192,22 @@ class Task:
                 self._idle.note(group.processed_offsets(), wall_ms)
         return done
 
+    @staticmethod
+    def _run_end(queue: RecordQueue, limit: int, most: int) -> int:
+        """Where the run ends that begins with the queue's head: before a record that another queue's head precedes."""
+        batch, begin = queue.batch, queue.position
+        end = min(begin + most, len(batch.keys))
+        if limit == NO_LIMIT:
+            return end
+        timestamps = batch.timestamps
+        for index in range(begin + 1, end):
+            if timestamps[index] >= limit:
+                return index
+        return end
+
     def _run(self, queue: RecordQueue, end: int) -> None:
         batch, begin, context = queue.batch, queue.position, self._context
-        plain = self._plain and batch.headers is None
+        plain = batch.headers is None and not self._reads_time and not self._places_headers
         if plain and end == begin + 1:
             self._run_one(queue, begin)
             return
@@ -250,7 +257,7 @@ class Task:
 
         False: it needs a closer look, and nothing was done. ``add`` it then.
         """
-        if not self._plain or self._idle is not None:
+        if self._reads_time or self._places_headers or self._idle is not None:
             return False
         queue = self._group.queues[partition]
         decoded = queue.decode_alone(key, value, timestamp)
