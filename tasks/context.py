@@ -47,6 +47,9 @@ Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | 
 """What is current: partition, position, headers, timestamp."""
 
 
+_NO_VALUES: Iterator[Any] = iter(())
+
+
 class RunPosition:
     """How far the current run of records has come, with nothing written down per record.
 
@@ -56,10 +59,10 @@ class RunPosition:
 
     __slots__ = ("end", "offsets", "values")
 
-    def __init__(self) -> None:
-        self.offsets: Sequence[int] = []
-        self.end = 0
-        self.values: Iterator[Any] = iter([])
+    def __init__(self, offsets: Sequence[int] = (), end: int = 0, values: Iterator[Any] = _NO_VALUES) -> None:
+        self.offsets = offsets
+        self.end = end
+        self.values = values
 
     @property
     def offset(self) -> int:
@@ -134,6 +137,11 @@ class TaskContext:
         run.offsets = offsets
         run.end = end
         run.values = values
+
+    def enter_run(self, partition: TopicPartition, run: RunPosition) -> None:
+        """The same of a run that was begun before, and left for another one."""
+        self.partition = self._source = partition
+        self._run = self._position = run
 
     def leave(self) -> None:
         """No record is current: a flush or a punctuation follows."""

@@ -9,10 +9,7 @@ from operator import attrgetter
 
 from penstock.common.ids import TopicPartition
 from penstock.common.java_collections import JavaPriorityQueue
-from penstock.tasks.record_queue import RecordQueue
-
-NO_LIMIT = 1 << 63
-"""As the timestamp below which records precede: there are no others."""
+from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
 
 
 class PartitionGroup:
@@ -52,6 +49,13 @@ class PartitionGroup:
             return None
         first = heap.poll()
         return first, heap.peek().head_timestamp if heap else NO_LIMIT
+
+    def only_other(self) -> RecordQueue | None:
+        """Where the group has two queues, and one of them was taken out: the other one, if it has good records next."""
+        if len(self.queues) != 2 or len(self._heap) != 1:
+            return None
+        other = self._heap.peek()
+        return other if other.head_timestamp >= 0 else None
 
     def exchange(self, queue: RecordQueue) -> tuple[RecordQueue, int] | None:
         """:meth:`offer` and :meth:`poll` in one, while every partition has records, ``queue`` included; else None, and

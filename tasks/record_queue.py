@@ -15,6 +15,8 @@ from penstock.common.records import NO_HEADERS, Headers, Record, RecordBatch, Re
 from penstock.tasks.context import TaskContext
 from penstock.tasks.wiring import StreamEdge
 
+NO_LIMIT = 1 << 63
+"""As the timestamp below which records precede: there are no others."""
 Decode = Callable[[bytes], Any]
 Check = Callable[[Iterable[bytes]], object]
 
@@ -118,6 +120,19 @@ class RecordQueue:
         """Event time of the next record. A bad record is due at once."""
         batch = self._batches[0]
         return batch.timestamps[self.position] if self.position < len(batch.keys) else -1
+
+    def run_end(self, limit: int, most: int) -> int:
+        """Where the run ends that begins with the next record: before one that is not older than ``limit``, which comes
+        after another queue's head."""
+        batch, begin = self._batches[0], self.position
+        end = min(begin + most, len(batch.keys))
+        if limit == NO_LIMIT:
+            return end
+        timestamps = batch.timestamps
+        for index in range(begin + 1, end):
+            if timestamps[index] >= limit:
+                return index
+        return end
 
     def add(self, batch: RecordBatch) -> None:
         """Decode and queue. After a bad record nothing more is taken in."""

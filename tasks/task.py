@@ -16,13 +16,14 @@ from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
-from penstock.tasks.partition_group import NO_LIMIT, PartitionGroup
+from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_offsets import TaskOffsets
+from penstock.tasks.turns import take_turns
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
@@ -172,15 +173,17 @@ class Task:
         Raises RecordError when a record cannot be handled and the handlers do not drop it.
         """
         self._context.wall_ms = wall_ms
-        group, done = self._group, 0
+        group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
         while done < max_records and group.ready(wall_ms):
             chosen = group.poll()
             while chosen is not None:
                 queue, limit = chosen
-                end = self._run_end(queue, limit, max_records - done)
+                chosen, end = None, queue.run_end(limit, max_records - done)
+                if plain and (taken := take_turns(group, queue, end, max_records - done, self._context)):
+                    done += taken
+                    break
                 done += end - queue.position
                 self._run(queue, end)
-                chosen = None
                 if queue and done < max_records:
                     chosen = group.exchange(queue)
                 elif queue:
@@ -191,19 +194,6 @@ class Task:
             if self._idle is not None:
                 self._idle.note(group.processed_offsets(), wall_ms)
         return done
-
-    @staticmethod
-    def _run_end(queue: RecordQueue, limit: int, most: int) -> int:
-        """Where the run ends that begins with the queue's head: before a record that another queue's head precedes."""
-        batch, begin = queue.batch, queue.position
-        end = min(begin + most, len(batch.keys))
-        if limit == NO_LIMIT:
-            return end
-        timestamps = batch.timestamps
-        for index in range(begin + 1, end):
-            if timestamps[index] >= limit:
-                return index
-        return end
 
     def _run(self, queue: RecordQueue, end: int) -> None:
         batch, begin, context = queue.batch, queue.position, self._context

@@ -1,0 +1,72 @@
+"""Two inputs whose records alternate, as those of a join do where many have the same timestamp."""
+
+from __future__ import annotations
+
+from operator import length_hint
+
+from penstock.tasks.context import RunPosition, TaskContext
+from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
+
+_SHORT_RUN = 8
+_FEWEST_RECORDS = 32
+
+
+class _Side:
+    """The next records of ``queue``, at most so many, and how far they are processed."""
+
+    __slots__ = ("begin", "head", "queue", "records", "run", "timestamps", "upcoming")
+
+    def __init__(self, queue: RecordQueue, most: int) -> None:
+        batch, self.begin = queue.batch, queue.position
+        end = min(self.begin + most, len(batch.keys))
+        values = iter(batch.values[self.begin : end])
+        self.queue = queue
+        self.head = queue.source.head
+        self.run = RunPosition(batch.offsets, end, values)
+        self.timestamps = batch.timestamps[self.begin : end]
+        self.records = zip(batch.keys[self.begin : end], values, strict=False)
+        self.upcoming = iter((*self.timestamps, NO_LIMIT))
+        """The time of each record before the record itself: it says whose turn is next."""
+
+    def advance(self, context: TaskContext) -> int:
+        """Tell the queue how many records are done, and return it. Raises as :meth:`RecordQueue.advance`."""
+        done = len(self.timestamps) - length_hint(self.run.values)
+        context.stream_time = max((context.stream_time, *self.timestamps[:done]))
+        self.queue.advance(self.begin + done)
+        return done
+
+
+def take_turns(group: PartitionGroup, queue: RecordQueue, end: int, most: int, context: TaskContext) -> int:
+    """Process records of ``queue``, which was polled from ``group`` for the run up to ``end``, and of the only other
+    one, in the order of the group; at most ``most``. Both are in the group again then. Returns how many were processed,
+    0 where the records do not alternate, or have headers.
+
+    One loop over both: a run for each record, with what it notes, and a heap cost 2 µs a record more.
+    """
+    if most < _FEWEST_RECORDS or not 0 < end - queue.position < _SHORT_RUN:
+        return 0
+    other = group.only_other()
+    if other is None or queue.batch.headers is not None or other.batch.headers is not None:
+        return 0
+    group.poll()
+    side, waiting = _Side(queue, most // 2), _Side(other, most // 2)
+    time, limit = next(side.upcoming), next(waiting.upcoming)
+    while True:
+        context.enter_run(side.queue.partition, side.run)
+        head, upcoming = side.head, side.upcoming
+        for key, value in side.records:
+            head(key, value, time)
+            time = next(upcoming)
+            if time >= limit:
+                break
+        if time == NO_LIMIT:
+            break
+        side, waiting, time, limit = waiting, side, limit, time
+    context.leave()
+    done = waiting.advance(context)
+    group.offer(waiting.queue)
+    done += side.advance(context)
+    if side.queue:  # behind the other one, as the heap has it when both are of one time
+        group.offer(side.queue)
+    return done
