@@ -96,13 +96,15 @@ cdef class RecentRows:
         cdef Row row = Row.__new__(Row)
         cdef object before
         cdef list rows
+        if time < self.complete_from:
+            return False
         if pane is None:
             pane = self._pane = self.panes[number] = Pane()
         row.time, row.value, row.logged_key = time, value, logged_key
         pane.updates.append(row)
         before = <object> PyDict_SetDefault(pane.rows, key, row)
         if before is row:
-            return
+            return True
         if type(before) is Row:
             before = pane.rows[key] = [before]
         rows = <list> before
@@ -110,6 +112,7 @@ cdef class RecentRows:
             rows.append(row)
         else:
             rows.insert(_first(rows, time, True), row)
+        return True
 
     def of_key(self, key, int64_t time_from, int64_t time_to):
         """See ``recent_rows.py``."""
@@ -119,6 +122,8 @@ cdef class RecentRows:
         cdef PyObject *rows
         cdef Row row
         cdef list found = None
+        if time_from < self.complete_from:
+            return None
         while number <= last:
             pane = self._find_pane(number)
             number += 1

@@ -38,8 +38,10 @@ class _RecentRows:
         self.complete_from = 0
         self.panes: dict[int, _Pane] = {}
 
-    def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> None:
-        """A row of ``key``, behind those of the same time, not before ``complete_from``."""
+    def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> bool:
+        """A row of ``key``, behind those of the same time. False, and nothing is done, before ``complete_from``."""
+        if time < self.complete_from:
+            return False
         row = (time, value, logged_key)
         number = time // self.pane_ms
         pane = self.panes.get(number)
@@ -53,10 +55,13 @@ class _RecentRows:
             rows.append(row)
         else:
             rows.insert(bisect_left(rows, (time + 1,)), row)
+        return True
 
-    def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
-        """The rows of ``key`` between the times, both included, the first of which is not before ``complete_from``. Not
-        a copy: use it before the next row is added."""
+    def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row] | None:
+        """The rows of ``key`` between the times, both included; None where that begins before ``complete_from``. Not a
+        copy: use it before the next row is added."""
+        if time_from < self.complete_from:
+            return None
         number, last = time_from // self.pane_ms, time_to // self.pane_ms
         panes = self.panes
         found: Sequence[Row] = NOTHING
