@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -92,10 +92,13 @@ def batches(topic: str, rows: Iterable[Row], size: int) -> list[RecordBatch]:
 
 
 def run_task(
-    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[RecordBatch], state: Path | None,
+    topology: Topology, table: Sequence[RecordBatch], streams: Sequence[Sequence[RecordBatch]], state: Path | None,
     profiler: cProfile.Profile | None = None,
 ) -> Profile:  # fmt: skip
-    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory)."""
+    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory).
+
+    Batches of several ``streams`` wait together, as they do live: records of one time come in turn.
+    """
     config = StreamsConfig.of({"application.id": "profile"})
     collector = NullCollector()
     program = TaskProgram.of(topology.subtopologies, config)
@@ -106,9 +109,9 @@ def run_task(
     for at in topics:
         task.set_caught_up(at, True)
     if table:
-        _process(task, table)
+        _process(task, [[batch] for batch in table])
         _commit(task)
-    records = sum(map(len, streams))
+    records = sum(map(len, chain.from_iterable(streams)))
     collector.sent = 0
     gc.collect()
     with profiler or nullcontext():
@@ -121,10 +124,11 @@ def run_task(
     return Profile((processed - begin) / records, (end - processed) / records, collector.sent)
 
 
-def _process(task: Task, rows: Sequence[RecordBatch]) -> None:
-    for batch in rows:
-        task.add(batch)
-        while task.process(len(batch), START_MS):
+def _process(task: Task, rows: Sequence[Sequence[RecordBatch]]) -> None:
+    for together in rows:
+        for batch in together:
+            task.add(batch)
+        while task.process(len(together[0]), START_MS):
             pass
 
 
@@ -157,7 +161,7 @@ def main(
         dataset, topology = datasets[workload.dataset], workload.topology("output")
         table_rows = batches(workload.table, dataset.tables[workload.table](), batch) if workload.table else []
         sides = [batches(topic, rows(), batch) for topic, rows in dataset.streams.items()]
-        streams = [each for together in zip(*sides, strict=True) for each in together]
+        streams = list(zip(*sides, strict=True))
         profiler = cProfile.Profile() if profile else None
         passes = []
         for number in range(repeat):

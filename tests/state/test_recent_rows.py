@@ -67,16 +67,18 @@ def test_it_finds_what_a_list_of_all_rows_has(form: Any, steps: list[tuple[Any, 
     for number, (what, *given_) in enumerate(steps):
         if what == "add":
             key, time = given_
-            if time >= recent.complete_from:
-                row = (time, ["value", number], b"%s %d" % (key, number))
-                recent.add(key, *row)
+            row = (time, ["value", number], b"%s %d" % (key, number))
+            taken = recent.add(key, *row)
+            assert taken == (time >= recent.complete_from)
+            if taken:
                 model.rows.append((key, *row))
                 model.waiting.append(row)
         elif what == "of_key":
             key, time_from, time_to = given_
-            time_from = max(time_from, recent.complete_from)
-            if time_from <= time_to:
-                assert list(recent.of_key(key, time_from, time_to)) == model.of_key(key, time_from, time_to)
+            found = recent.of_key(key, time_from, time_to) if time_from <= time_to else None
+            assert (found is None) == (time_from > time_to or time_from < recent.complete_from)
+            if found is not None:
+                assert list(found) == model.of_key(key, time_from, time_to)
         elif what == "expire":
             recent.expire(given_[0])
             model.keep(given_[0] // recent.pane_ms)
