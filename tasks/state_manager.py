@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import GeneratorType
-from typing import Any, cast
+from typing import cast
 
 from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -246,9 +246,7 @@ class StateManager:
         self._task_stores.close()
 
 
-def _log(
-    collector: RecordCollector, topic: str, partition: int, builder: AnyStoreBuilder, context: TaskContext
-) -> Log:
+def _log(collector: RecordCollector, topic: str, partition: int, builder: AnyStoreBuilder, context: TaskContext) -> Log:
     """Without headers, with the same for each record but deletions, or with those of what is processed.
 
     It runs for each record of a changelog: in a call by position 0.1 µs is spared of the 0.4 of one by keyword.
