@@ -20,7 +20,7 @@ from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
 from penstock.state.sizes import entry_bytes, strides
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.windowed.keys import LARGEST_SEQUENCE
+from penstock.state.windowed.keys import LARGEST_SEQUENCE, changelog_key, start_and_sequence
 from penstock.state.windowed.recent_rows import NOTHING, RecentRows, Row
 from penstock.state.windowed.segments import pack_segment
 from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
@@ -62,7 +62,6 @@ class JoinWindowStateStore(WindowStateStore):
         rows = self.rows
         self._log = context.log
         self._serialize = value_serde.serialize
-        self._suffix = self._schema.suffix
         self._retention_ms = builder.retention_ms
         self._recent = RecentRows(builder.retention_ms)
         self._recent.forget(rows.stream_time + 1)
@@ -81,7 +80,7 @@ class JoinWindowStateStore(WindowStateStore):
             raise self.not_a_start(window_start)
         rows, data = self.rows, None
         rows.sequence = sequence = (rows.sequence + 1) & LARGEST_SEQUENCE
-        logged_key = key + self._suffix(window_start, sequence)
+        logged_key = key + start_and_sequence(window_start, sequence)
         if value is not None:
             try:
                 data = self._serialize(value)
@@ -102,11 +101,8 @@ class JoinWindowStateStore(WindowStateStore):
             if not rows.is_live(window_start):
                 rows.drop(key, window_start)
             return  # nobody would find it
-        row = (window_start, value, logged_key, timestamp)
-        if window_start >= self._recent.complete_from:
-            self._recent.add(key, row)
-        else:
-            self._buffer([row])
+        if not self._recent.add(key, window_start, value, logged_key):
+            self._buffer([(window_start, value, logged_key)])
         self._until_sample -= 1
         if not self._until_sample:
             self._measure(logged_key, value, len(data))
@@ -127,11 +123,13 @@ class JoinWindowStateStore(WindowStateStore):
             time_to = rows.stream_time
         if time_from > time_to:
             return NOTHING
-        if time_from >= self._recent.complete_from:
-            return self._recent.of_key(key, time_from, time_to)
+        found = self._recent.of_key(key, time_from, time_to)
+        if found is not None:
+            return found
         self.buffer_all()
-        time, found = self._schema.time, rows.of_key(key, time_from, time_to)
-        return [(time(row_key), entry[0], row_key, entry[1]) for row_key, entry in found]
+        time = self._schema.time
+        entries = rows.of_key(key, time_from, time_to)
+        return [(time(row_key), entry[0], changelog_key(row_key)) for row_key, entry in entries]
 
     def _expire(self, expiry_time: int) -> None:
         """Forget the rows that have expired at ``expiry_time``, also those that wait for a commit: no reader is shown
@@ -151,8 +149,8 @@ class JoinWindowStateStore(WindowStateStore):
 
     def _buffer(self, updates: Iterable[Row]) -> None:
         dirty, number, segment_of = self.buffer.dirty, self.buffer.next_update_number, self.rows.segments.of
-        for time, value, logged_key, timestamp in updates:
-            dirty[pack_segment(segment_of(time)) + logged_key] = (value, timestamp, None, number())
+        for time, value, logged_key in updates:
+            dirty[pack_segment(segment_of(time)) + logged_key] = (value, time, None, number())
 
     # ---- what the engine does ----
 

@@ -26,6 +26,8 @@ LARGEST_SEQUENCE = 0x7FFFFFFF
 _time_and_sequence = Struct(">qi")
 _end_and_start = Struct(">qq")
 
+start_and_sequence = _time_and_sequence.pack
+"""What stands behind the key of a window."""
 end_and_start = _end_and_start.pack
 """What stands behind the key of a session."""
 

@@ -2,6 +2,8 @@
 
 Rows lie in *panes*, spans of a third of the time for which the store keeps rows, so that what has expired goes a pane
 at a time and nobody looks through the keys for it.
+
+``join_rows.pyx`` has the same, compiled; where that could not be built, the one below is used.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-Row = tuple[int, Any, bytes, int]
-"""(time, value, key of the changelog, timestamp)"""
+Row = tuple[int, Any, bytes]
+"""(time, value, key of the changelog)"""
 
 NOTHING: Sequence[Row] = ()
 
 
-class Pane:
+class _Pane:
     """The rows of one span of time: by key in the order of time, those of one time as they came. ``updates`` are those
     that wait for a commit, unless they were taken over; ``taken`` counts these."""
 
@@ -28,21 +30,23 @@ class Pane:
         self.taken = 0
 
 
-class RecentRows:
+class _RecentRows:
     """All rows since ``complete_from``, a time; of older ones it knows nothing."""
 
     def __init__(self, retention_ms: int) -> None:
         self.pane_ms = max(retention_ms // 3, 1)
         self.complete_from = 0
-        self.panes: dict[int, Pane] = {}
+        self.panes: dict[int, _Pane] = {}
 
-    def add(self, key: bytes, row: Row) -> None:
-        """A row of ``key``, behind those of the same time, not before ``complete_from``."""
-        time = row[0]
+    def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> bool:
+        """A row of ``key``, behind those of the same time. False, and nothing is done, before ``complete_from``."""
+        if time < self.complete_from:
+            return False
+        row = (time, value, logged_key)
         number = time // self.pane_ms
         pane = self.panes.get(number)
         if pane is None:
-            pane = self.panes[number] = Pane()
+            pane = self.panes[number] = _Pane()
         pane.updates.append(row)
         rows = pane.rows.get(key)
         if rows is None:
@@ -51,10 +55,13 @@ class RecentRows:
             rows.append(row)
         else:
             rows.insert(bisect_left(rows, (time + 1,)), row)
+        return True
 
-    def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
-        """The rows of ``key`` between the times, both included, the first of which is not before ``complete_from``. Not
-        a copy: use it before the next row is added."""
+    def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row] | None:
+        """The rows of ``key`` between the times, both included; None where that begins before ``complete_from``. Not a
+        copy: use it before the next row is added."""
+        if time_from < self.complete_from:
+            return None
         number, last = time_from // self.pane_ms, time_to // self.pane_ms
         panes = self.panes
         found: Sequence[Row] = NOTHING
@@ -103,3 +110,9 @@ class RecentRows:
     def count_updates(self) -> int:
         """How many wait for a commit."""
         return sum([len(pane.updates) for pane in self.panes.values()])
+
+
+try:
+    from penstock.state.windowed.join_rows import RecentRows as RecentRows
+except ImportError:  # it could not be compiled here
+    RecentRows = _RecentRows  # type: ignore[misc, assignment]  # the same to who uses it

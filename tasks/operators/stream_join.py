@@ -65,7 +65,7 @@ def _stream_stream_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
         except Exception as error:  # a serde that does not fit
             failed(error, name, key)
             return
-        for time, other, _, _ in found:
+        for time, other, _ in found:
             try:
                 result = joined(key, value, other)
             except Exception as error:
@@ -112,7 +112,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
             except Exception as error:  # a serde that does not fit
                 failed(error, name, key)
                 return
-        for time, other, _, _ in found:
+        for time, other, _ in found:
             try:
                 matched(row, not left, time, timestamp)
                 result = joined(key, value, other)
@@ -201,14 +201,14 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
         except Exception as error:
             failed(error, name, key)
             return
-        for time, other, _, _ in found:
+        for time, other, _ in found:
             try:
                 result = join(key, value, other)
             except Exception as error:
                 failed(error, name, key)
                 return
             forward(key, result, max(time, timestamp))
-        for time, other, _, _ in find(row, max(timestamp - after_ms, 0), max(timestamp + before_ms, 0)):
+        for time, other, _ in find(row, max(timestamp - after_ms, 0), max(timestamp + before_ms, 0)):
             if pending and time > timestamp:
                 pending = False
                 forward(key, itself, timestamp)
