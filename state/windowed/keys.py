@@ -23,7 +23,9 @@ from penstock.state.windowed.segments import SEGMENT_BYTES
 LARGEST_SEQUENCE = 0x7FFFFFFF
 """The largest sequence number; 0 follows it."""
 
+_start = Struct(">q")
 _time_and_sequence = Struct(">qi")
+_SEQUENCE_BYTES = 4
 _end_and_start = Struct(">qq")
 
 end_and_start = _end_and_start.pack
@@ -48,6 +50,18 @@ class KeySchema(ABC):
     @abstractmethod
     def window(self, key: bytes) -> Window:
         """The window in a changelog key or a row key."""
+
+    @abstractmethod
+    def end(self, key: bytes) -> int:
+        """The end of the window in a changelog key or a row key."""
+
+    @abstractmethod
+    def topic_key(self, row_key: bytes) -> bytes:
+        """The windowed key in a row's key as serdes of windowed keys write it to topics."""
+
+    @abstractmethod
+    def topic_suffix(self, window: Window) -> bytes:
+        """What they write behind the key."""
 
     @abstractmethod
     def sequence(self, key: bytes) -> int:
@@ -84,6 +98,18 @@ class WindowKeySchema(KeySchema):
         return time_window(self.time(key), self.window_size_ms)
 
     @override
+    def end(self, key: bytes) -> int:
+        return self.window(key).end
+
+    @override
+    def topic_key(self, row_key: bytes) -> bytes:
+        return row_key[SEGMENT_BYTES:-_SEQUENCE_BYTES]
+
+    @override
+    def topic_suffix(self, window: Window) -> bytes:
+        return _start.pack(window.start)
+
+    @override
     def sequence(self, key: bytes) -> int:
         sequence: int = _time_and_sequence.unpack_from(key, len(key) - self.suffix_bytes)[1]
         return sequence
@@ -117,6 +143,18 @@ class SessionKeySchema(KeySchema):
     def window(self, key: bytes) -> Window:
         end, start = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)
         return Window(start, end)
+
+    @override
+    def end(self, key: bytes) -> int:
+        return self.time(key)
+
+    @override
+    def topic_key(self, row_key: bytes) -> bytes:
+        return row_key[SEGMENT_BYTES:]
+
+    @override
+    def topic_suffix(self, window: Window) -> bytes:
+        return self.suffix(window)
 
     @override
     def sequence(self, key: bytes) -> int:
