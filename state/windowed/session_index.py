@@ -17,6 +17,8 @@ _KEY_BYTES, _SESSION_BYTES = 230, 130
 _SAMPLED = 32
 _PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""
+_LONG = 4
+"""So many times what records in order look at."""
 _KEPT_BYTES = 4 << 20
 """What memory is short for does not cost the sessions that the next records will ask for, if they take no more."""
 
@@ -40,6 +42,8 @@ class SessionIndex:
         self.of: dict[bytes, list[Session]] = {}
         self._older: dict[bytes, list[Session]] = {}
         self._of_others = _mark(rows.stream_time)
+        self._aged_at = rows.stream_time
+        """The stream time when what is ``_older`` was last used."""
 
     def first_end(self) -> int:
         """The end of the oldest session that counts."""
@@ -50,7 +54,9 @@ class SessionIndex:
 
     def load(self, key: bytes, earliest_end: int) -> list[Session]:
         """The list of a key, with all of its sessions that end at ``earliest_end`` or later; from now on in ``of``."""
-        sessions = self.of.get(key) or self._older.pop(key, None)
+        sessions = self.of.get(key)
+        if sessions is None and (sessions := self._older.pop(key, None)) is not None:
+            _forget(sessions, self._of_others)
         if sessions is None and self._of_others[0] < earliest_end:
             sessions = [self._of_others]
         elif sessions is None or sessions[0][0] >= earliest_end:
@@ -95,40 +101,35 @@ class SessionIndex:
         self.of.clear()
         self._older.clear()
         self._of_others = _mark(self._rows.stream_time)
+        self._aged_at = self._rows.stream_time
 
     def drop_unused(self) -> bool:
         """Let go of what is the least likely to be asked for; False when there is nothing to let go of.
 
-        The earlier half of the time that is known goes first. Once that is no more than in-order records look at, the
-        keys go that were not used since the last call.
+        That is the keys that were not used since the last call but one that came so much earlier in stream time that
+        records in order look for nothing of theirs; where that frees too little, since the last call.
         """
-        stream_time = self._rows.stream_time
-        # Those that came first: the oldest, or nearly.
-        first = islice((sessions[1][0] for sessions in self.of.values() if len(sessions) > 1), _SAMPLED)
-        oldest = min(first, default=stream_time)
-        known_ms, needed_ms = stream_time - oldest, self._gap_ms
-        if known_ms > 2 * needed_ms:
-            self._older.clear()
-            self._forget_until(stream_time - max(known_ms // 2, needed_ms * 5 // 4))
-            return True
-        if self.resident_bytes() <= _KEPT_BYTES:
+        stream_time, needed_ms = self._rows.stream_time, self._gap_ms * 5 // 4
+        known_ms = stream_time - self._aged_at
+        if known_ms <= needed_ms and self.resident_bytes() <= _KEPT_BYTES:
             return False
+        # Whoever has not been asked for since then has not got a session since then, either.
+        self._of_others = max(self._of_others, _mark(self._aged_at))
         self._older = self.of.copy()
         self.of.clear()
-        self._of_others = _mark(stream_time)
+        self._aged_at = stream_time
+        if known_ms > _LONG * needed_ms:
+            self._forget_until(stream_time - needed_ms)
         return True
 
     def _forget_until(self, time: int) -> None:
-        """Forget the sessions that end at ``time`` or earlier."""
-        mark = _mark(time)
-        without = []
-        for key, sessions in self.of.items():
-            if sessions[0] < mark:
-                sessions[: bisect_left(sessions, (time + 1, -1))] = [mark]
-                if len(sessions) == 1:
-                    without.append(key)
-        for key in without:
-            del self.of[key]
+        """Forget the sessions that end at ``time`` or earlier. It looks at each key: nothing to be done often."""
+        mark, kept = _mark(time), dict[bytes, list[Session]]()
+        for key, sessions in self._older.items():
+            if sessions[-1][0] > time:
+                _forget(sessions, mark)
+                kept[key] = sessions
+        self._older = kept
         self._of_others = max(self._of_others, mark)
 
     def resident_bytes(self) -> float:
@@ -156,6 +157,12 @@ def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[
             found.append(session)
     found.reverse()
     return found
+
+
+def _forget(sessions: list[Session], mark: Session) -> None:
+    """Forget the sessions of a list that end at the time of ``mark`` or earlier."""
+    if sessions[0] < mark:
+        sessions[: bisect_left(sessions, (mark[0] + 1, -1))] = [mark]
 
 
 def _mark(time: int) -> Session:
