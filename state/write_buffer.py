@@ -186,12 +186,15 @@ class WriteBuffer:
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
         if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
             return False
-        if self.committed.get(key) is not None:
+        if self._is_on_disk(key):
             return False
         self._changes.take_back(key)
         del dirty[key]
         self._waiting.taken_back(key)
         return True
+
+    def _is_on_disk(self, key: bytes) -> bool:
+        return self.committed.get(key) is not None
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Read the committed rows of ``keys``, which will be asked for soon."""

@@ -76,14 +76,15 @@ class SessionStateStore(ExpiringStateStore):
     def index(self, gap_ms: int) -> SessionIndex:
         """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
         if self._index is None:
-            caching, buffer, segments = self.context.caching, self.buffer, self.rows.segments
+            caching, buffer, rows, segments = self.context.caching, self.buffer, self.rows, self.rows.segments
             assert isinstance(buffer, SessionBuffer)
-            self._index = SessionIndex(self.rows, gap_ms, keeps_expired=caching)
+            self._index = SessionIndex(rows, gap_ms, keeps_expired=caching)
             buffer.time_of, buffer.first_visible, buffer.hides_expired = (
                 self._schema.time,
                 segments.first_visible,
                 caching,
             )
+            buffer.on_disk_until = lambda: rows.committed_time
         return self._index
 
     @override
