@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -38,7 +39,7 @@ class WriteBuffer:
     """What one store of one task has changed since the last commit, and what it keeps of its committed rows.
 
     It knows no kind of store: keys here are those of the rows, ``row_format`` says what a row is made of, and
-    ``changelog_key`` makes a changelog's key of a row's where the two differ.
+    ``front_bytes`` of it stand before the key in the changelog.
 
     Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they ask
     :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
@@ -53,7 +54,7 @@ class WriteBuffer:
         value_serde: Serde[Any] | None,
         row_format: RowFormat,
         context: StateStoreContext,
-        changelog_key: Callable[[bytes], bytes] | None = None,
+        front_bytes: int = 0,
     ) -> None:
         if value_serde is None:
             raise ValueError(f"store {name} was not given a value serde")
@@ -82,7 +83,7 @@ class WriteBuffer:
         self._frozen: dict[bytes, Entry] = {}
         self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
-        self._log = _log_under(changelog_key, context.log)
+        self._log = _log_behind(front_bytes, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
@@ -253,7 +254,8 @@ class WriteBuffer:
         if not self._frozen:
             return
         updates, clean = list(self._frozen.items()), self.clean
-        if caching and len(updates) > 1:
+        numbers = list(map(itemgetter(3), self._frozen.values()))
+        if caching and numbers != sorted(numbers):  # of keys that come once each, as sessions do, they are in order
             yield from sort_in_steps(updates, update_number)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
@@ -392,7 +394,7 @@ class WriteBuffer:
         return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
 
 
-def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) -> Log | None:
-    if changelog_key is None or log is None:
+def _log_behind(front_bytes: int, log: Log | None) -> Log | None:
+    if not front_bytes or log is None:
         return log
-    return lambda key, value, timestamp: log(changelog_key(key), value, timestamp)
+    return lambda key, value, timestamp: log(key[front_bytes:], value, timestamp)

@@ -28,6 +28,18 @@ _time_and_sequence = Struct(">qi")
 _SEQUENCE_BYTES = 4
 _end_and_start = Struct(">qq")
 
+
+def _session_end(key: bytes) -> int:
+    """The end of the session in a changelog key or a row key."""
+    end: int = _end_and_start.unpack_from(key, len(key) - _end_and_start.size)[0]
+    return end
+
+
+try:
+    from penstock.state.windowed.session_lists import session_end
+except ImportError:  # it could not be compiled here
+    session_end = _session_end
+
 end_and_start = _end_and_start.pack
 """What stands behind the key of a session."""
 
@@ -136,8 +148,7 @@ class SessionKeySchema(KeySchema):
 
     @override
     def time(self, key: bytes) -> int:
-        end: int = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)[0]
-        return end
+        return session_end(key)
 
     @override
     def window(self, key: bytes) -> Window:
@@ -146,7 +157,7 @@ class SessionKeySchema(KeySchema):
 
     @override
     def end(self, key: bytes) -> int:
-        return self.time(key)
+        return session_end(key)
 
     @override
     def topic_key(self, row_key: bytes) -> bytes:

@@ -18,7 +18,7 @@ cdef enum:
 
 cdef extern from *:
     """
-    #define big_endian(number) __builtin_bswap64((unsigned long long) (number))
+    #define big_endian(number) ((int64_t) __builtin_bswap64((uint64_t) (number)))
     """
     int64_t big_endian(int64_t number) nogil
 
@@ -233,6 +233,15 @@ cdef class SessionLists:
             sampled += 1
             sessions += (<Sessions> found).count
         return keys * (KEY_BYTES + SESSION_BYTES * sessions / <double> sampled)
+
+
+def session_end(key):
+    """See ``keys.py``."""
+    cdef int64_t end
+    if not isinstance(key, bytes) or PyBytes_GET_SIZE(key) < 16:
+        raise ValueError(f"no key of a session: {key!r}")
+    memcpy(&end, PyBytes_AS_STRING(key) + PyBytes_GET_SIZE(key) - 16, 8)
+    return big_endian(end)
 
 
 def session_row(key, int64_t end, int64_t start, int64_t interval_ms):
