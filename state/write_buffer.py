@@ -26,9 +26,10 @@ from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.prefetched_rows import PrefetchedRows
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat, update_number
+from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
 
+_NUMBER = itemgetter(3)
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
 # A flush gives way to queries after this many entries: about 2 ms of work.
@@ -254,9 +255,11 @@ class WriteBuffer:
         if not self._frozen:
             return
         updates, clean = list(self._frozen.items()), self.clean
-        numbers = list(map(itemgetter(3), self._frozen.values()))
-        if caching and numbers != sorted(numbers):  # of keys that come once each, as sessions do, they are in order
-            yield from sort_in_steps(updates, update_number)
+        if caching and len(updates) > 1:
+            # Places are sorted, not updates: the numbers are found without a function of ours.
+            numbers, places = list(map(_NUMBER, self._frozen.values())), list(range(len(updates)))
+            yield from sort_in_steps(places, numbers.__getitem__)
+            updates = [updates[place] for place in places]
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
         tell = self._listeners.as_one() if caching else None
