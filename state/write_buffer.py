@@ -20,7 +20,7 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.flush_listeners import FlushListeners, OnFlush
-from penstock.state.in_steps import sort_in_steps
+from penstock.state.in_steps import sorted_by
 from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
@@ -256,10 +256,7 @@ class WriteBuffer:
             return
         updates, clean = list(self._frozen.items()), self.clean
         if caching and len(updates) > 1:
-            # Places are sorted, not updates: the numbers are found without a function of ours.
-            numbers, places = list(map(_NUMBER, self._frozen.values())), list(range(len(updates)))
-            yield from sort_in_steps(places, numbers.__getitem__)
-            updates = [updates[place] for place in places]
+            updates = yield from sorted_by(list(map(_NUMBER, self._frozen.values())), updates)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
         tell = self._listeners.as_one() if caching else None
