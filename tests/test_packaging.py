@@ -106,7 +106,7 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
     (wheel,), (compiled,) = tmp_path.glob("*.whl"), built.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     built_modules = {name for name in modules(compiled) if fnmatch(name, "penstock/*/*.so")}
-    assert {Path(name).name.split(".")[0] for name in built_modules} == {"librdkafka", "json_codec", "hashes"}
+    assert {Path(name).name.split(".")[0] for name in built_modules} == {"librdkafka", "json_codec", "hashes", "session_lists"}
     assert modules(wheel) == modules(compiled) - built_modules
 
 
@@ -127,6 +127,7 @@ def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None
         "librdkafka.pxd",
         "json_codec.pyx",
         "hashes.pyx",
+        "session_lists.pyx",
     }
 
 
