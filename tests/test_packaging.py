@@ -106,7 +106,12 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
     (wheel,), (compiled,) = tmp_path.glob("*.whl"), built.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     built_modules = {name for name in modules(compiled) if fnmatch(name, "penstock/*/*.so")}
-    assert {Path(name).name.split(".")[0] for name in built_modules} == {"librdkafka", "json_codec", "hashes", "session_lists"}
+    assert {Path(name).name.split(".")[0] for name in built_modules} == {
+        "librdkafka",
+        "json_codec",
+        "hashes",
+        "session_lists",
+    }
     assert modules(wheel) == modules(compiled) - built_modules
 
 
