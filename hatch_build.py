@@ -1,5 +1,5 @@
-"""Compiles the binding to librdkafka, the look at JSON, the hashes and the rows of joins, when a wheel or an editable
-install is made.
+"""Compiles the binding to librdkafka, the look at JSON, the hashes, the rows of joins and the lists of sessions, when a
+wheel or an editable install is made.
 
 Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
 
@@ -21,7 +21,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
-MODULES = (("kafka", "librdkafka"), ("common", "json_codec"), ("common", "hashes"), ("state/windowed", "join_rows"))
+MODULES = (
+    ("kafka", "librdkafka"),
+    ("common", "json_codec"),
+    ("common", "hashes"),
+    ("state/windowed", "join_rows"),
+    ("state/windowed", "session_lists"),
+)
 LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 
@@ -71,12 +77,8 @@ def _link(link: Path) -> None:
 def _compile(work: Path) -> Path:
     """The folder with the modules, as packages."""
     extensions = [
-        Extension(
-            ".".join(("penstock", *Path(folder, module).parts)),
-            [f"penstock/{folder}/{module}.pyx"],
-            extra_compile_args=["-g0"],
-        )
-        for folder, module in MODULES
+        Extension(f"penstock.{name.replace('/', '.')}", [f"penstock/{name}.pyx"], extra_compile_args=["-g0"])
+        for name in (f"{folder}/{module}" for folder, module in MODULES)
     ]
     modules = cythonize(extensions, build_dir=str(work), quiet=True)
     command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")

@@ -2,7 +2,7 @@
 """The hashes of ``murmur2.py`` and ``murmur3.py``, compiled. They give the same, to the bit."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 
 cdef inline uint32_t _little_4(const unsigned char* at) noexcept nogil:
@@ -27,8 +27,10 @@ cdef inline uint64_t _mixed(uint64_t h) noexcept nogil:
     return h ^ (h >> 33)
 
 
-def murmur2(bytes data not None):
+cpdef uint32_t murmur2(bytes data) except? 0:
     """See ``murmur2.py``."""
+    if data is None:
+        raise TypeError("bytes expected, not None")
     cdef const unsigned char* at = <const unsigned char*>PyBytes_AS_STRING(data)
     cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t whole = length - length % 4
@@ -44,6 +46,11 @@ def murmur2(bytes data not None):
         h = (h ^ <uint32_t>_little(at + whole, length - whole)) * m
     h = (h ^ (h >> 13)) * m
     return h ^ (h >> 15)
+
+
+def partition_for(bytes key, int32_t partitions):
+    """See ``murmur2.py``."""
+    return <int32_t>(murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur3_128(bytes data not None):

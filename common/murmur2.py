@@ -28,12 +28,13 @@ def _murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+def _partition_for(key: bytes, partitions: int) -> int:
+    """The partition, of ``partitions``, to which Kafka's default partitioner sends ``key``."""
+    return (_murmur2(key) & 0x7FFFFFFF) % partitions
+
+
 try:
     from penstock.common.hashes import murmur2 as murmur2
+    from penstock.common.hashes import partition_for as partition_for
 except ImportError:  # it could not be compiled here
-    murmur2 = _murmur2
-
-
-def partition_for(key: bytes, partitions: int) -> int:
-    """The partition, of ``partitions``, to which Kafka's default partitioner sends ``key``."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    murmur2, partition_for = _murmur2, _partition_for

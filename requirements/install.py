@@ -26,7 +26,13 @@ LOCK = ROOT / "requirements" / "lock.txt"
 ENVIRONMENT = ROOT / ".venv"
 PACKAGES_STAMP = ENVIRONMENT / ".made-from"
 COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
-MODULES = ("kafka/librdkafka", "common/json_codec", "common/hashes", "state/windowed/join_rows")
+MODULES = (
+    "kafka/librdkafka",
+    "common/json_codec",
+    "common/hashes",
+    "state/windowed/join_rows",
+    "state/windowed/session_lists",
+)
 BUILT = tuple(ROOT / (module + sysconfig.get_config_var("EXT_SUFFIX")) for module in MODULES)
 LINK = ROOT / ".editable" / "penstock"
 WITHOUT_MODULES = """\

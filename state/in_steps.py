@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _SORTED_AT_ONCE = 4096
 _PUT_AT_ONCE = 2048
@@ -19,6 +21,14 @@ def sort_in_steps(items: list[Any], key: Callable[[Any], Any] | None = None) -> 
             yield
     items.sort(key=key)  # which merges the runs
     yield
+
+
+def sorted_by(numbers: list[int], items: list[T]) -> Generator[None, None, list[T]]:
+    """``items`` in the order of their ``numbers``. Places are sorted, whose numbers are found without a function of
+    ours: half the time."""
+    places = list(range(len(items)))
+    yield from sort_in_steps(places, numbers.__getitem__)
+    return [items[place] for place in places]
 
 
 def put_in_order(keys: list[bytes], put: Callable[[list[bytes]], None]) -> Iterator[None]:

@@ -27,11 +27,6 @@ _TIME = Struct(">q")
 _read_time = _TIME.unpack_from
 
 
-def update_number(update: EntryRow) -> int:
-    """The number of an update: of two, the later one has the larger."""
-    return update[1][3]
-
-
 class RowFormat(ABC):
     """Rows of one form. ``header`` makes the bytes before the value from the timestamp; None where there are none."""
 

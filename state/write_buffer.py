@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 from penstock.common.errors import SerializationError
@@ -19,15 +20,16 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.contracts import CommitBatch, Log, StateStoreContext
 from penstock.state.flush_listeners import FlushListeners, OnFlush
-from penstock.state.in_steps import sort_in_steps
+from penstock.state.in_steps import sorted_by
 from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.prefetched_rows import PrefetchedRows
 from penstock.state.round_trip import RoundTripCheck
-from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat, update_number
+from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
 
+_NUMBER = itemgetter(3)
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
 # A flush gives way to queries after this many entries: about 2 ms of work.
@@ -38,7 +40,7 @@ class WriteBuffer:
     """What one store of one task has changed since the last commit, and what it keeps of its committed rows.
 
     It knows no kind of store: keys here are those of the rows, ``row_format`` says what a row is made of, and
-    ``changelog_key`` makes a changelog's key of a row's where the two differ.
+    ``front_bytes`` of it stand before the key in the changelog.
 
     Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they ask
     :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
@@ -53,7 +55,7 @@ class WriteBuffer:
         value_serde: Serde[Any] | None,
         row_format: RowFormat,
         context: StateStoreContext,
-        changelog_key: Callable[[bytes], bytes] | None = None,
+        front_bytes: int = 0,
     ) -> None:
         if value_serde is None:
             raise ValueError(f"store {name} was not given a value serde")
@@ -82,7 +84,7 @@ class WriteBuffer:
         self._frozen: dict[bytes, Entry] = {}
         self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
-        self._log = _log_under(changelog_key, context.log)
+        self._log = _log_behind(front_bytes, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
@@ -186,12 +188,15 @@ class WriteBuffer:
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
         if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
             return False
-        if self.committed.get(key) is not None:
+        if self._is_on_disk(key):
             return False
         self._changes.take_back(key)
         del dirty[key]
         self._waiting.taken_back(key)
         return True
+
+    def _is_on_disk(self, key: bytes) -> bool:
+        return self.committed.get(key) is not None
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Read the committed rows of ``keys``, which will be asked for soon."""
@@ -251,7 +256,7 @@ class WriteBuffer:
             return
         updates, clean = list(self._frozen.items()), self.clean
         if caching and len(updates) > 1:
-            yield from sort_in_steps(updates, update_number)
+            updates = yield from sorted_by(list(map(_NUMBER, self._frozen.values())), updates)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
         tell = self._listeners.as_one() if caching else None
@@ -389,7 +394,7 @@ class WriteBuffer:
         return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
 
 
-def _log_under(changelog_key: Callable[[bytes], bytes] | None, log: Log | None) -> Log | None:
-    if changelog_key is None or log is None:
+def _log_behind(front_bytes: int, log: Log | None) -> Log | None:
+    if not front_bytes or log is None:
         return log
-    return lambda key, value, timestamp: log(changelog_key(key), value, timestamp)
+    return lambda key, value, timestamp: log(key[front_bytes:], value, timestamp)

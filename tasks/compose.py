@@ -63,6 +63,7 @@ def compose(
             punctuations=queues,
             undecoded_key=undecoded.keys.get(node.name),
             undecoded_value=undecoded.values.get(node.name),
+            hands_on_bytes=any(child.name in undecoded.keys for child in children[node.name]),
         )
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)

@@ -2,6 +2,9 @@
 
 Source nodes that feed the same operators must agree, so the decision falls per connected part of the graph. Bytes stay
 bytes only under a lossless serde, and only if all sinks and stores they reach use that same serde.
+
+A store of windows or sessions has its windowed keys as bytes, too, in the very form of the topics that they are written
+to. So an aggregate in windows can hand them on undecoded where a record's own key could go on so.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.subtopologies import NodeGroups
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
@@ -42,12 +46,31 @@ def find_undecoded(nodes: Sequence[Node], children: Children, stores: Mapping[st
             return not node.operator.sees_value
         return _plain(node) and node.value_serde == serde
 
+    def made_key(node: Node) -> Serde[Any] | None:
+        if isinstance(node, SourceNode):
+            return _if_lossless(node.key_serde)
+        if isinstance(node, ProcessorNode) and node.operator.makes_windowed_keys:
+            return _of_windowed_keys(stores[node.operator.stores[0]])
+        return None
+
+    def read_value(node: Node) -> Serde[Any] | None:
+        return _if_lossless(node.value_serde) if isinstance(node, SourceNode) else None
+
     return Undecoded(
-        _stay_bytes(nodes, children, lambda operator: operator.keeps_key, lambda source: source.key_serde, key_passes),
-        _stay_bytes(
-            nodes, children, lambda operator: operator.keeps_value, lambda source: source.value_serde, value_passes
-        ),
+        _stay_bytes(nodes, children, lambda operator: operator.keeps_key, made_key, key_passes),
+        _stay_bytes(nodes, children, lambda operator: operator.keeps_value, read_value, value_passes),
     )
+
+
+def _if_lossless(serde: Serde[Any] | None) -> Serde[Any] | None:
+    return serde if serde is not None and serde.lossless else None
+
+
+def _of_windowed_keys(builder: AnyStoreBuilder) -> Serde[Any] | None:
+    """The serde of the windowed keys of a store, if their bytes may stand for them."""
+    if isinstance(builder, ExpiringStoreBuilder) and builder.key_serde is not None and builder.key_serde.lossless:
+        return builder.windowed_key_serde(builder.key_serde)
+    return None
 
 
 def _plain(node: SourceNode | SinkNode) -> bool:
@@ -61,17 +84,23 @@ def _stay_bytes(
     nodes: Sequence[Node],
     children: Children,
     keeps: Callable[[Operator], bool],
-    serde_of: Callable[[SourceNode], Serde[Any] | None],
+    serde_of: Callable[[Node], Serde[Any] | None],
     passes: Callable[[Node, Serde[Any]], bool],
 ) -> dict[str, Serde[Any]]:
-    changers = {node.name for node in nodes if isinstance(node, ProcessorNode) and not keeps(node.operator)}
-    # What a changer forwards is an object: whoever receives it can have no bytes from other parents.
-    receives_objects = {child.name for name in changers for child in children[name]}
+    """``serde_of``: of the bytes that a source or changer hands on; None where it hands on objects."""
+    changers = {node.name: node for node in nodes if isinstance(node, ProcessorNode) and not keeps(node.operator)}
+    entering: dict[str, list[Serde[Any] | None]] = {
+        node.name: [serde_of(node)] for node in nodes if isinstance(node, SourceNode)
+    }
+    for name, changer in changers.items():
+        for child in children[name]:
+            entering.setdefault(child.name, []).append(serde_of(changer))
     found: dict[str, Serde[Any]] = {}
-    for part in _parts(nodes, children, changers):
-        sources = [node for node in part if isinstance(node, SourceNode)]
-        serde = serde_of(sources[0]) if sources else None
-        if serde is None or not serde.lossless or any(node.name in receives_objects for node in part):
+    for part in _parts(nodes, children, changers.keys()):
+        # Whoever receives an object from one side can have no bytes from another.
+        serdes = [serde for node in part for serde in entering.get(node.name, ())]
+        serde = serdes[0] if serdes else None
+        if serde is None or any(other != serde for other in serdes):
             continue
         if all(passes(node, serde) for node in part):
             found.update((node.name, serde) for node in part)
@@ -79,12 +108,13 @@ def _stay_bytes(
 
 
 def _parts(nodes: Sequence[Node], children: Children, changers: Set[str]) -> list[list[Node]]:
-    """Nodes joined by edges, except those behind ``changers``."""
+    """Nodes joined by edges; what stands behind one of ``changers`` is joined among itself, but not with it."""
     groups = NodeGroups()
     for node in nodes:
         groups.add(node.name)
     for node in nodes:
-        if node.name not in changers:
-            groups.unite(node.name, (child.name for child in children[node.name]))
+        joined = [child.name for child in children[node.name]]
+        if joined:
+            groups.unite(joined[0] if node.name in changers else node.name, joined)
     by_name = {node.name: node for node in nodes}
     return [[by_name[name] for name in group] for group in groups.numbered()]

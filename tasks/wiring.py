@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
+from penstock.common.windows import Window, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
 from penstock.state.flush_listeners import OnFlush
-from penstock.state.windowed.expiring_store import ExpiringStateStore, FlushListener
+from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -50,29 +51,17 @@ class Store:
         return self.opened
 
     def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
-        """Have ``on_flush`` hear of each update that a cached key-value store flushes, and ``node`` forward them to
+        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them to
         ``children``. Where several nodes that write the store have the same ones (cogroup), one forwards for all.
 
         Operators have no other way: where a flush is forwarded to decides whether records may run beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
-        if self._is_first(node, children):
-            self.buffer.listen(on_flush, old_values)
-
-    def listen_windowed(
-        self, node: str, listener: FlushListener, old_values: bool, children: Iterable[str] = ()
-    ) -> None:
-        """The same of a window or session store: ``listener`` hears of windowed keys, decoded."""
-        if self._is_first(node, children):
-            self.windowed.listen(listener, old_values, self.key_serde.deserialize)
-
-    def _is_first(self, node: str, children: Iterable[str]) -> bool:
-        """Whether nobody listens for these children yet. ``node`` is one that forwards."""
         self.forwarded_by.append(node)
         told = tuple(children)
-        first = told not in self._told or not told
+        if told not in self._told or not told:
+            (self.opened if isinstance(self.opened, ExpiringStateStore) else self.buffer).listen(on_flush, old_values)
         self._told.add(told)
-        return first
 
     @property
     def key_serde(self) -> Serde[Any]:
@@ -112,8 +101,8 @@ class Wiring:
 
     ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
     one by one. ``undecoded_key`` is the serde of keys that it receives as bytes, None when it receives them decoded;
-    ``undecoded_value`` that of values. A processor of the user's adds itself to ``processors`` and its schedules to
-    ``punctuations``.
+    ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes. A processor
+    of the user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
 
     name: str
@@ -127,6 +116,7 @@ class Wiring:
     punctuations: Mapping[PunctuationType, PunctuationQueue]
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
+    hands_on_bytes: bool
 
     @property
     def store(self) -> Store:
@@ -204,9 +194,20 @@ class Wiring:
         """How a key becomes a key of ``store``; None when it is bytes already."""
         return store.key_serde.serialize if self.undecoded_key is None else None
 
-    def windowed_key_of(self, store: Store) -> Callable[[Any], Any]:
-        """How a key that this node receives becomes the key in a windowed key: children get that one decoded."""
-        return _same if self.undecoded_key is None else store.key_serde.deserialize
+    def to_windowed_key(self, store: Store) -> Callable[[Any, Window], Any]:
+        """How a key that this node receives, and a window, become the windowed key that its children expect."""
+        if self.hands_on_bytes:
+            key_bytes, suffix = self.key_to_bytes(store) or _same, store.windowed.rows.schema.topic_suffix
+            return lambda key, window: key_bytes(key) + suffix(window)
+        if self.undecoded_key is None:
+            return Windowed
+        decode = store.key_serde.deserialize
+        return lambda key, window: Windowed(decode(key), window)
+
+    def row_to_windowed_key(self, store: Store) -> Callable[[bytes], Any]:
+        """How the key of a row of ``store`` becomes the windowed key that the children of this node expect."""
+        rows = store.windowed.rows
+        return rows.schema.topic_key if self.hands_on_bytes else rows.windowed_keys(store.key_serde.deserialize)
 
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
         """How a key of ``store`` becomes what the children of this node expect."""

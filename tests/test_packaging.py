@@ -111,6 +111,7 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
         "json_codec",
         "hashes",
         "join_rows",
+        "session_lists",
     }
     assert modules(wheel) == modules(compiled) - built_modules
 
@@ -133,6 +134,7 @@ def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None
         "json_codec.pyx",
         "hashes.pyx",
         "join_rows.pyx",
+        "session_lists.pyx",
     }
 
 

@@ -21,7 +21,7 @@ from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
-from penstock.state.windowed.keys import KeySchema, changelog_key, last_row_key
+from penstock.state.windowed.keys import KeySchema, last_row_key
 from penstock.state.windowed.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
 from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer import WriteBuffer
@@ -67,7 +67,7 @@ class ExpiringRows:
         self.schema = schema
         self.segments = segments
         self.row_format = row_format
-        self.buffer = buffer_kind(name, value_serde, row_format, context, changelog_key)
+        self.buffer = buffer_kind(name, value_serde, row_format, context, SEGMENT_BYTES)
         self.time_order = TimeOrder(name, schema.suffix_bytes, context) if by_time else None
         self._drop_record = context.drop_record
         self.stream_time: int

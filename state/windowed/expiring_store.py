@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from penstock.common.records import Headers
+from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
@@ -24,9 +26,6 @@ from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-FlushListener = Callable[[Windowed[Any], Any, Any, int, Headers | None], None]
-"""Hears of each flushed update: (windowed key, new value, old value or None, timestamp, headers)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,10 @@ class ExpiringStoreBuilder(StoreBuilder[K, V]):
     def segments(self) -> Segments:
         """How its rows are laid out."""
         return Segments(self.retention_ms)
+
+    @abstractmethod
+    def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
+        """How its windowed keys are written to topics, where ``key_serde`` writes the keys."""
 
     @property
     @override
@@ -86,17 +89,11 @@ class ExpiringStateStore(BufferedStateStore):
         """The entry of this very windowed key for who looks into the table; None when there is none or it has expired
         (see :meth:`ExpiringRows.shows_a_table`)."""
 
-    def listen(self, listener: FlushListener, old_values: bool, to_key: Callable[[bytes], Any] | None = None) -> None:
-        """Have ``listener`` hear of each update that a store with caching flushes, once per windowed key and commit.
+    def listen(self, on_flush: OnFlush, old_values: bool) -> None:
+        """Have ``on_flush`` hear of each update that a store with caching flushes, once per row and commit.
 
-        Without ``old_values`` it is told None in place of each old one. The key in a windowed key is what ``to_key``
-        makes of its bytes.
+        Without ``old_values`` it is told None in place of each old one.
         """
-        windowed = self.rows.windowed_keys(to_key or bytes)
-
-        def on_flush(row_key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-            listener(windowed(row_key), new, old, timestamp, headers)
-
         self.buffer.listen(on_flush, old_values)
 
     @override

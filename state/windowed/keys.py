@@ -23,11 +23,26 @@ from penstock.state.windowed.segments import SEGMENT_BYTES
 LARGEST_SEQUENCE = 0x7FFFFFFF
 """The largest sequence number; 0 follows it."""
 
+_start = Struct(">q")
 _time_and_sequence = Struct(">qi")
+_SEQUENCE_BYTES = 4
 _end_and_start = Struct(">qq")
 
 start_and_sequence = _time_and_sequence.pack
 """What stands behind the key of a window."""
+
+
+def _session_end(key: bytes) -> int:
+    """The end of the session in a changelog key or a row key."""
+    end: int = _end_and_start.unpack_from(key, len(key) - _end_and_start.size)[0]
+    return end
+
+
+try:
+    from penstock.state.windowed.session_lists import session_end
+except ImportError:  # it could not be compiled here
+    session_end = _session_end
+
 end_and_start = _end_and_start.pack
 """What stands behind the key of a session."""
 
@@ -50,6 +65,18 @@ class KeySchema(ABC):
     @abstractmethod
     def window(self, key: bytes) -> Window:
         """The window in a changelog key or a row key."""
+
+    @abstractmethod
+    def end(self, key: bytes) -> int:
+        """The end of the window in a changelog key or a row key."""
+
+    @abstractmethod
+    def topic_key(self, row_key: bytes) -> bytes:
+        """The windowed key in a row's key as serdes of windowed keys write it to topics."""
+
+    @abstractmethod
+    def topic_suffix(self, window: Window) -> bytes:
+        """What they write behind the key."""
 
     @abstractmethod
     def sequence(self, key: bytes) -> int:
@@ -86,6 +113,18 @@ class WindowKeySchema(KeySchema):
         return time_window(self.time(key), self.window_size_ms)
 
     @override
+    def end(self, key: bytes) -> int:
+        return self.window(key).end
+
+    @override
+    def topic_key(self, row_key: bytes) -> bytes:
+        return row_key[SEGMENT_BYTES:-_SEQUENCE_BYTES]
+
+    @override
+    def topic_suffix(self, window: Window) -> bytes:
+        return _start.pack(window.start)
+
+    @override
     def sequence(self, key: bytes) -> int:
         sequence: int = _time_and_sequence.unpack_from(key, len(key) - self.suffix_bytes)[1]
         return sequence
@@ -112,13 +151,24 @@ class SessionKeySchema(KeySchema):
 
     @override
     def time(self, key: bytes) -> int:
-        end: int = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)[0]
-        return end
+        return session_end(key)
 
     @override
     def window(self, key: bytes) -> Window:
         end, start = _end_and_start.unpack_from(key, len(key) - self.suffix_bytes)
         return Window(start, end)
+
+    @override
+    def end(self, key: bytes) -> int:
+        return session_end(key)
+
+    @override
+    def topic_key(self, row_key: bytes) -> bytes:
+        return row_key[SEGMENT_BYTES:]
+
+    @override
+    def topic_suffix(self, window: Window) -> bytes:
+        return self.suffix(window)
 
     @override
     def sequence(self, key: bytes) -> int:

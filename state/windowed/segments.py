@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
 
+from penstock.common.windows import LARGEST_TIMESTAMP
+
 _SHORTEST_INTERVAL_MS = 60_000
 
 # A segment's number, in front of each row of it. Times are not negative, so the order of bytes is that of time.
@@ -34,8 +36,8 @@ class Segments:
 
     @cached_property
     def interval_ms(self) -> int:
-        """How much time a segment spans: half of the retention, and a minute at least."""
-        return max(self.retention_ms // 2, _SHORTEST_INTERVAL_MS)
+        """How much time a segment spans: half of the retention, and a minute at least (no more than there is)."""
+        return min(max(self.retention_ms // 2, _SHORTEST_INTERVAL_MS), LARGEST_TIMESTAMP)
 
     def of(self, timestamp: int) -> int:
         """The number of the segment of ``timestamp``."""

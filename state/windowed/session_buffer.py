@@ -31,6 +31,9 @@ class SessionBuffer(WriteBuffer):
     flushed_time = NOTHING_OBSERVED
     """The observed stream time of what is flushed."""
 
+    on_disk_until: Callable[[], int] | None = None
+    """No session of a later end is on disk: of those that grow nearly none is, and need not be looked for there."""
+
     _in_order: Iterator[EntryRow] = iter(())
     _hidden: list[bytes]
 
@@ -57,6 +60,12 @@ class SessionBuffer(WriteBuffer):
             self._hidden.append(key)
             return None
         return super()._old_value(key, before)
+
+    @override
+    def _is_on_disk(self, key: bytes) -> bool:
+        if self.on_disk_until is not None and self.time_of(key) > self.on_disk_until():
+            return False
+        return super()._is_on_disk(key)
 
     def _shows(self, key: bytes) -> bool:
         self._flushed_up_to(key)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
-from itertools import islice
 
-from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.windowed.expiring_rows import ExpiringRows
+from penstock.state.windowed.plain_session_lists import Session
 
-Session = tuple[int, int]
-"""(end, start)"""
+try:
+    from penstock.state.windowed.session_lists import SessionLists, session_row
+except ImportError:  # it could not be compiled here
+    from penstock.state.windowed.plain_session_lists import SessionLists, session_row
 
-_KEY_BYTES, _SESSION_BYTES = 230, 130
-"""About what a key, and each of its sessions, takes in the process."""
-_SAMPLED = 32
-_PRUNED = 8
+__all__ = ["PRUNED", "Session", "SessionIndex", "session_row"]
+
+PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""
+_LONG = 4
+"""So many times what records in order look at."""
 _KEPT_BYTES = 4 << 20
 """What memory is short for does not cost the sessions that the next records will ask for, if they take no more."""
 
 
 class SessionIndex:
-    """The sessions of ``rows`` by key, in the order of their ends, in lists that whoever changes the rows keeps up.
+    """The sessions of ``rows`` by key, in the order of their ends, in ``lists`` that whoever changes the rows keeps up.
 
     It knows the latest part of time whole, so that most records of keys that have no session there need not ask the
-    rows. A list begins with a mark: it has all sessions of its key whose end is later. A key without a list has none
-    whose end is later than the mark ``_of_others``. Whoever comes with an earlier time has more loaded.
+    rows. Whoever comes with an earlier time has more loaded.
 
     ``gap_ms``: so far from its time a record looks for sessions. ``keeps_expired``: what has expired counts until its
     segment is deleted, unless it lies in a session that does not: that has taken its place without a word to the
@@ -37,9 +37,9 @@ class SessionIndex:
         self._rows = rows
         self._gap_ms = gap_ms
         self._keeps_expired = keeps_expired
-        self.of: dict[bytes, list[Session]] = {}
-        self._older: dict[bytes, list[Session]] = {}
-        self._of_others = _mark(rows.stream_time)
+        self.lists = SessionLists(gap_ms, rows.stream_time)
+        self._aged_at = rows.stream_time
+        """The stream time when the lists were last aged."""
 
     def first_end(self) -> int:
         """The end of the oldest session that counts."""
@@ -48,15 +48,13 @@ class SessionIndex:
             return rows.segments.first_live(rows.expiry_time) * rows.segments.interval_ms
         return rows.segments.first_visible(rows.expiry_time)
 
-    def load(self, key: bytes, earliest_end: int) -> list[Session]:
-        """The list of a key, with all of its sessions that end at ``earliest_end`` or later; from now on in ``of``."""
-        sessions = self.of.get(key) or self._older.pop(key, None)
-        if sessions is None and self._of_others[0] < earliest_end:
-            sessions = [self._of_others]
-        elif sessions is None or sessions[0][0] >= earliest_end:
-            sessions = [_mark(earliest_end - 1), *self._read(key, earliest_end)]
-        self.of[key] = sessions
-        return sessions
+    def load(self, key: bytes, time: int) -> Sequence[Session]:
+        """The sessions of a key near a record of ``time``, which are not in its list, from the rows."""
+        earliest_end = max(0, time - self._gap_ms)
+        self.lists.loaded(key, earliest_end - 1, self._read(key, earliest_end))
+        found = self.lists.find(key, time)
+        assert found is not None
+        return found
 
     def _read(self, key: bytes, earliest_end: int) -> list[Session]:
         rows, found = self._rows, list[Session]()
@@ -66,100 +64,55 @@ class SessionIndex:
             found.append((end, start))
         return _without_replaced(found, rows.segments.first_visible(rows.expiry_time))
 
-    def replace(self, sessions: list[Session], gone: Sequence[Session], new: Session | None) -> None:
-        """Take ``gone`` out of the list of a key and put ``new`` there."""
-        if new is not None and len(gone) == 1 and gone[0] is sessions[-1]:
-            sessions[-1] = new
-            return
-        for session in gone:
-            sessions.remove(session)
-        if new is not None:
-            self.add(sessions, new)
+    def that_count(self, found: Sequence[Session]) -> Sequence[Session]:
+        """Without those that have expired."""
+        first_end = self.first_end()
+        return found if found[0][0] >= first_end else [session for session in found if session[0] >= first_end]
 
-    def add(self, sessions: list[Session], new: Session) -> None:
-        """Put ``new`` into the list of a key."""
-        if len(sessions) > _PRUNED and sessions[1][0] < (first_end := self.first_end()):
-            del sessions[1 : bisect_left(sessions, (first_end, -1), lo=1)]
-        if sessions[-1] < new:
-            sessions.append(new)
-        else:
-            insort(sessions, new, lo=1)
+    def replace(self, key: bytes, gone: Sequence[Session], new: Session | None) -> None:
+        """Take ``gone`` out of the list of a key and put ``new`` there."""
+        if new is None:
+            self.lists.remove(key, gone)
+        elif self.lists.replace(key, gone, *new) >= PRUNED:
+            self.prune(key)
+
+    def prune(self, key: bytes) -> None:
+        """Let go of the sessions of a key that have expired."""
+        self.lists.drop_until(key, self.first_end() - 1)
 
     def forget(self, key: bytes) -> None:
         """The rows of ``key`` were changed by somebody who does not keep its list up."""
-        self._older.pop(key, None)
-        self.of[key] = [_mark(LARGEST_TIMESTAMP)]
+        self.lists.forget(key)
 
     def clear(self) -> None:
         """The rows were changed as a whole."""
-        self.of.clear()
-        self._older.clear()
-        self._of_others = _mark(self._rows.stream_time)
+        self._aged_at = self._rows.stream_time
+        self.lists.clear(self._aged_at)
 
     def drop_unused(self) -> bool:
         """Let go of what is the least likely to be asked for; False when there is nothing to let go of.
 
-        The earlier half of the time that is known goes first. Once that is no more than in-order records look at, the
-        keys go that were not used since the last call.
+        That is what ended so much earlier in stream time that records in order do not look for it; where that is too
+        little, the keys that were not used since the last call.
         """
-        stream_time = self._rows.stream_time
-        # Those that came first: the oldest, or nearly.
-        first = islice((sessions[1][0] for sessions in self.of.values() if len(sessions) > 1), _SAMPLED)
-        oldest = min(first, default=stream_time)
-        known_ms, needed_ms = stream_time - oldest, self._gap_ms
-        if known_ms > 2 * needed_ms:
-            self._older.clear()
-            self._forget_until(stream_time - max(known_ms // 2, needed_ms * 5 // 4))
-            return True
-        if self.resident_bytes() <= _KEPT_BYTES:
-            return False
-        self._older = self.of.copy()
-        self.of.clear()
-        self._of_others = _mark(stream_time)
+        stream_time, needed_ms = self._rows.stream_time, self._gap_ms * 5 // 4
+        known_ms = stream_time - self._aged_at
+        if known_ms <= needed_ms:
+            if self.resident_bytes() <= _KEPT_BYTES:
+                return False
+            self.lists.forget_until(stream_time - needed_ms)
+            if self.resident_bytes() <= _KEPT_BYTES:
+                return True
+        # Whoever has not been asked for since then has not got a session since then, either.
+        self.lists.age(self._aged_at)
+        self._aged_at = stream_time
+        if known_ms > _LONG * needed_ms:
+            self.lists.forget_until(stream_time - needed_ms)
         return True
-
-    def _forget_until(self, time: int) -> None:
-        """Forget the sessions that end at ``time`` or earlier."""
-        mark = _mark(time)
-        without = []
-        for key, sessions in self.of.items():
-            if sessions[0] < mark:
-                sessions[: bisect_left(sessions, (time + 1, -1))] = [mark]
-                if len(sessions) == 1:
-                    without.append(key)
-        for key in without:
-            del self.of[key]
-        self._of_others = max(self._of_others, mark)
 
     def resident_bytes(self) -> float:
         """About what it takes in the process."""
-        keys = len(self.of) + len(self._older)
-        if not keys:
-            return 0.0
-        sampled = [len(sessions) - 1 for sessions in islice((self.of or self._older).values(), _SAMPLED)]
-        return keys * (_KEY_BYTES + _SESSION_BYTES * sum(sampled) / len(sampled))
-
-
-def near(sessions: list[Session], earliest_end: int, latest_start: int) -> list[Session]:
-    """Of a list those that end at ``earliest_end``, which is later than its mark, or later, and start at
-    ``latest_start`` or earlier."""
-    end, start = sessions[-1]
-    if end < earliest_end:
-        return []
-    if start <= latest_start and sessions[-2][0] < earliest_end:
-        return sessions[-1:]
-    found: list[Session] = []
-    for session in reversed(sessions):
-        if session[0] < earliest_end:
-            break
-        if session[1] <= latest_start:
-            found.append(session)
-    found.reverse()
-    return found
-
-
-def _mark(time: int) -> Session:
-    return time, time
+        return self.lists.resident_bytes()
 
 
 def _without_replaced(sessions: list[Session], first_visible: int) -> list[Session]:

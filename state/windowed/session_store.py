@@ -9,16 +9,19 @@ from typing import Any, ClassVar, TypeVar
 from typing_extensions import override
 
 from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_places
-from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder, FlushListener
+from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowedForm
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
@@ -49,6 +52,10 @@ class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
         return WindowedForm(SessionKeySchema())
 
     @override
+    def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
+        return WindowedSerdes.session_windowed_serde_from(key_serde)
+
+    @override
     def open(self, context: StateStoreContext) -> StateStore:
         return SessionStateStore(self, context)
 
@@ -69,14 +76,15 @@ class SessionStateStore(ExpiringStateStore):
     def index(self, gap_ms: int) -> SessionIndex:
         """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
         if self._index is None:
-            caching, buffer, segments = self.context.caching, self.buffer, self.rows.segments
+            caching, buffer, rows, segments = self.context.caching, self.buffer, self.rows, self.rows.segments
             assert isinstance(buffer, SessionBuffer)
-            self._index = SessionIndex(self.rows, gap_ms, keeps_expired=caching)
+            self._index = SessionIndex(rows, gap_ms, keeps_expired=caching)
             buffer.time_of, buffer.first_visible, buffer.hides_expired = (
                 self._schema.time,
                 segments.first_visible,
                 caching,
             )
+            buffer.on_disk_until = lambda: rows.committed_time
         return self._index
 
     @override
@@ -86,8 +94,8 @@ class SessionStateStore(ExpiringStateStore):
         return TypedSessionStore(self, self.typed_keys(), self.context.now)
 
     @override
-    def listen(self, listener: FlushListener, old_values: bool, to_key: Callable[[bytes], Any] | None = None) -> None:
-        super().listen(_told_no_headers(listener) if self._headers else listener, old_values, to_key)
+    def listen(self, on_flush: OnFlush, old_values: bool) -> None:
+        super().listen(_told_no_headers(on_flush) if self._headers else on_flush, old_values)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
         """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
@@ -303,10 +311,10 @@ class TypedSessionStoreWithHeaders(TypedSessionStore):
         return self._values.given(entry)
 
 
-def _told_no_headers(listener: FlushListener) -> FlushListener:
+def _told_no_headers(listener: OnFlush) -> OnFlush:
     """As in Kafka Streams, where what the cache of such a store forwards has the headers of its row: none."""
 
-    def run(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    def run(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         listener(key, new, old, timestamp, None)
 
     return run

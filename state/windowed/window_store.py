@@ -10,6 +10,8 @@ from typing_extensions import override
 
 from penstock.common.log import logger
 from penstock.common.records import Headers
+from penstock.common.serdes import Serde
+from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import StateStore, StateStoreContext
@@ -63,6 +65,10 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     @override
     def entries(self) -> EntryForm:
         return WindowedForm(WindowKeySchema(self.window_size_ms))
+
+    @override
+    def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
+        return WindowedSerdes.time_windowed_serde_from(key_serde, self.window_size_ms)
 
     @override
     def open(self, context: StateStoreContext) -> StateStore:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,15 +28,15 @@ class HeadersBuffer(WriteBuffer):
         value_serde: Serde[Any] | None,
         row_format: RowFormat,
         context: StateStoreContext,
-        changelog_key: Callable[[bytes], bytes] | None = None,
+        front_bytes: int = 0,
     ) -> None:
-        super().__init__(name, value_serde, row_format, replace(context, log=None), changelog_key)
+        super().__init__(name, value_serde, row_format, replace(context, log=None), front_bytes)
         assert isinstance(row_format, HeaderRows)
         assert row_format.header is not None
         self._rows = row_format
         self._header_bytes = len(row_format.header(0))
         self._write = context.log_with_headers if context.log is not None else None
-        self._changelog_key = changelog_key or bytes
+        self._front_bytes = front_bytes
 
     @override
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -71,4 +70,4 @@ class HeadersBuffer(WriteBuffer):
     def _log_entry(self, key: bytes, data: bytes | None, timestamp: int, headers: Headers | None) -> None:
         assert self._write is not None
         own = headers if data is None or not self._rows.of_tables else None
-        self._write(self._changelog_key(key), data, timestamp, own or None)
+        self._write(key[self._front_bytes :], data, timestamp, own or None)

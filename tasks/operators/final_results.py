@@ -71,7 +71,7 @@ def emit_closed(store: Store, wiring: Wiring, closing: Closing) -> FinalResults:
     # Kafka Streams finds what has expired in its cache; of sessions, whose time is their end, it shows it anyhow.
     timestamped = rows.row_format.has_timestamp
     expired = rows.buffer.caching or not timestamped
-    windowed = rows.windowed_keys(store.key_serde.deserialize)
+    windowed, end_of = wiring.row_to_windowed_key(store), rows.schema.end
     store.buffer.flushes_every_deletion = True
     first_time, latest_time = closing
     next_ms, found_until = 0, -1
@@ -85,8 +85,7 @@ def emit_closed(store: Store, wiring: Wiring, closing: Closing) -> FinalResults:
         if first > latest:
             return  # and the emission does not count
         for row_key, (value, timestamp, _, _) in rows.by_time(first, latest, as_they_lie, expired):
-            key = windowed(row_key)
-            forward(key, value, None, timestamp if timestamped else key.window.end)
+            forward(windowed(row_key), value, None, timestamp if timestamped else end_of(row_key))
         emitted.ms = close_time
 
     def before(timestamp: int, close_time: int) -> None:

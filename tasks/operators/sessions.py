@@ -7,15 +7,15 @@ from typing import Any
 
 from penstock.common.windows import Window
 from penstock.state.windowed.keys import end_and_start
-from penstock.state.windowed.segments import pack_segment
-from penstock.state.windowed.session_index import Session, SessionIndex, near
+from penstock.state.windowed.session_buffer import SessionBuffer
+from penstock.state.windowed.session_index import PRUNED, Session, SessionIndex, session_row
 from penstock.state.windowed.session_store import SessionStateStore
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import WindowedUpdate, forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.folds import Reduce
+from penstock.topology.physical.folds import Count, Reduce
 from penstock.topology.physical.session_operators import MergingAggregate, SessionFold, SessionWindowAggregate
 
 
@@ -30,11 +30,11 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     initial, fold = functions_of(spec.fold)
     update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
     replace = _replacing(opened, index, wiring, None if opened.buffer.caching else update)
-    begin, extend = _beginning(opened, index, wiring, replace), _extending(opened, spec.fold, replace)
+    begin, extend = _beginning(opened, index, wiring, spec.fold, replace), _extending(opened, spec.fold, replace)
     emit, before_closing = emit_closed(store, wiring, _CLOSING) if spec.on_close else (None, None)
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
-    known, load, first_end = index.of.get, index.load, index.first_end
+    find, load, that_count = index.lists.find, index.load, index.that_count
     close_when_idle(store, wiring, observed, emit, span, reach_ms=0)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -48,22 +48,17 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
         row_key = None
         try:
             row_key = key if key_bytes is None else key_bytes(key)
-            earliest = timestamp - gap if timestamp > gap else 0
-            there = known(row_key)
-            if there is None or there[0][0] >= earliest:
-                there = load(row_key, earliest)
-            found: Sequence[Session] = ()
-            end = timestamp
-            if there[-1][0] >= earliest:
-                found = near(there, max(earliest, first_end()), timestamp + gap)
-                if found and found[-1][0] > end:
-                    end = found[-1][0]
+            found, end = find(row_key, timestamp), timestamp
+            if found is None:
+                found = load(row_key, timestamp)
+            if found and (found := that_count(found)) and found[-1][0] > end:
+                end = found[-1][0]
             if end < observed.ms - span:
                 context.dropped_records += 1
             elif found:
-                extend(key, value, row_key, there, found, timestamp)
+                extend(key, value, row_key, found, timestamp)
             else:
-                begin(key, row_key, there, fold(key, value, initial()), timestamp)
+                begin(key, row_key, fold(key, value, initial()), timestamp)
         except Exception as error:
             if row_key is not None:
                 index.forget(row_key)  # what was half done is read anew
@@ -77,53 +72,49 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
 
 
 def _beginning(
-    opened: SessionStateStore, index: SessionIndex, wiring: Wiring, replace: Callable[..., None]
-) -> Callable[[Any, bytes, list[Session], Any, int], None]:
+    opened: SessionStateStore, index: SessionIndex, wiring: Wiring, fold: SessionFold, replace: Callable[..., None]
+) -> Callable[[Any, bytes, Any, int], None]:
     """Puts the session of one record, which is no other one's neighbour."""
-    rows, put, add, context = opened.rows, opened.buffer.put, index.add, wiring.context
-    row_of, quick = _row_keys(opened), opened.buffer.caching and rows.time_order is None
+    rows, buffer, add, context = opened.rows, opened.buffer, index.lists.add, wiring.context
+    interval_ms, quick = rows.segments.interval_ms, buffer.caching and rows.time_order is None
+    # Past the sampling of sizes as in ``aggregate.py``: sessions that grow are put, and sampled.
+    past_put = isinstance(fold, Count) and type(buffer) is SessionBuffer
+    dirty, put, next_update_number = buffer.dirty, buffer.put, buffer.next_update_number
 
-    def begin(key: Any, row_key: bytes, there: list[Session], new: Any, timestamp: int) -> None:
+    def begin(key: Any, row_key: bytes, new: Any, timestamp: int) -> None:
         if quick and new is not None and timestamp >= rows.stream_time:
             # As replace would do it, in order: most sessions begin so, and many have one record.
             rows.stream_time = rows.expiry_time = timestamp
-            put(row_of(row_key, timestamp, timestamp), new, timestamp, context.headers)
-            add(there, (timestamp, timestamp))
+            row = session_row(row_key, timestamp, timestamp, interval_ms)
+            if past_put:
+                dirty[row] = (new, timestamp, context.headers, next_update_number())
+            else:
+                put(row, new, timestamp, context.headers)
+            if add(row_key, timestamp, timestamp) >= PRUNED:
+                index.prune(row_key)
         else:
-            replace(key, row_key, there, (), (), timestamp, timestamp, new, timestamp)
+            replace(key, row_key, (), (), timestamp, timestamp, new, timestamp)
 
     return begin
 
 
 def _extending(opened: SessionStateStore, fold: SessionFold, replace: Callable[..., None]) -> Callable[..., None]:
     """Merges the sessions that a record lies in or near to, and the record, into one."""
-    (initial, add_to), merge, row_of = functions_of(fold), _merger(fold), _row_keys(opened)
+    (initial, add_to), merge, interval_ms = functions_of(fold), _merger(fold), opened.rows.segments.interval_ms
     dirty_get, load_row = opened.buffer.dirty.get, opened.buffer.load_to_update
 
-    def extend(
-        key: Any, value: Any, row_key: bytes, there: list[Session], found: Sequence[Session], timestamp: int
-    ) -> None:
+    def extend(key: Any, value: Any, row_key: bytes, found: Sequence[Session], timestamp: int) -> None:
         start, end, aggregate = timestamp, timestamp, initial()
         olds = []
         for last, first in found:
             start, end = min(start, first), max(end, last)
-            row = row_of(row_key, last, first)
+            row = session_row(row_key, last, first, interval_ms)
             old = (dirty_get(row) or load_row(row))[0]
             olds.append((row, old))
             aggregate = merge(key, aggregate, old)
-        replace(key, row_key, there, found, olds, start, end, add_to(key, value, aggregate), timestamp)
+        replace(key, row_key, found, olds, start, end, add_to(key, value, aggregate), timestamp)
 
     return extend
-
-
-def _row_keys(opened: SessionStateStore) -> Callable[[bytes, int, int], bytes]:
-    """Where the session of a key stands that has this end and start."""
-    interval_ms = opened.rows.segments.interval_ms
-
-    def row_of(key: bytes, end: int, start: int) -> bytes:
-        return pack_segment(end // interval_ms) + key + end_and_start(end, start)
-
-    return row_of
 
 
 def _replacing(
@@ -131,7 +122,7 @@ def _replacing(
 ) -> Callable[..., None]:
     """Deletes the sessions found in favour of the new one, in rows and index; ``update`` hands it on at once."""
     rows, buffer, context = opened.rows, opened.buffer, wiring.context
-    caching, retention_ms, row_of = buffer.caching, rows.segments.retention_ms, _row_keys(opened)
+    caching, retention_ms, interval_ms = buffer.caching, rows.segments.retention_ms, rows.segments.interval_ms
     order, observed = rows.time_order, wiring.observed_time()
     at_once = None if update is None else _without_headers(update, wiring)
 
@@ -143,12 +134,11 @@ def _replacing(
             return
         if order is not None:
             order.add(key, end_and_start(end, start))
-        buffer.put(row_of(key, end, start), value, timestamp, context.headers)
+        buffer.put(session_row(key, end, start, interval_ms), value, timestamp, context.headers)
 
     def replace(
         key: Any,
         row_key: bytes,
-        there: list[Session],
         found: Sequence[Session],
         olds: Sequence[tuple[bytes, Any]],
         start: int,
@@ -165,7 +155,7 @@ def _replacing(
                 if at_once is not None:
                     at_once(key, Window(first, last), None, old, last)
         put(row_key, start, end, new, timestamp)
-        index.replace(there, found, None if new is None else (end, start))
+        index.replace(row_key, found, None if new is None else (end, start))
         if at_once is not None:
             at_once(key, Window(start, end), new, None, end)
 

@@ -57,19 +57,22 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
     """Records of one key go to one partition, whatever their windows. Mirrors ``WindowedStreamPartitioner``."""
     send, context, name, partitions_of = wiring.collector.send, wiring.context, wiring.name, wiring.collector.partitions
     key_bytes, value_bytes = _serializers(node, wiring)
-    assert key_bytes is not None  # a windowed serde is not lossless
+    partitions = 0
 
     def run(key: Any, value: Any, timestamp: int) -> None:
+        nonlocal partitions
         raw_key, partition = None, -1
         try:
             if key is not None:
-                raw_key = key_bytes(key)
+                raw_key = key if key_bytes is None else key_bytes(key)
             if value is not None and value_bytes is not None:
                 value = value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
+            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.readable_key(key))
         if raw_key is not None:
-            partition = partition_for(raw_key[:-suffix_bytes], partitions_of(topic))
+            # Asked for once: a producer does not ask the broker again, either.
+            partitions = partitions or partitions_of(topic)
+            partition = partition_for(raw_key[:-suffix_bytes], partitions)
         send(topic, raw_key, value, timestamp, context.headers, partition)
 
     return run

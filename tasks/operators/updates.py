@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.records import Headers
-from penstock.common.windows import Window, Windowed
+from penstock.common.windows import Window
 from penstock.state.versioned.store import VersionedStateStore
 from penstock.tasks.operators.versions import forward_versions
 from penstock.tasks.wiring import Store, TableEdge, Wiring
@@ -41,21 +41,26 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
 
 
 def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool) -> WindowedUpdate:
-    """The same for a window or session store: children get windowed keys, always decoded."""
-    forward, context, to_key = wiring.forward_change, wiring.context, wiring.windowed_key_of(store)
+    """The same for a window or session store, whose children get windowed keys."""
+    forward, context, windowed = wiring.forward_change, wiring.context, wiring.to_windowed_key(store)
 
     def now(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
-        forward(Windowed(to_key(key), window), new, old if send_old_values else None, timestamp)
+        forward(windowed(key, window), new, old if send_old_values else None, timestamp)
 
     if store.buffer.caching and wiring.children:
-        timestamped = store.buffer.row_format.has_timestamp
+        to_key, end_of = wiring.row_to_windowed_key(store), store.windowed.rows.schema.end
 
-        def flushed(key: Windowed[Any], new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             context.headers = headers
-            # The time of a session is its end.
-            forward(key, new, old, timestamp if timestamped else key.window.end)
+            forward(to_key(row), new, old, timestamp)
 
-        store.listen_windowed(wiring.name, flushed, send_old_values, children=wiring.children)
+        def flushed_at_its_end(row: bytes, new: Any, old: Any, _: int, headers: Headers | None) -> None:
+            context.headers = headers
+            forward(to_key(row), new, old, end_of(row))
+
+        # The time of a session is its end.
+        on_flush = flushed if store.buffer.row_format.has_timestamp else flushed_at_its_end
+        store.listen(wiring.name, on_flush, send_old_values, children=wiring.children)
     return now
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from penstock.common.errors import SerializationError, StateStoreError, UnknownQueryError
 from penstock.common.serdes import Serdes
-from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
+from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import StateStoreContext
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import CountQuery, KeyQuery
@@ -234,7 +234,7 @@ def test_a_listener_that_wants_no_old_values_is_told_none(tmp_path: Any) -> None
     stores = open_task_stores(tmp_path, [builder])
     heard: list[Any] = []
     store: Any = builder.open(StateStoreContext(stores.store("store"), None, True, lambda: 0, lambda: None))
-    store.listen(lambda *told: heard.append(told), old_values=False)
+    store.listen(lambda row_key, *told: heard.append((store.rows.schema.topic_key(row_key), *told)), old_values=False)
     for value in ("v", "w"):
         store.view().put("a", value, 5)
         batch = stores.new_batch()
@@ -242,5 +242,5 @@ def test_a_listener_that_wants_no_old_values_is_told_none(tmp_path: Any) -> None
             pass
         stores.write(batch, {})
         store.batch_written()
-    assert heard == [(Windowed(b"a", Window(5, 15)), value, None, 0, None) for value in ("v", "w")]
+    assert heard == [(b"a" + (5).to_bytes(8, "big"), value, None, 0, None) for value in ("v", "w")]
     stores.close()

@@ -317,7 +317,7 @@ def test_a_row_may_have_another_key_in_the_changelog(caching: bool) -> None:
     log: list[tuple[bytes, bytes | None, int]] = []
     stores = InMemoryTaskStores([KeyValueStoreBuilder("store")])
     context = a_context(stores.store("store"), lambda *record: log.append(record), caching)
-    buffer = WriteBuffer("store", Serdes.string(), VALUE, context, changelog_key=lambda key: key[2:])
+    buffer = WriteBuffer("store", Serdes.string(), VALUE, context, front_bytes=2)
     buffer.put(b"7:a", "v", 1, None)
     commit(buffer, stores)
     assert log == [(b"a", b"v", 1)]

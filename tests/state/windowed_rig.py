@@ -69,8 +69,9 @@ class Rig:
     def _drop_record(self) -> None:
         self.dropped += 1
 
-    def _hear(self, key: Windowed[bytes], new: Any, old: Any, timestamp: int, headers: Any) -> None:
-        self.heard.append(Flushed(key.key, key.window, new, old, timestamp))
+    def _hear(self, row_key: bytes, new: Any, old: Any, timestamp: int, headers: Any) -> None:
+        rows = self.store.rows
+        self.heard.append(Flushed(rows.key(row_key), rows.schema.window(row_key), new, old, timestamp))
 
     # ---- changes ----
 

@@ -10,10 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.common.windows import Window
+from penstock.common.windows import LARGEST_TIMESTAMP, Window
+from penstock.state.windowed import plain_session_lists as plain
 from penstock.state.windowed import session_index
 from penstock.state.windowed.session_store import SessionStateStore
 from tests.tasks.bench import STRINGS, Bench
+
+try:
+    from penstock.state.windowed import session_lists as compiled
+except ImportError:
+    compiled = None  # type: ignore[assignment]  # the tests of the compiled ones are left out
+
+BOTH = [plain.SessionLists, *([] if compiled is None else [compiled.SessionLists])]
 
 GAP, GRACE = 5, 10_000
 COMMIT, DROP, OPEN_ANEW = "commit", "drop", "open anew"
@@ -49,11 +57,13 @@ def sessions_of(records: list[tuple[str, int]]) -> dict[tuple[str, Window], int]
 
 @pytest.mark.parametrize("how", [ps.Materialized.as_("s"), ps.Materialized.as_("s").with_caching_disabled()])
 @pytest.mark.parametrize("kept_bytes", [0, session_index._KEPT_BYTES], ids=["tight", "roomy"])
+@pytest.mark.parametrize("lists", BOTH)
 @given(steps=STEPS)
-def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int, steps: list[Step]) -> None:
+def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int, lists: Any, steps: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(session_index, "SessionLists", lists)
         patched.setattr(session_index, "_KEPT_BYTES", kept_bytes)
-        patched.setattr(session_index, "_PRUNED", 2)
+        patched.setattr(session_index, "PRUNED", 2)
         bench = Bench(counting(how))
         latest, records = 100, list[tuple[str, int]]()
         for step in steps:
@@ -78,15 +88,108 @@ def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int,
     assert found == sessions_of(records)
 
 
-@given(
-    ends=st.lists(st.integers(1, 12), unique=True, max_size=5),
-    lengths=st.lists(st.integers(0, 3), min_size=5, max_size=5),
-    earliest_end=st.integers(1, 14),
-    latest_start=st.integers(0, 14),
+@pytest.mark.parametrize("lists", BOTH)
+def test_lists_tell_what_is_near_and_what_they_do_not_know(lists: Any) -> None:
+    made = lists(5, 100)
+    assert made.find(b"a", 105) is None  # the sessions that end at 100 may be on disk
+    assert made.find(b"a", 106) == ()
+    assert made.add(b"a", 108, 103) == 1
+    assert made.add(b"a", 103, 101) == 2
+    assert made.find(b"a", 106) == [(103, 101), (108, 103)]
+    assert made.find(b"a", 114) == ()
+    made.loaded(b"b", 50, [(60, 55), (70, 70)])
+    assert made.find(b"b", 56) == [(60, 55)]
+    assert made.find(b"b", 55) is None
+    made.forget(b"b")
+    assert made.find(b"b", 1_000_000) is None
+
+
+@pytest.mark.parametrize("lists", BOTH)
+def test_what_was_used_outlives_one_generation(lists: Any) -> None:
+    made = lists(5, 0)
+    for key in (b"a", b"b"):
+        made.loaded(key, 0, [(10, 10), (30, 30)])
+    made.age(10)
+    assert made.find(b"a", 30) == [(30, 30)]
+    made.age(30)
+    assert made.find(b"a", 36) == ()
+    assert made.find(b"a", 30) is None  # its sessions until 30 are forgotten with those of all others
+    assert made.find(b"b", 35) is None
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["find", "find", "loaded", "add", "replace", "drop_until", "forget", "clear", "age", "forget_until"]
+        ),
+        st.sampled_from([b"a", b"b", b""]),
+        st.integers(0, 40),
+        st.integers(0, 8),
+    ),
+    max_size=60,
 )
-def test_near_are_those_in_reach_also_where_the_last_one_has_expired(
-    ends: list[int], lengths: list[int], earliest_end: int, latest_start: int
-) -> None:
-    sessions = [(end, max(0, end - length)) for end, length in zip(sorted(ends), lengths, strict=False)]
-    found = session_index.near([(0, 0), *sessions], earliest_end, latest_start)
-    assert found == [each for each in sessions if each[0] >= earliest_end and each[1] <= latest_start]
+
+
+@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
+@given(gap=st.integers(0, 10), calls=CALLS)
+def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[str, bytes, int, int]]) -> None:
+    assert compiled is not None
+    both = [plain.SessionLists(gap, 3), compiled.SessionLists(gap, 3)]
+    listed, told = set[bytes](), list[list[Any]]()
+    for call, key, time, length in calls:
+        session = time + length, time
+        match call:
+            case "find":
+                found = [lists.find(key, time) for lists in both]
+                listed.update([key] if found[0] is not None else [])
+                told.append([None if each is None else list(each) for each in found])
+            case "loaded":
+                for lists in both:
+                    lists.loaded(key, time, [session])
+                listed.add(key)
+            case "add" | "replace" if key in listed:
+                gone = both[0].find(key, time) or () if call == "replace" else ()
+                both[1].find(key, time)
+                told.append([lists.replace(key, gone, *session) for lists in both])
+            case "drop_until" if key in listed and both[0].find(key, time) is not None:
+                both[1].find(key, time)
+                for lists in both:
+                    lists.drop_until(key, time)
+            case "forget":
+                for lists in both:
+                    lists.forget(key)
+                listed.add(key)
+            case "clear" | "age" | "forget_until":
+                for lists in both:
+                    getattr(lists, call)(time)
+                listed.clear()
+    for key in (b"a", b"b", b""):
+        for time in range(50):
+            told.append([None if each is None else list(each) for each in (lists.find(key, time) for lists in both)])
+    assert all(one == other for one, other in told), told
+
+
+@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
+@given(
+    key=st.binary(max_size=20),
+    end=st.integers(0, LARGEST_TIMESTAMP),
+    start=st.integers(0, LARGEST_TIMESTAMP),
+    interval_ms=st.integers(1, LARGEST_TIMESTAMP),
+)
+def test_compiled_rows_are_those_in_python(key: bytes, end: int, start: int, interval_ms: int) -> None:
+    assert compiled is not None
+    row = plain.session_row(key, end, start, interval_ms)
+    assert compiled.session_row(key, end, start, interval_ms) == row
+
+
+@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
+def test_compiled_lists_refuse_what_they_do_not_have() -> None:
+    assert compiled is not None
+    lists = compiled.SessionLists(5, 0)
+    with pytest.raises(KeyError):
+        lists.add(b"a", 1, 1)
+    lists.forget(b"a")
+    with pytest.raises(ValueError, match="no such session"):
+        lists.remove(b"a", [(1, 1)])
+    with pytest.raises(TypeError, match="a key of bytes"):
+        compiled.session_row("a", 1, 1, 1)  # type: ignore[arg-type]  # what a serde may return

@@ -12,11 +12,14 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
 from penstock.common.records import Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Joined, Produced
 from penstock.topology.processor import Processor
+from penstock.topology.session_windows import SessionWindows
+from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows
 from tests.tasks.bench import STRINGS, Bench, Resume, counting_serde, number, values
 
 LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does not promise to be lossless
@@ -54,6 +57,31 @@ class Nothing(Processor[Any, Any, Any, Any]):
 
 def copied(d: Decodes, s: KStream[Any, Any]) -> Any:
     s.to("out", d.produced())
+
+
+def in_windows(s: KStream[Any, Any], size_ms: int = 5) -> Any:
+    return s.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(size_ms))
+
+
+def in_sliding_windows(s: KStream[Any, Any]) -> Any:
+    return s.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(5))
+
+
+def in_sessions(s: KStream[Any, Any]) -> Any:
+    return s.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(5))
+
+
+def windowed_out(d: Decodes, s: KStream[Any, Any]) -> None:
+    s.to("out", Produced.with_(WindowedSerdes.time_windowed_serde_from(d.key, 5), Serdes.long()))
+
+
+def sessions_out(d: Decodes, s: KStream[Any, Any]) -> None:
+    s.to("out", Produced.with_(WindowedSerdes.session_windowed_serde_from(d.key), Serdes.long()))
+
+
+def seen_and_out(d: Decodes, table: Any) -> None:
+    table.to_stream().peek(print)
+    sessions_out(d, table.to_stream())
 
 
 CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
@@ -100,6 +128,43 @@ CASES: dict[str, tuple[str, Callable[[Decodes, KStream[Any, Any]], Any]]] = {
     "a peek beside a sink": ("key value", lambda d, s: s.peek(print) and copied(d, s)),
     "what follows a count": ("", lambda d, s: s.group_by_key().count().to_stream().map_values(lambda n: n)),
     "who looks at keys behind a count": ("key", lambda d, s: s.group_by_key().count().to_stream().peek(print)),
+    "a count in windows and its sink": ("", lambda d, s: windowed_out(d, in_windows(s).count().to_stream())),
+    "a count in sliding windows and its sink": (
+        "",
+        lambda d, s: windowed_out(d, in_sliding_windows(s).count().to_stream()),
+    ),
+    "a count of sessions and its sink": ("", lambda d, s: sessions_out(d, in_sessions(s).count().to_stream())),
+    "sessions filtered by value": ("", lambda d, s: sessions_out(d, in_sessions(s).count().filter(bool).to_stream())),
+    "sessions without a cache": (
+        "",
+        lambda d, s: sessions_out(d, in_sessions(s).count(Materialized.as_("s").with_caching_disabled()).to_stream()),
+    ),
+    "sessions when they close": (
+        "",
+        lambda d, s: sessions_out(d, in_sessions(s).emit_strategy(EmitStrategy.on_window_close()).count().to_stream()),
+    ),
+    "who looks at the keys of sessions": ("key", lambda d, s: in_sessions(s).count().to_stream().peek(print)),
+    "a sink beside who looks at the keys of sessions": (
+        "key",
+        lambda d, s: seen_and_out(d, in_sessions(s).count()),
+    ),
+    "sessions in a table of their own": (
+        "",
+        lambda d, s: sessions_out(d, in_sessions(s).count().filter(bool, Materialized.as_("kept")).to_stream()),
+    ),
+    "windows under a serde of other windows": (
+        "key",
+        lambda d, s: windowed_out(d, in_windows(s, 6).count().to_stream()),
+    ),
+    "sessions under another serde of keys": (
+        "key",
+        lambda d, s: (
+            in_sessions(s)
+            .count()
+            .to_stream()
+            .to("out", Produced.with_(WindowedSerdes.session_windowed_serde_from(LOSSY), Serdes.long()))
+        ),
+    ),
 }
 
 

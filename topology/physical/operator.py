@@ -170,6 +170,11 @@ class Operator(WithFunctions, ABC):
         return False
 
     @property
+    def makes_windowed_keys(self) -> bool:
+        """Whether it forwards the windowed keys of its store, as they stand there or decoded."""
+        return False
+
+    @property
     def keeps_source(self) -> bool:
         """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
         return False

@@ -35,6 +35,7 @@ class SessionWindowAggregate(TableOperator):
     on_close: bool = False
 
     keeps_key = keeps_value = False
+    makes_windowed_keys = True
 
     @property
     def window_grace_ms(self) -> int | None:

@@ -25,6 +25,7 @@ class TimeWindowAggregate(TableOperator):
     shares_store: bool = False
 
     keeps_key = keeps_value = False
+    makes_windowed_keys = True
 
     @property
     @override
@@ -41,6 +42,7 @@ class SlidingWindowAggregate(TableOperator):
     on_close: bool = False
 
     keeps_key = keeps_value = False
+    makes_windowed_keys = True
 
     @property
     @override
