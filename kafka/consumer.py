@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -15,6 +17,7 @@ from penstock.common.log import logger
 from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
+from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
@@ -40,16 +43,23 @@ class ConfluentConsumer(RecordConsumer):
     def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
         self._address = bootstrap_servers
         self._log = logger(__name__)
+        self._settings = consumer_settings(bootstrap_servers, group, overrides)
+        self._overrides = overrides
         with client_configuration("consumer."):
-            self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
+            self._client = Consumer(self._settings)
         self._fetcher = open_fetcher(self._client, overrides)
         self._positions: dict[TopicPartition, int] = {}
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
+        self._wait_for_seek: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
+        self._watch = FetchWatch()
+        self._ends = BrokerEnds(bootstrap_servers, overrides)
+        self._look_at_s = time.monotonic() + PATIENCE_S
         self._closed = False
 
     @override
@@ -64,7 +74,9 @@ class ConfluentConsumer(RecordConsumer):
         for tp in gone:
             del self._positions[tp]
             self._lost.discard(tp)
+            self._wait_for_seek.discard(tp)
             self._drained_at.pop(tp, None)
+        self._watch.forget(gone)
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
 
@@ -84,6 +96,7 @@ class ConfluentConsumer(RecordConsumer):
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
         batches, events = self._fetcher.fetch(max_records, 0)
+        drained = sum(map(len, batches)) + len(events) < max_records
         if not batches and not events and timeout_s > 0:
             batches, events = self._fetcher.fetch(1, timeout_s)
         for event in events:
@@ -94,6 +107,8 @@ class ConfluentConsumer(RecordConsumer):
         self._missing.check(self._client)
         for batch in batches:
             self._read(batch)
+        if drained and time.monotonic() >= self._look_at_s:
+            self._look()
         # What was fetched of a partition may still come out just after it was given away.
         return [batch for batch in batches if batch.partition in self._positions]
 
@@ -103,6 +118,43 @@ class ConfluentConsumer(RecordConsumer):
         if last >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = last + 1
             self._drained_at.pop(tp, None)
+
+    def _look(self) -> None:
+        """Start the fetch anew when a partition gives nothing that the broker has. Nothing is left in the queue now."""
+        if self._wait_for_seek:
+            return  # those would only be found lost once more, and that is about to be mended
+        now_s = time.monotonic()
+        positions = {tp: position for tp, position in self._positions.items() if tp not in self._paused}
+        if not self._ends.asked:
+            if silent := self._watch.silent(positions):
+                self._ends.ask(silent)
+            else:
+                self._look_at_s = now_s + PATIENCE_S
+            return
+        ends = self._ends.take()
+        if ends is None:
+            return
+        self._look_at_s = now_s + PATIENCE_S
+        if stalls := self._watch.stalled(now_s, positions, ends):
+            self._start_anew(stalls)
+
+    def _start_anew(self, stalls: Sequence[Stall]) -> None:
+        """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
+        for stall in stalls:
+            self._log.warning(
+                "partition gave nothing, fetching anew",
+                topic=stall.partition.topic, partition=stall.partition.partition, position=stall.position,
+                end=stall.end, silent_s=round(stall.silent_s, 1),
+            )  # fmt: skip
+        self._watch.restarted(stalls)
+        self._fetcher.close()
+        # A client in such a state may take its time to end.
+        threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
+        self._client = Consumer(self._settings)
+        self._fetcher = open_fetcher(self._client, self._overrides)
+        with broker_errors("assign partitions", self._address):
+            self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in self._positions.items()])
+            self._client.pause([Tpo(*tp) for tp in self._paused & self._positions.keys()])
 
     def _at_end(self, event: Event) -> None:
         tp = TopicPartition(event.topic or "", event.partition)
@@ -116,6 +168,7 @@ class ConfluentConsumer(RecordConsumer):
         if error.code() in POSITION_LOST:
             if tp in self._positions:
                 self._lost.add(tp)
+                self._wait_for_seek.add(tp)
         elif error.code() in MISSING_TOPIC:
             self._missing.note(tp.topic, said)
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
@@ -185,11 +238,17 @@ class ConfluentConsumer(RecordConsumer):
     @override
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """librdkafka drops what it has fetched of them, so pause rarely."""
-        self._client.pause([Tpo(*tp) for tp in partitions])
+        asked = set(partitions)
+        self._client.pause([Tpo(*tp) for tp in asked])
+        self._paused |= asked
+        self._watch.forget(asked)
 
     @override
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._client.resume([Tpo(*tp) for tp in partitions])
+        asked = set(partitions)
+        self._client.resume([Tpo(*tp) for tp in asked])
+        self._paused -= asked
+        self._watch.forget(asked)
 
     @override
     def close(self) -> None:
