@@ -150,9 +150,9 @@ class ConfluentConsumer(RecordConsumer):
         self._fetcher.close()
         # A client in such a state may take its time to end.
         threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
-        self._client = Consumer(self._settings)
-        self._fetcher = open_fetcher(self._client, self._overrides)
-        with broker_errors("assign partitions", self._address):
+        with broker_errors("fetch anew", self._address):
+            self._client = Consumer(self._settings)
+            self._fetcher = open_fetcher(self._client, self._overrides)
             self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in self._positions.items()])
             self._client.pause([Tpo(*tp) for tp in self._paused & self._positions.keys()])
 
@@ -254,5 +254,6 @@ class ConfluentConsumer(RecordConsumer):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._ends.close()
             self._fetcher.close()
             self._client.close()

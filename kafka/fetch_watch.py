@@ -1,8 +1,9 @@
 """Partitions that give nothing although the broker has more: found by what stands still between two questions.
 
-librdkafka may forget a partition when its leader changes: its fetch waits for ever for an answer that was thrown away
-with the connection, or the client has let go of every broker that it knew (librdkafka's issues 4492 and 5301). Nothing
-is said, and the ends that it remembers stand still, too. So somebody else must ask the broker.
+librdkafka 2.16 can let go of every broker that it knows and connect to none again: when a broker that starts answers
+for a moment that there are no brokers, while a return to ``bootstrap.servers`` was begun and called off before (its
+issues 5301 and 5605; a single partition may be forgotten, too, 4492). Nothing is said, the consumer gives nothing, and
+the ends that it remembers stand still. So somebody else must ask the broker, and only a new client helps.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import END
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
 PATIENCE_S = 10.0
@@ -47,8 +49,11 @@ class FetchWatch:
         self._restarts: dict[TopicPartition, int] = {}
 
     def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Those that stand where they stood at the last call; the others have given something."""
-        silent = [tp for tp, position in positions.items() if position >= 0 and self._seen.get(tp) == position]
+        """Those that stand where they stood at the last call; the others have given something.
+
+        Without those at END of which not even that is known: at END again, what was written meanwhile would be lost.
+        """
+        silent = [tp for tp, position in positions.items() if self._seen.get(tp) == position != END]
         self._seen = dict(positions)
         for told in (self._behind_since, self._restarts):
             for tp in told.keys() - set(silent):
@@ -116,6 +121,10 @@ class BrokerEnds:
             return None
         self._asking = None
         return self._ends
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._client = None
 
     def _ask(self, partitions: list[TopicPartition]) -> None:
         try:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
-from penstock.kafka.contracts import BEGINNING
+from penstock.kafka.contracts import BEGINNING, END
 from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
 from tests.kafka.conftest import Rig
 
@@ -45,7 +45,7 @@ N = PATIENCE_S
         ("the leader away", [(0, 5, 9), (N, 5, None), (2 * N, 5, None), (9 * N, 5, None)]),
         ("the leader away in between", [(0, 5, 5), (N, 5, 9), (2 * N, 5, None), (3 * N, 5, 9)]),
         ("moved in between", [(0, 5, 9), (N, 5, 9), (1.5 * N, 6, 9), (2 * N, 6, 9), (2.5 * N, 6, 9)]),
-        ("not known yet where it stands", [(0, BEGINNING, 9), (N, BEGINNING, 9), (2 * N, BEGINNING, 9)]),
+        ("at END, and nobody knows where that was", [(0, END, 9), (N, END, 9), (2 * N, END, 9)]),
     ],
 )
 def test_silence_is_lawful(case: str, taken: list[Look]) -> None:
@@ -55,6 +55,11 @@ def test_silence_is_lawful(case: str, taken: list[Look]) -> None:
 def test_silence_while_the_broker_has_more_is_a_stall_once_it_lasts() -> None:
     found = looks(FetchWatch(), (0, 5, 5), (N, 5, 9), (1.9 * N, 5, 9), (2 * N, 5, 11))
     assert found == [[], [], [], [Stall(TP, 5, 11, N)]]
+
+
+def test_a_partition_whose_beginning_is_not_found_is_stalled_even_if_it_is_empty() -> None:
+    found = looks(FetchWatch(), (0, BEGINNING, 0), (N, BEGINNING, 0), (2 * N, BEGINNING, 0))
+    assert found[-1] == [Stall(TP, BEGINNING, 0, N)]
 
 
 def test_each_restart_without_a_record_doubles_the_patience_and_a_record_ends_that() -> None:
@@ -157,9 +162,7 @@ def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_rep
     assert poll_until(consumer, {paused: 7}) == {paused: [3, 4, 5, 6]}
 
 
-def test_it_is_found_while_another_partition_gives_records_all_the_time(
-    real: Rig, consumer: ConfluentConsumer
-) -> None:
+def test_it_is_found_while_another_partition_gives_records_all_the_time(real: Rig, consumer: ConfluentConsumer) -> None:
     topic = real.topic(partitions=2)
     stuck, busy = (TopicPartition(topic, number) for number in range(2))
     write(real, topic, 1, 0)
@@ -195,7 +198,12 @@ def test_an_idle_partition_and_a_paused_one_are_left_alone(
     write(real, topic, 2, 1)
     asked: list[list[TopicPartition]] = []
     ask = BrokerEnds.ask
-    monkeypatch.setattr(BrokerEnds, "ask", lambda ends, partitions: (asked.append(partitions), ask(ends, partitions)))
+
+    def counted(ends: BrokerEnds, partitions: list[TopicPartition]) -> None:
+        asked.append(partitions)
+        ask(ends, partitions)
+
+    monkeypatch.setattr(BrokerEnds, "ask", counted)
     client = consumer._client
     deadline = time.monotonic() + 20
     while len(asked) < 5:
