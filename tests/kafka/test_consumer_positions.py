@@ -35,6 +35,8 @@ class Client:
     def incremental_assign(self, partitions: list[Tpo]) -> None:
         pass
 
+    incremental_unassign = pause = resume = incremental_assign
+
     def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
         if not self.answers:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -185,3 +187,67 @@ def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committ
     assert consumer.end_offset(TP) == consumer.position(TP) == 2
     stable.known = 4
     assert consumer.end_offset(TP) == 4
+
+
+class Ends:
+    """Notes what the broker is asked about, and never answers."""
+
+    def __init__(self) -> None:
+        self.asked_about: list[list[TopicPartition]] = []
+        self.asked = False
+
+    def ask(self, partitions: list[TopicPartition]) -> None:
+        self.asked_about.append(partitions)
+
+
+@pytest.fixture
+def ends(consumer: ConfluentConsumer) -> Ends:
+    consumer._ends = ends = Ends()  # type: ignore[assignment]  # all of it that is used here
+    consumer._look_at_s = 0.0
+    return ends
+
+
+def test_no_partition_is_suspected_while_records_wait_in_the_queue(
+    client: Client, consumer: ConfluentConsumer, ends: Ends
+) -> None:
+    other = TopicPartition("t", 1)
+    consumer.assign({TP: 0, other: 0})
+    client.ready = [record(0), record(1), record(2), record(3)]
+    for _ in range(3):
+        consumer.poll(1, 0)
+        consumer._look_at_s = 0.0
+    assert ends.asked_about == [], "the other one's may be behind them"
+    consumer.poll(2, 0)
+    consumer._look_at_s = 0.0
+    consumer.poll(2, 0)
+    assert ends.asked_about == [[TP, other]]
+
+
+def test_no_partition_is_suspected_while_a_lost_position_waits_for_a_seek(
+    client: Client, consumer: ConfluentConsumer, ends: Ends
+) -> None:
+    client.ready = [failure(KafkaError.OFFSET_OUT_OF_RANGE)]
+    for _ in range(3):
+        consumer.poll(10, 0)
+        consumer._look_at_s = 0.0
+    assert (consumer.lost_positions(), ends.asked_about) == ({TP: 0}, [])
+    consumer.seek(TP, 7)
+    for _ in range(2):
+        consumer.poll(10, 0)
+        consumer._look_at_s = 0.0
+    assert ends.asked_about == [[TP]]
+
+
+def test_pausing_and_resuming_begins_the_time_anew(client: Client, consumer: ConfluentConsumer, ends: Ends) -> None:
+    consumer.poll(10, 0)
+    consumer.pause([TP])
+    for _ in range(3):
+        consumer._look_at_s = 0.0
+        consumer.poll(10, 0)
+    consumer.resume([TP])
+    consumer._look_at_s = 0.0
+    consumer.poll(10, 0)
+    assert ends.asked_about == []
+    consumer._look_at_s = 0.0
+    consumer.poll(10, 0)
+    assert ends.asked_about == [[TP]]
