@@ -248,7 +248,6 @@ class ConfluentConsumer(RecordConsumer):
         asked = set(partitions)
         self._client.resume([Tpo(*tp) for tp in asked])
         self._paused -= asked
-        self._watch.forget(asked)
 
     @override
     def close(self) -> None:

@@ -77,7 +77,7 @@ class FetchWatch:
         ]
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Something else than records moves them: they are assigned, paused or resumed."""
+        """Something else than records decides when they give some: they are paused, or assigned no longer."""
         for tp in partitions:
             self._seen.pop(tp, None)
             self._behind_since.pop(tp, None)

@@ -89,6 +89,13 @@ def test_a_partition_that_is_paused_when_the_answer_comes_is_no_stall() -> None:
     assert watch.stalled(2 * N, {}, {TP: 9}) == []
 
 
+def test_a_record_that_comes_while_the_broker_is_asked_breaks_the_silence() -> None:
+    watch = FetchWatch()
+    looks(watch, (0, 5, 9), (N, 5, 9))
+    assert watch.silent({TP: 5}) == [TP]
+    assert watch.stalled(2 * N, {TP: 6}, {TP: 9}) == []
+
+
 def test_partitions_stall_one_by_one() -> None:
     watch = FetchWatch()
     for now_s in (0.0, N, 2 * N):
