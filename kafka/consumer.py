@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
-from penstock.common.errors import StreamsError
+from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
@@ -34,6 +35,8 @@ from penstock.kafka.settings import (
 )
 from penstock.kafka.stable_ends import open_stable_ends
 
+_ANSWER_PATIENCE_S = 30.0
+"""So long after the first question that nobody answered, the next one is asked by a new client: three more had time."""
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
@@ -60,6 +63,7 @@ class ConfluentConsumer(RecordConsumer):
         self._watch = FetchWatch()
         self._ends = BrokerEnds(bootstrap_servers, overrides)
         self._look_at_s = time.monotonic() + PATIENCE_S
+        self._unanswered_s: float | None = None  # since when, and None after an answer
         self._closed = False
 
     @override
@@ -139,7 +143,6 @@ class ConfluentConsumer(RecordConsumer):
             self._start_anew(stalls)
 
     def _start_anew(self, stalls: Sequence[Stall]) -> None:
-        """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
         for stall in stalls:
             self._log.warning(
                 "partition gave nothing, fetching anew",
@@ -147,6 +150,10 @@ class ConfluentConsumer(RecordConsumer):
                 end=stall.end, silent_s=round(stall.silent_s, 1),
             )  # fmt: skip
         self._watch.restarted(stalls)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
         self._fetcher.close()
         # A client in such a state may take its time to end.
         threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
@@ -214,11 +221,29 @@ class ConfluentConsumer(RecordConsumer):
         asked = [Tpo(*tp, which) for tp in partitions]
         if not asked:
             return {}
-        with broker_errors("ask for offsets", self._address):
+        with self._asking("ask for offsets"):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
             if any(answer.error is not None and answer.error.code() in LEADERS_OUTDATED for answer in answers):
                 refresh_leaders(self._client)
-        return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+            return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        """As :func:`broker_errors`. Nobody polls while a task that cannot start asks again and again: a client that
+        stays without an answer, and may be what is stuck, is replaced here."""
+        try:
+            with broker_errors(what, self._address):
+                yield
+        except BrokerUnreachableError as error:
+            now_s = time.monotonic()
+            if self._unanswered_s is None:
+                self._unanswered_s = now_s
+            elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S and not self._wait_for_seek:
+                self._log.warning("no answer for long, asking by a new client", error=str(error))
+                self._unanswered_s = now_s
+                self._renew()
+            raise
+        self._unanswered_s = None
 
     def _offset_of(self, answer: Tpo) -> int:
         if answer.error is not None:
@@ -231,9 +256,8 @@ class ConfluentConsumer(RecordConsumer):
         asked = [Tpo(*tp) for tp in partitions]
         if not asked:
             return {}
-        with broker_errors("fetch committed offsets", self._address):
-            answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
-        return committed_offsets(answers, self._address)
+        with self._asking("fetch committed offsets"):
+            return committed_offsets(self._client.committed(asked, REQUEST_TIMEOUT_S), self._address)
 
     @override
     def pause(self, partitions: Iterable[TopicPartition]) -> None:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
+from penstock.kafka.admin import bounded_result
 from penstock.kafka.contracts import END
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
@@ -137,7 +138,7 @@ class BrokerEnds:
             )
             for at, answer in answers.items():
                 with suppress(KafkaException):
-                    self._ends[TopicPartition(at.topic, at.partition)] = answer.result().offset
+                    self._ends[TopicPartition(at.topic, at.partition)] = bounded_result(answer).offset
         finally:
             # Whoever did not get all has leaders that have passed, or is stuck itself: next time another one asks.
             if len(self._ends) < len(partitions):
