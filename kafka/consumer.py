@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
-from penstock.common.errors import StreamsError
+from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
+from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
@@ -31,6 +35,8 @@ from penstock.kafka.settings import (
 )
 from penstock.kafka.stable_ends import open_stable_ends
 
+_ANSWER_PATIENCE_S = 30.0
+"""So long after the first question that nobody answered, the next one is asked by a new client: three more had time."""
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
@@ -40,16 +46,24 @@ class ConfluentConsumer(RecordConsumer):
     def __init__(self, bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> None:
         self._address = bootstrap_servers
         self._log = logger(__name__)
+        self._settings = consumer_settings(bootstrap_servers, group, overrides)
+        self._overrides = overrides
         with client_configuration("consumer."):
-            self._client = Consumer(consumer_settings(bootstrap_servers, group, overrides))
+            self._client = Consumer(self._settings)
         self._fetcher = open_fetcher(self._client, overrides)
         self._positions: dict[TopicPartition, int] = {}
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
+        self._wait_for_seek: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
+        self._watch = FetchWatch()
+        self._ends = BrokerEnds(bootstrap_servers, overrides)
+        self._look_at_s = time.monotonic() + PATIENCE_S
+        self._unanswered_s: float | None = None  # since when, and None after an answer
         self._closed = False
 
     @override
@@ -64,7 +78,9 @@ class ConfluentConsumer(RecordConsumer):
         for tp in gone:
             del self._positions[tp]
             self._lost.discard(tp)
+            self._wait_for_seek.discard(tp)
             self._drained_at.pop(tp, None)
+        self._watch.forget(gone)
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
 
@@ -84,6 +100,7 @@ class ConfluentConsumer(RecordConsumer):
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         """Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
         batches, events = self._fetcher.fetch(max_records, 0)
+        drained = sum(map(len, batches)) + len(events) < max_records
         if not batches and not events and timeout_s > 0:
             batches, events = self._fetcher.fetch(1, timeout_s)
         for event in events:
@@ -94,6 +111,8 @@ class ConfluentConsumer(RecordConsumer):
         self._missing.check(self._client)
         for batch in batches:
             self._read(batch)
+        if drained and time.monotonic() >= self._look_at_s:
+            self._look()
         # What was fetched of a partition may still come out just after it was given away.
         return [batch for batch in batches if batch.partition in self._positions]
 
@@ -103,6 +122,46 @@ class ConfluentConsumer(RecordConsumer):
         if last >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = last + 1
             self._drained_at.pop(tp, None)
+
+    def _look(self) -> None:
+        """Start the fetch anew when a partition gives nothing that the broker has. Nothing is left in the queue now."""
+        if self._wait_for_seek:
+            return  # those would only be found lost once more, and that is about to be mended
+        now_s = time.monotonic()
+        positions = {tp: position for tp, position in self._positions.items() if tp not in self._paused}
+        if not self._ends.asked:
+            if silent := self._watch.silent(positions):
+                self._ends.ask(silent)
+            else:
+                self._look_at_s = now_s + PATIENCE_S
+            return
+        ends = self._ends.take()
+        if ends is None:
+            return
+        self._look_at_s = now_s + PATIENCE_S
+        if stalls := self._watch.stalled(now_s, positions, ends):
+            self._start_anew(stalls)
+
+    def _start_anew(self, stalls: Sequence[Stall]) -> None:
+        for stall in stalls:
+            self._log.warning(
+                "partition gave nothing, fetching anew",
+                topic=stall.partition.topic, partition=stall.partition.partition, position=stall.position,
+                end=stall.end, silent_s=round(stall.silent_s, 1),
+            )  # fmt: skip
+        self._watch.restarted(stalls)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
+        self._fetcher.close()
+        # A client in such a state may take its time to end.
+        threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
+        with broker_errors("fetch anew", self._address):
+            self._client = Consumer(self._settings)
+            self._fetcher = open_fetcher(self._client, self._overrides)
+            self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in self._positions.items()])
+            self._client.pause([Tpo(*tp) for tp in self._paused & self._positions.keys()])
 
     def _at_end(self, event: Event) -> None:
         tp = TopicPartition(event.topic or "", event.partition)
@@ -116,6 +175,7 @@ class ConfluentConsumer(RecordConsumer):
         if error.code() in POSITION_LOST:
             if tp in self._positions:
                 self._lost.add(tp)
+                self._wait_for_seek.add(tp)
         elif error.code() in MISSING_TOPIC:
             self._missing.note(tp.topic, said)
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
@@ -161,11 +221,29 @@ class ConfluentConsumer(RecordConsumer):
         asked = [Tpo(*tp, which) for tp in partitions]
         if not asked:
             return {}
-        with broker_errors("ask for offsets", self._address):
+        with self._asking("ask for offsets"):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
             if any(answer.error is not None and answer.error.code() in LEADERS_OUTDATED for answer in answers):
                 refresh_leaders(self._client)
-        return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+            return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        """As :func:`broker_errors`. Nobody polls while a task that cannot start asks again and again: a client that
+        stays without an answer, and may be what is stuck, is replaced here."""
+        try:
+            with broker_errors(what, self._address):
+                yield
+        except BrokerUnreachableError as error:
+            now_s = time.monotonic()
+            if self._unanswered_s is None:
+                self._unanswered_s = now_s
+            elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S and not self._wait_for_seek:
+                self._log.warning("no answer for long, asking by a new client", error=str(error))
+                self._unanswered_s = now_s
+                self._renew()
+            raise
+        self._unanswered_s = None
 
     def _offset_of(self, answer: Tpo) -> int:
         if answer.error is not None:
@@ -178,22 +256,27 @@ class ConfluentConsumer(RecordConsumer):
         asked = [Tpo(*tp) for tp in partitions]
         if not asked:
             return {}
-        with broker_errors("fetch committed offsets", self._address):
-            answers = self._client.committed(asked, REQUEST_TIMEOUT_S)
-        return committed_offsets(answers, self._address)
+        with self._asking("fetch committed offsets"):
+            return committed_offsets(self._client.committed(asked, REQUEST_TIMEOUT_S), self._address)
 
     @override
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """librdkafka drops what it has fetched of them, so pause rarely."""
-        self._client.pause([Tpo(*tp) for tp in partitions])
+        asked = set(partitions)
+        self._client.pause([Tpo(*tp) for tp in asked])
+        self._paused |= asked
+        self._watch.forget(asked)
 
     @override
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._client.resume([Tpo(*tp) for tp in partitions])
+        asked = set(partitions)
+        self._client.resume([Tpo(*tp) for tp in asked])
+        self._paused -= asked
 
     @override
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._ends.close()
             self._fetcher.close()
             self._client.close()

@@ -151,7 +151,8 @@ class Admin(Protocol):
 
 
 class SessionLostError(StreamsError):
-    """A group member's session ended before its commit arrived: nobody has taken the seat, a new client can join."""
+    """A group member's session ended before its commit arrived, or none began for long: nobody has taken the seat, a
+    new client can join."""
 
 
 class GroupMember(Protocol):
@@ -165,7 +166,7 @@ class GroupMember(Protocol):
         """
 
     def poll(self, timeout_s: float) -> None:
-        """Keep the seat: call at least every few seconds."""
+        """Keep the seat: call at least every few seconds. Raises SessionLostError when only a new client may get it."""
 
     def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ from penstock.kafka.settings import (
 )
 
 OnAssigned = Callable[[frozenset[TopicPartition]], None]
+_JOIN_PATIENCE_S = 60.0
+"""A client that is not seated after so long may be what is stuck (``fetch_watch.py`` says how). Where a broker is away,
+or a group waits for other members, nothing is lost by another client with the same static id."""
 
 
 class ConfluentGroupMember(GroupMember):
@@ -46,25 +50,34 @@ class ConfluentGroupMember(GroupMember):
         self._topics: list[str] = []
         self._missing = MissingTopics(bootstrap_servers)
         self._on_assigned: OnAssigned | None = None
+        self._unseated_s: float | None = None  # since when, and None while seated
         self._closed = False
 
     @override
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         self._on_assigned = on_assigned
         self._topics = sorted(topics)
+        self._unseat()
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
         # Taking the seat without fetching: the group counts the assignment, librdkafka reads nothing.
         client.assign([])
+        self._unseated_s = None
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
 
     def _revoked(self, client: Consumer, partitions: list[Tpo]) -> None:
         client.unassign()
+        self._unseat()
 
     def _lost(self, client: Consumer, partitions: list[Tpo]) -> None:
         client.unassign()
+        self._unseat()
         self._report(frozenset())
+
+    def _unseat(self) -> None:
+        if self._unseated_s is None:
+            self._unseated_s = time.monotonic()
 
     def _report(self, partitions: frozenset[TopicPartition]) -> None:
         if partitions != self._reported and self._on_assigned is not None and not self._closed:
@@ -74,7 +87,8 @@ class ConfluentGroupMember(GroupMember):
     @override
     def poll(self, timeout_s: float) -> None:
         """Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
-        when the group refuses this client for good, MissingTopicError when a topic is gone and stays away."""
+        when the group refuses this client for good, MissingTopicError when a topic is gone and stays away,
+        SessionLostError after a minute without a seat."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -83,6 +97,8 @@ class ConfluentGroupMember(GroupMember):
         if message is not None and event is not None:
             self._refused(event, message.topic() or "")
         self._missing.check(self._client)
+        if self._unseated_s is not None and time.monotonic() - self._unseated_s > _JOIN_PATIENCE_S:
+            raise SessionLostError(f"{self._no_session()} for {_JOIN_PATIENCE_S:.0f} s: join again with a new client")
 
     def _refused(self, error: KafkaError, topic: str) -> None:
         if error.code() in MISSING_TOPIC:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
-from penstock.common.errors import MissingTopicError
+from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.fetcher import MessageFetcher
@@ -24,6 +26,7 @@ class Client:
         self.high = 0
         self.topic_exists = True
         self.answers = True
+        self.assigned: dict[TopicPartition, int] = {}
 
     def consume(self, most: int, timeout_s: float) -> list[Message]:
         taken, self.ready = self.ready[:most], self.ready[most:]
@@ -33,6 +36,19 @@ class Client:
         return 0, self.high
 
     def incremental_assign(self, partitions: list[Tpo]) -> None:
+        self.assigned |= {TopicPartition(at.topic, at.partition): at.offset for at in partitions}
+
+    def offsets_for_times(self, asked: list[Tpo], timeout_s: float) -> list[Tpo]:
+        if not self.answers:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return [Tpo(at.topic, at.partition, 9) for at in asked]
+
+    def pause(self, partitions: list[Tpo]) -> None:
+        pass
+
+    incremental_unassign = resume = pause
+
+    def close(self) -> None:
         pass
 
     def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
@@ -185,3 +201,110 @@ def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committ
     assert consumer.end_offset(TP) == consumer.position(TP) == 2
     stable.known = 4
     assert consumer.end_offset(TP) == 4
+
+
+class Ends:
+    """Notes what the broker is asked about, and never answers."""
+
+    def __init__(self) -> None:
+        self.asked_about: list[list[TopicPartition]] = []
+        self.asked = False
+
+    def ask(self, partitions: list[TopicPartition]) -> None:
+        self.asked_about.append(partitions)
+
+
+@pytest.fixture
+def ends(consumer: ConfluentConsumer) -> Ends:
+    consumer._ends = ends = Ends()  # type: ignore[assignment]  # all of it that is used here
+    consumer._look_at_s = 0.0
+    return ends
+
+
+def test_no_partition_is_suspected_while_records_wait_in_the_queue(
+    client: Client, consumer: ConfluentConsumer, ends: Ends
+) -> None:
+    other = TopicPartition("t", 1)
+    consumer.assign({TP: 0, other: 0})
+    client.ready = [record(0), record(1), record(2), record(3)]
+    for _ in range(3):
+        consumer.poll(1, 0)
+        consumer._look_at_s = 0.0
+    assert ends.asked_about == [], "the other one's may be behind them"
+    consumer.poll(2, 0)
+    consumer._look_at_s = 0.0
+    consumer.poll(2, 0)
+    assert ends.asked_about == [[TP, other]]
+
+
+def test_no_partition_is_suspected_while_a_lost_position_waits_for_a_seek(
+    client: Client, consumer: ConfluentConsumer, ends: Ends
+) -> None:
+    client.ready = [failure(KafkaError.OFFSET_OUT_OF_RANGE)]
+    for _ in range(3):
+        consumer.poll(10, 0)
+        consumer._look_at_s = 0.0
+    assert (consumer.lost_positions(), ends.asked_about) == ({TP: 0}, [])
+    consumer.seek(TP, 7)
+    for _ in range(2):
+        consumer.poll(10, 0)
+        consumer._look_at_s = 0.0
+    assert ends.asked_about == [[TP]]
+
+
+def test_pausing_and_resuming_begins_the_time_anew(client: Client, consumer: ConfluentConsumer, ends: Ends) -> None:
+    consumer.poll(10, 0)
+    consumer.pause([TP])
+    for _ in range(3):
+        consumer._look_at_s = 0.0
+        consumer.poll(10, 0)
+    consumer.resume([TP])
+    consumer._look_at_s = 0.0
+    consumer.poll(10, 0)
+    assert ends.asked_about == []
+    consumer._look_at_s = 0.0
+    consumer.poll(10, 0)
+    assert ends.asked_about == [[TP]]
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_client_that_nobody_answers_for_long_is_replaced_at_the_same_positions(
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, other = Clock(), Client()
+    monkeypatch.setattr("penstock.kafka.consumer.time", clock)
+    monkeypatch.setattr("penstock.kafka.consumer.Consumer", lambda settings: other)
+    monkeypatch.setattr("penstock.kafka.consumer.open_fetcher", lambda made, overrides: MessageFetcher(made))
+    client.ready = [record(0), record(1)]
+    consumer.poll(10, 0)
+    client.answers = False
+
+    def ask() -> bool:
+        try:
+            return bool(consumer.fetch_end_offsets([TP]))
+        except BrokerUnreachableError:
+            return False
+
+    for after_s in (0, 29.9):
+        clock.now = 1000 + after_s
+        assert not ask()
+        assert consumer._client is client  # type: ignore[comparison-overlap]  # put in its place
+    client.answers = True
+    assert ask(), "an answer, and the time begins anew"
+    client.answers = False
+    for after_s in (40, 69.9, 70):
+        assert consumer._client is client  # type: ignore[comparison-overlap]
+        clock.now = 1000 + after_s
+        assert not ask()
+    assert consumer._client is other  # type: ignore[comparison-overlap]
+    assert other.assigned == {TP: 2}
+    assert ask()
+    other.ready = [record(2)]
+    assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[2]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -130,3 +130,52 @@ def test_a_topic_that_is_unknown_for_a_moment_keeps_the_seat_and_one_that_is_gon
     client.said = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
     with pytest.raises(MissingTopicError, match="topic 'lines' does not exist any more"):
         member.poll(0)
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Group:
+    """Seats and unseats the member when the test says so."""
+
+    def subscribe(self, topics: list[str], **on: Callable[[Group, list[object]], None]) -> None:
+        self.on = on
+
+    def poll(self, timeout_s: float) -> None:
+        pass
+
+    def assign(self, partitions: list[object]) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def memberid(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("before", [[], ["on_assign", "on_revoke"], ["on_assign", "on_lost"]], ids=str)
+def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
+    member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch, before: list[str]
+) -> None:
+    clock, group = Clock(), Group()
+    monkeypatch.setattr("penstock.kafka.group_member.time", clock)
+    member.close()
+    member._client = group  # type: ignore[assignment]  # all of it that is used here
+    member.subscribe(["lines"], lambda partitions: None)
+    for what in before:
+        clock.now += 1000  # a seat may be kept for ever
+        member.poll(0) if what != "on_assign" else None
+        group.on[what](group, [])
+    clock.now += 60
+    member.poll(0)
+    clock.now += 0.1
+    with pytest.raises(SessionLostError, match="'seat' has no session in group 'group' for 60 s: join again"):
+        member.poll(0)
+    group.on["on_assign"](group, [])
+    clock.now += 1000
+    member.poll(0)

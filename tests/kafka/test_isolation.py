@@ -13,6 +13,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
+from penstock.kafka.fetch_watch import BrokerEnds
 
 Eventually = Callable[[Callable[[], bool], str], None]
 
@@ -104,3 +105,48 @@ def test_by_default_records_are_read_whether_committed_or_not_as_in_kafka_stream
         eventually(all_here, "the record of the open transaction")
         assert consumer.position(tp) == consumer.end_offset(tp) == 2
         stranger.producer.abort_transaction(10)
+
+
+def test_an_open_transaction_is_no_partition_that_gives_nothing(
+    broker: str, topic: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[dict[TopicPartition, int]] = []
+    take = BrokerEnds.take
+
+    def noted(ends: BrokerEnds) -> dict[TopicPartition, int] | None:
+        if answer := take(ends):
+            answers.append(answer)
+        return answer
+
+    monkeypatch.setattr(BrokerEnds, "take", noted)
+    tp = TopicPartition(topic, 0)
+    stranger = Stranger(broker, topic)
+    stranger.write(b"open")
+    seen: list[bytes | None] = []
+    with closing(clients(broker, topic, isolation_level="read_committed").consumer()) as consumer:
+        consumer.assign({tp: BEGINNING})
+
+        def read() -> bool:
+            seen.extend(polled(consumer))
+            return consumer.position(tp) == 1
+
+        eventually(read, "what is in front of the transaction")
+        for module in ("fetch_watch", "consumer"):
+            monkeypatch.setattr(f"penstock.kafka.{module}.PATIENCE_S", 0.5)
+        consumer._look_at_s = 0.0  # type: ignore[attr-defined]  # what the test is about
+        client = consumer._client  # type: ignore[attr-defined]  # a new one would be a restart
+
+        def asked_often() -> bool:
+            seen.extend(polled(consumer))
+            return len(answers) >= 4
+
+        eventually(asked_often, "the broker is asked four times")
+        assert consumer._client is client  # type: ignore[attr-defined]
+        assert answers == [{tp: 1}] * 4, "the last stable offset, not the high watermark"
+        stranger.producer.commit_transaction(10)
+
+        def all_here() -> bool:
+            seen.extend(polled(consumer))
+            return seen == [b"plain", b"open"]
+
+        eventually(all_here, "what was committed is read")

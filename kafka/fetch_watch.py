@@ -1,0 +1,145 @@
+"""Partitions that give nothing although the broker has more: found by what stands still between two questions.
+
+librdkafka 2.16 can let go of every broker that it knows and connect to none again: when a broker that starts answers
+for a moment that there are no brokers, while a return to ``bootstrap.servers`` was begun and called off before (its
+issues 5301 and 5605; a single partition may be forgotten, too, 4492). Nothing is said, the consumer gives nothing, and
+the ends that it remembers stand still. So somebody else must ask the broker, and only a new client helps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from penstock.common.ids import TopicPartition
+from penstock.kafka.admin import bounded_result
+from penstock.kafka.contracts import END
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
+
+PATIENCE_S = 10.0
+"""A fetch is answered within ``fetch.wait.max.ms`` (0.1 s), librdkafka repeats what failed after 0.5 s, and connects
+again after at most 10 s."""
+
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A partition that has given nothing for ``silent_s`` seconds, though its records reach up to ``end``."""
+
+    partition: TopicPartition
+    position: int
+    end: int
+    silent_s: float
+
+
+class FetchWatch:
+    """Compares looks at a consumer, each taken when nothing was left in its queue. Knows no client and no clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, int] = {}
+        self._behind_since: dict[TopicPartition, float] = {}
+        self._restarts: dict[TopicPartition, int] = {}
+
+    def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Those that stand where they stood at the last call; the others have given something.
+
+        Without those at END of which not even that is known: at END again, what was written meanwhile would be lost.
+        """
+        silent = [tp for tp, position in positions.items() if self._seen.get(tp) == position != END]
+        self._seen = dict(positions)
+        for told in (self._behind_since, self._restarts):
+            for tp in told.keys() - set(silent):
+                del told[tp]
+        return silent
+
+    def stalled(
+        self, now_s: float, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[Stall]:
+        """Those that were behind ``ends``, what the broker said of the silent ones, for longer than it can take.
+
+        Where the broker said nothing, nothing is known, and the time begins anew. After each restart that did not help
+        it is twice as long: a fetch over a slow connection, or through aborted transactions, must come to its end.
+        """
+        behind = [tp for tp, end in ends.items() if tp in positions and self._seen.get(tp) == positions[tp] < end]
+        self._behind_since = {tp: self._behind_since.get(tp, now_s) for tp in behind}
+        return [
+            Stall(tp, positions[tp], ends[tp], now_s - since)
+            for tp, since in self._behind_since.items()
+            if now_s - since >= PATIENCE_S * 2 ** self._restarts.get(tp, 0)
+        ]
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Something else than records decides when they give some: they are paused, or assigned no longer."""
+        for tp in partitions:
+            self._seen.pop(tp, None)
+            self._behind_since.pop(tp, None)
+            self._restarts.pop(tp, None)
+
+    def restarted(self, stalls: Iterable[Stall]) -> None:
+        """They are fetched anew, and all others of the consumer with them."""
+        self._behind_since.clear()
+        for stall in stalls:
+            self._restarts[stall.partition] = self._restarts.get(stall.partition, 0) + 1
+
+
+class BrokerEnds:
+    """Asks for ends beside the consumer, by a client of its own: the consumer's may be what is stuck.
+
+    For a reader of committed records they are the last stable offsets: an open transaction is nothing to wait for.
+    """
+
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
+        self._settings = admin_settings(bootstrap_servers, overrides)
+        committed = overrides.get("isolation.level") == "read_committed"
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        self._client: AdminClient | None = None
+        self._asking: threading.Thread | None = None
+        self._ends: dict[TopicPartition, int] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Whether a question was asked whose answer was not taken."""
+        return self._asking is not None
+
+    def ask(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin to ask, in a thread. Once at a time."""
+        self._ends = {}
+        self._asking = threading.Thread(target=self._ask, args=(list(partitions),), name="broker-ends", daemon=True)
+        self._asking.start()
+
+    def take(self) -> dict[TopicPartition, int] | None:
+        """The answer, without those that the broker did not tell; None while it is waited for."""
+        if self._asking is None or self._asking.is_alive():
+            return None
+        self._asking = None
+        return self._ends
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._client = None
+
+    def _ask(self, partitions: list[TopicPartition]) -> None:
+        try:
+            if self._client is None:
+                self._client = AdminClient(self._settings)
+            answers = self._client.list_offsets(
+                {Tpo(*tp): _LATEST for tp in partitions},
+                isolation_level=self._isolation,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+            for at, answer in answers.items():
+                with suppress(KafkaException):
+                    self._ends[TopicPartition(at.topic, at.partition)] = bounded_result(answer).offset
+        finally:
+            # Whoever did not get all has leaders that have passed, or is stuck itself: next time another one asks.
+            if len(self._ends) < len(partitions):
+                self._client = None

@@ -1,0 +1,234 @@
+"""A partition that gives nothing although the broker has more is found, and fetched anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import TopicPartition as Tpo
+from structlog.testing import capture_logs
+
+from penstock.common.ids import TopicPartition
+from penstock.kafka.consumer import ConfluentConsumer
+from penstock.kafka.contracts import BEGINNING, END
+from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
+from tests.kafka.conftest import Rig
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+Look = tuple[float, int, int | None]
+"""When, the position, and the end that the broker says; None when it does not answer."""
+
+
+def looks(watch: FetchWatch, *taken: Look) -> list[list[Stall]]:
+    """What each look finds."""
+    found = []
+    for now_s, position, end in taken:
+        silent = watch.silent({TP: position})
+        ends = {tp: end for tp in silent if end is not None}
+        found.append(watch.stalled(now_s, {TP: position}, ends))
+    return found
+
+
+N = PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    ("case", "taken"),
+    [
+        ("at its end", [(0, 5, 5), (N, 5, 5), (9 * N, 5, 5)]),
+        ("behind, and moving", [(0, 5, 9), (N, 6, 9), (2 * N, 7, 9), (3 * N, 8, 9)]),
+        ("an end below the position: a log that was cut", [(0, 5, 3), (N, 5, 3), (9 * N, 5, 3)]),
+        ("seen once", [(0, 5, 9)]),
+        ("behind for a moment only", [(0, 5, 5), (9 * N, 5, 9)]),
+        ("the leader away", [(0, 5, 9), (N, 5, None), (2 * N, 5, None), (9 * N, 5, None)]),
+        ("the leader away in between", [(0, 5, 5), (N, 5, 9), (2 * N, 5, None), (3 * N, 5, 9)]),
+        ("moved in between", [(0, 5, 9), (N, 5, 9), (1.5 * N, 6, 9), (2 * N, 6, 9), (2.5 * N, 6, 9)]),
+        ("at END, and nobody knows where that was", [(0, END, 9), (N, END, 9), (2 * N, END, 9)]),
+    ],
+)
+def test_silence_is_lawful(case: str, taken: list[Look]) -> None:
+    assert not any(looks(FetchWatch(), *taken)), case
+
+
+def test_silence_while_the_broker_has_more_is_a_stall_once_it_lasts() -> None:
+    found = looks(FetchWatch(), (0, 5, 5), (N, 5, 9), (1.9 * N, 5, 9), (2 * N, 5, 11))
+    assert found == [[], [], [], [Stall(TP, 5, 11, N)]]
+
+
+def test_a_partition_whose_beginning_is_not_found_is_stalled_even_if_it_is_empty() -> None:
+    found = looks(FetchWatch(), (0, BEGINNING, 0), (N, BEGINNING, 0), (2 * N, BEGINNING, 0))
+    assert found[-1] == [Stall(TP, BEGINNING, 0, N)]
+
+
+def test_each_restart_without_a_record_doubles_the_patience_and_a_record_ends_that() -> None:
+    watch = FetchWatch()
+    [*_, stalls] = looks(watch, (0, 5, 9), (N, 5, 9), (2 * N, 5, 9))
+    watch.restarted(stalls)
+    found = looks(watch, (3 * N, 5, 9), (4 * N, 5, 9), (5 * N, 5, 9))
+    assert found == [[], [], [Stall(TP, 5, 9, 2 * N)]]
+    watch.restarted(found[-1])
+    assert not any(looks(watch, (6 * N, 5, 9), (9 * N, 5, 9)))
+    assert looks(watch, (10 * N, 6, 9), (11 * N, 6, 9), (12 * N, 6, 9))[-1] == [Stall(TP, 6, 9, N)]
+
+
+def test_what_was_moved_by_something_else_than_records_is_looked_at_anew() -> None:
+    watch = FetchWatch()
+    looks(watch, (0, 5, 9), (N, 5, 9))
+    watch.forget([TP])
+    assert not any(looks(watch, (2 * N, 5, 9), (3 * N, 5, 9)))
+    assert looks(watch, (4 * N, 5, 9))[-1] == [Stall(TP, 5, 9, N)]
+
+
+def test_a_partition_that_is_paused_when_the_answer_comes_is_no_stall() -> None:
+    watch = FetchWatch()
+    looks(watch, (0, 5, 9), (N, 5, 9))
+    assert watch.silent({TP: 5}) == [TP]
+    watch.forget([TP])
+    assert watch.stalled(2 * N, {}, {TP: 9}) == []
+
+
+def test_a_record_that_comes_while_the_broker_is_asked_breaks_the_silence() -> None:
+    watch = FetchWatch()
+    looks(watch, (0, 5, 9), (N, 5, 9))
+    assert watch.silent({TP: 5}) == [TP]
+    assert watch.stalled(2 * N, {TP: 6}, {TP: 9}) == []
+
+
+def test_partitions_stall_one_by_one() -> None:
+    watch = FetchWatch()
+    for now_s in (0.0, N, 2 * N):
+        positions = {TP: 5, OTHER: int(now_s)}
+        silent = watch.silent(positions)
+        found = watch.stalled(now_s, positions, dict.fromkeys(silent, 1000))
+    assert silent == [TP]
+    assert found == [Stall(TP, 5, 1000, N)]
+
+
+# ---- on a broker ----
+
+
+@pytest.fixture
+def consumer(real: Rig) -> Iterator[ConfluentConsumer]:
+    with closing(real.clients.consumer()) as made:
+        assert isinstance(made, ConfluentConsumer)
+        yield made
+
+
+@pytest.fixture
+def hurry(consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on a second of silence is much. Not before the consumer has connected, which takes its time."""
+
+    def begin() -> None:
+        for module in ("fetch_watch", "consumer"):
+            monkeypatch.setattr(f"penstock.kafka.{module}.PATIENCE_S", 1.0)
+        consumer._look_at_s = 0.0
+
+    return begin
+
+
+def write(rig: Rig, topic: str, count: int, partition: int) -> None:
+    with closing(rig.clients.producer()) as producer:
+        for _ in range(count):
+            producer.send(topic, None, b"v", 1, partition=partition)
+        assert producer.flush(10)
+
+
+def poll_until(consumer: ConfluentConsumer, ends: dict[TopicPartition, int]) -> dict[TopicPartition, list[int]]:
+    """The offsets that come until ``ends`` are reached."""
+    read: dict[TopicPartition, list[int]] = {tp: [] for tp in ends}
+    deadline = time.monotonic() + 20
+    while any(consumer.position(tp) < end for tp, end in ends.items()):
+        assert time.monotonic() < deadline, f"not within 20 s: {ends}, read {read}"
+        for batch in consumer.poll(100, 0.02):
+            read[batch.partition] += batch.offsets
+    return read
+
+
+def stop_giving(consumer: ConfluentConsumer, tp: TopicPartition) -> None:
+    """Behind the consumer's back, as librdkafka does when it forgets a partition: ends are not updated either."""
+    consumer._client.pause([Tpo(*tp)])
+
+
+def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_repetition(
+    real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
+) -> None:
+    topic = real.topic(partitions=3)
+    stuck, busy, paused = (TopicPartition(topic, number) for number in range(3))
+    for tp in (stuck, busy, paused):
+        write(real, topic, 3, tp.partition)
+    consumer.assign({stuck: BEGINNING, busy: BEGINNING, paused: BEGINNING})
+    poll_until(consumer, {stuck: 3, busy: 3, paused: 3})
+    hurry()
+    consumer.pause([paused])
+    stop_giving(consumer, stuck)
+    for tp in (stuck, busy, paused):
+        write(real, topic, 4, tp.partition)
+    with capture_logs() as said:
+        read = poll_until(consumer, {stuck: 7, busy: 7})
+    assert read == {stuck: [3, 4, 5, 6], busy: [3, 4, 5, 6]}
+    [line] = [line for line in said if line["event"] == "partition gave nothing, fetching anew"]
+    assert line["log_level"] == "warning"
+    assert (line["topic"], line["partition"], line["position"], line["end"]) == (topic, 0, 3, 7)
+    assert line["silent_s"] >= 1.0
+    consumer.resume([paused])
+    assert poll_until(consumer, {paused: 7}) == {paused: [3, 4, 5, 6]}
+
+
+def test_it_is_found_while_another_partition_gives_records_all_the_time(
+    real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
+) -> None:
+    topic = real.topic(partitions=2)
+    stuck, busy = (TopicPartition(topic, number) for number in range(2))
+    write(real, topic, 1, 0)
+    consumer.assign({stuck: BEGINNING, busy: BEGINNING})
+    poll_until(consumer, {stuck: 1})
+    hurry()
+    stop_giving(consumer, stuck)
+    write(real, topic, 1, 0)
+    read: dict[TopicPartition, list[int]] = {stuck: [], busy: []}
+    deadline = time.monotonic() + 20
+    with closing(real.clients.producer()) as producer:
+        sent = 0
+        while not read[stuck]:
+            assert time.monotonic() < deadline, "not within 20 s"
+            producer.send(topic, None, b"v", 1, partition=1)
+            producer.poll()
+            sent += 1
+            for batch in consumer.poll(100, 0.002):
+                read[batch.partition] += batch.offsets
+        assert producer.flush(10)
+    for tp, offsets in poll_until(consumer, {busy: sent}).items():
+        read[tp] += offsets
+    assert read == {stuck: [1], busy: list(range(sent))}
+
+
+def test_an_idle_partition_and_a_paused_one_are_left_alone(
+    real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = real.topic(partitions=2)
+    idle, paused = (TopicPartition(topic, number) for number in range(2))
+    write(real, topic, 2, 0)
+    consumer.assign({idle: BEGINNING, paused: BEGINNING})
+    consumer.pause([paused])
+    write(real, topic, 2, 1)
+    poll_until(consumer, {idle: 2})
+    hurry()
+    asked: list[list[TopicPartition]] = []
+    ask = BrokerEnds.ask
+
+    def counted(ends: BrokerEnds, partitions: list[TopicPartition]) -> None:
+        asked.append(partitions)
+        ask(ends, partitions)
+
+    monkeypatch.setattr(BrokerEnds, "ask", counted)
+    client = consumer._client
+    deadline = time.monotonic() + 20
+    while len(asked) < 4:
+        assert time.monotonic() < deadline, asked
+        consumer.poll(100, 0.02)
+    assert asked == [[idle]] * 4
+    assert consumer._client is client
+    consumer.resume([paused])
+    assert poll_until(consumer, {paused: 2}) == {paused: [0, 1]}
