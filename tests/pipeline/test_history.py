@@ -46,7 +46,7 @@ def test_rows_of_a_shuffle_keep_each_writers_order_and_are_merged_by_event_time(
         (REPARTITION, 0, "other", 0, 9, b"x", b"x", 1, None),
     ]
     results = spark.createDataFrame(rows + other, OUTPUT_SCHEMA)
-    ordered = in_task_order(spark, [shuffled(results, 0, ["shuffle"])], 1).collect()
+    ordered = in_task_order(spark, [shuffled(results, ["shuffle"])], 1).collect()
     assert [(int(row["key"]), int(row["value"])) for row in ordered] == [
         (1, 0), (0, 0), (1, 1), (0, 1), (0, 2), (1, 2), (1, 3), (0, 3),
     ]  # fmt: skip
