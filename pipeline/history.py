@@ -68,7 +68,7 @@ def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) 
 
 
 def in_cycle_order(inputs: Sequence[DataFrame]) -> DataFrame:
-    """All rows of all tasks of a cycle in one Spark partition, in the order of :func:`in_task_order` among tasks, too."""
+    """The rows of all tasks of a cycle in one Spark partition, in the order of :func:`in_task_order` among tasks."""
     rows = reduce(DataFrame.unionByName, inputs).repartition(1)
     return (
         rows.withColumn("time", _time("task", "phase", "topic", "source"))

@@ -1,4 +1,4 @@
-"""In which order the sub-topologies of a topology run: behind those that write what they read, or together with them."""
+"""In which order sub-topologies run: behind those that write what they read, or together with them."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 @dataclass(frozen=True)
 class Stage:
-    """What runs as one Spark job, behind those that write its repartition topics: one sub-topology, or those of a cycle.
+    """One sub-topology, or those of a cycle: runs as one Spark job, behind those that write its repartition topics.
 
-    ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by which
-    the sub-topologies of a cycle write to each other. ``tasks``: how many each sub-topology has at most.
+    ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
+    which the sub-topologies of a cycle write to each other. ``tasks``: how many each sub-topology has at most.
 
     ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
     them, which an unfinished backfill wrote.

@@ -127,6 +127,7 @@ class TaskRun:
         self._begun = False
 
     def restore(self, rows: pa.RecordBatch) -> None:
+        """Rows of changelogs: their topic is the store's name."""
         for store, own in by_topic(rows):
             self._changelog_is_empty.discard(store)
             abandoned = own.column("source")
@@ -154,6 +155,7 @@ class TaskRun:
             self._collector.send(topic, key, value, timestamp, own, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Records of all topics, in the task's order, and a commit where that is due."""
         self._begin()
         for topic, own in by_topic(rows):
             self._task.add(self._record_batch(topic, own))
@@ -184,6 +186,7 @@ class TaskRun:
             self._most_rows = 2 * self._collector.changelog_rows + _CHANGELOG_ROWS_BETWEEN_COMMITS
 
     def finish(self) -> Iterator[pa.RecordBatch]:
+        """The last commit, and what the task hands over."""
         yield from self.commit()
         yield from self.hand_over()
 
@@ -269,6 +272,7 @@ def segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic."""
     column = rows.column("topic")
     topics = sorted(pc.unique(column).to_pylist())
     for topic in topics:
