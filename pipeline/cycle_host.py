@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import InnerTopics, TopicCounts
 from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.rows import RESTORE, headers_of
@@ -39,11 +40,10 @@ class CycleHost:
         """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
         cycle = _Cycle(self)
         for batch in batches:
-            for number, phase, rows in segments(batch):
-                if phase == RESTORE:
-                    cycle.restore(number, rows)
-                else:
-                    yield from cycle.process(number, rows)
+            restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
+            for number, _, rows in segments(batch.slice(0, restored)):
+                cycle.restore(number, rows)
+            yield from cycle.process(batch.slice(restored))
             yield from cycle.commit_where_full()
         yield from cycle.finish()
 
@@ -69,16 +69,22 @@ class _Cycle:
         for store, own in by_topic(rows):
             self._task(self._owner[store], number).restore(own)
 
-    def process(self, number: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Records of topics' partition ``number``, one by one."""
-        names = ("topic", "key", "value", "timestamp", "sequence")
-        headers = headers_of(rows.column("headers")) or [None] * len(rows)
+    def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Records of topics, one by one, each with all that it leads to."""
+        names = ("topic", "task", "key", "value", "timestamp", "sequence")
         columns = [rows.column(name).to_pylist() for name in names]
+        headers = headers_of(rows.column("headers")) or [None] * len(rows)
         repartition = self._host.topics.repartition
-        for topic, key, value, timestamp, offset, own in zip(*columns, headers, strict=True):
-            offsets = None if topic in repartition else [offset]
+        for topic, number, key, value, timestamp, place, own in zip(*columns, headers, strict=True):
+            partition = TopicPartition(topic, number)
             task = self._task(self._reader[topic], number)
-            yield from task.take(topic, [key], [value], [timestamp], offsets, [own] if own else None)
+            (count,) = task.numbered(topic, 1)
+            # As on the host of a single task: the places of a shuffle are no offsets.
+            offset = count if topic in repartition else place
+            if own:
+                yield from task.take(RecordBatch(partition, [key], [value], [timestamp], [offset], [own]))
+            else:
+                yield from task.take_one(partition, key, value, timestamp, offset)
             yield from self._read_inner_topics()
 
     def commit_where_full(self) -> Iterator[pa.RecordBatch]:
@@ -102,7 +108,13 @@ class _Cycle:
         while (found := self._inner.take()) is not None:
             partition, (keys, values, timestamps, headers) = found
             task = self._task(self._reader[partition.topic], partition.partition)
-            yield from task.take(partition.topic, keys, values, timestamps, None, headers if any(headers) else None)
+            offsets = task.numbered(partition.topic, len(keys))
+            if any(headers):
+                yield from task.take(RecordBatch(partition, keys, values, timestamps, offsets, headers))
+            elif len(keys) == 1:
+                yield from task.take_one(partition, keys[0], values[0], timestamps[0], offsets[0])
+            else:
+                yield from task.take(RecordBatch(partition, keys, values, timestamps, offsets))
 
     def _task(self, subtopology: int, number: int) -> TaskRun:
         task_id = TaskId(subtopology, number)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.common.records import Headers, RecordBatch
+from penstock.common.records import RecordBatch
 from penstock.pipeline.collector import InnerTopics, SparkCollector, TopicCounts
 from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
@@ -162,21 +162,28 @@ class TaskRun:
         yield from self._work()
         yield from self.commit_if_full()
 
-    def take(
-        self,
-        topic: str,
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        timestamps: list[int],
-        offsets: Sequence[int] | None,
-        headers: list[Headers | None] | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Process records of one topic, without a commit. Those without ``offsets`` are numbered."""
+    def take(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Process records of one topic, without a commit. Where their offsets are not known, :meth:`numbered` says
+        them."""
         self._begin()
-        numbers = self._numbered(topic, len(keys))
-        partition = TopicPartition(topic, self.number)
-        self._task.add(RecordBatch(partition, keys, values, timestamps, offsets or numbers, headers))
+        self._task.add(batch)
         yield from self._work()
+
+    def take_one(
+        self, partition: TopicPartition, key: bytes | None, value: bytes | None, timestamp: int, offset: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for one record without headers."""
+        self._begin()
+        if self._task.process_alone(partition, key, value, timestamp, offset, self._wall_ms):
+            yield from self._drain(_ROWS_PER_BATCH)
+        else:
+            yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
+
+    def numbered(self, topic: str, count: int) -> Sequence[int]:
+        """Numbers for the next records of a repartition topic, which are counted as read."""
+        begin = self._read.get(topic, 0)
+        self._read[topic] = begin + count
+        return range(begin, begin + count)
 
     def commit_if_full(self) -> Iterator[pa.RecordBatch]:
         """Commit if much waits for it."""
@@ -213,7 +220,7 @@ class TaskRun:
             self._begun = True
 
     def _record_batch(self, topic: str, rows: pa.RecordBatch) -> RecordBatch:
-        numbers = self._numbered(topic, len(rows))
+        numbers = self.numbered(topic, len(rows))
         # A repartition topic is never written here: its records are numbered as they come.
         shuffled = topic in self._repartition
         return RecordBatch(
@@ -224,11 +231,6 @@ class TaskRun:
             numbers if shuffled else rows.column("sequence").to_pylist(),
             headers_of(rows.column("headers")),
         )
-
-    def _numbered(self, topic: str, count: int) -> Sequence[int]:
-        begin = self._read.get(topic, 0)
-        self._read[topic] = begin + count
-        return range(begin, begin + count)
 
     def _work(self) -> Iterator[pa.RecordBatch]:
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):

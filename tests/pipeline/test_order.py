@@ -18,7 +18,7 @@ Table = ps.KTable[str, str]
 
 def joined(left: Table, right: Table) -> Table:
     kept: ps.Materialized[str, str] = ps.Materialized.with_(STRING, STRING)
-    return left.join(right, lambda value: value, lambda value, other: value + other, kept)
+    return left.join(right, lambda value: value, lambda value, other: value + other, materialized=kept)
 
 
 def one_join(table: Callable[[str], Table]) -> None:

@@ -116,7 +116,7 @@ def _kept(name: str) -> ps.Materialized[str, str]:
 def foreign_key_join(left: str = "left", right: str = "right", out: str = "out", counted: bool = False) -> ps.Topology:
     """A table whose values begin with the key of another, and ``counted`` by it."""
     builder = ps.StreamsBuilder()
-    joined = _table(builder, left).left_join(_table(builder, right), _foreign_key, _pair, _kept("joined"))
+    joined = _table(builder, left).left_join(_table(builder, right), _foreign_key, _pair, materialized=_kept("joined"))
     results = joined.to_stream()
     if counted:
         by_value = results.filter(lambda _, value: value is not None).group_by(
@@ -131,8 +131,8 @@ def foreign_key_join(left: str = "left", right: str = "right", out: str = "out",
 def foreign_key_chain() -> ps.Topology:
     """The result of a join is joined again."""
     builder = ps.StreamsBuilder()
-    first = _table(builder, "left").join(_table(builder, "right"), _foreign_key, _pair, _kept("first"))
-    second = first.left_join(_table(builder, "third"), _foreign_key, _pair, _kept("second"))
+    first = _table(builder, "left").join(_table(builder, "right"), _foreign_key, _pair, materialized=_kept("first"))
+    second = first.left_join(_table(builder, "third"), _foreign_key, _pair, materialized=_kept("second"))
     second.to_stream().to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
 
@@ -141,7 +141,7 @@ def self_join() -> ps.Topology:
     """A table joined with itself."""
     builder = ps.StreamsBuilder()
     people = _table(builder, "people")
-    people.left_join(people, _foreign_key, _pair, _kept("joined")).to_stream().to(
+    people.left_join(people, _foreign_key, _pair, materialized=_kept("joined")).to_stream().to(
         "out", ps.Produced.with_(STRING, STRING)
     )
     return builder.build()
