@@ -137,7 +137,7 @@ class _Backfill:
         else:
             (subtopology,) = stage.subtopologies
             host, ordered = TaskHost(subtopology, *shared), in_task_order(self._spark, inputs, stage.tasks)
-        with _causes(f"{_named(stage)} failed over its history"):
+        with _causes(f"{_named(stage)} failed over history"):
             # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.
             results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         self._results.append((stage.shuffles, results))
