@@ -157,5 +157,6 @@ def test_what_leaves_the_cycle_says_which_of_its_tasks_wrote_it() -> None:
     rows = history(random.Random(1), ("left", "right"), 200)
     results = output(host(topology).run(batches(rows, 50)))
     (left,) = (sub.id for sub in topology.subtopologies if "left" in sub.sources[0].topics)
+    assert left > 0
     assert {row["task"] for row in results[REPARTITION]} == {left << 16 | number for number in range(PARTITIONS)}
     assert {row["topic"] for row in results[REPARTITION]} == {"app-counted-repartition"}

@@ -116,7 +116,8 @@ def _kept(name: str) -> ps.Materialized[str, str]:
 def foreign_key_join(left: str = "left", right: str = "right", out: str = "out", counted: bool = False) -> ps.Topology:
     """A table whose values begin with the key of another, and ``counted`` by it."""
     builder = ps.StreamsBuilder()
-    joined = _table(builder, left).left_join(_table(builder, right), _foreign_key, _pair, materialized=_kept("joined"))
+    other = _table(builder, right)
+    joined = _table(builder, left).left_join(other, _foreign_key, _pair, materialized=_kept("joined"))
     results = joined.to_stream()
     if counted:
         by_value = results.filter(lambda _, value: value is not None).group_by(
