@@ -16,12 +16,13 @@ from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.order import in_order
 from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, READ, REPARTITION, RESTORE, SINK
 from penstock.topology.physical.topology import Topology, internal_topic
+from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.pipeline.test_task_host import Row, batches, output
 from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, self_join
 
-PARTITIONS = 3
+KEYS = 15
 UNCACHED = {"application.id": "app", "statestore.cache.max.bytes": 0}
 Results = Mapping[str, list[dict[str, Any]]]
 
@@ -36,12 +37,12 @@ def host(topology: Topology, config: Mapping[str, Any] = UNCACHED) -> CycleHost:
 
 
 def history(rng: random.Random, topics: Iterable[str], count: int) -> list[Row]:
-    """Updates and deletions of few keys; values begin with the foreign key."""
+    """Updates and deletions of some keys; values begin with the foreign key."""
     offsets: dict[tuple[str, int], int] = {}
     rows: list[Row] = []
     for time in range(count):
-        topic, key = rng.choice(list(topics)), b"k%d" % rng.randrange(6)
-        value = rng.choice([None, *(b"k%d/%d" % (rng.randrange(6), time) for _ in range(4))])
+        topic, key = rng.choice(list(topics)), b"k%d" % rng.randrange(KEYS)
+        value = rng.choice([None, *(b"k%d/%d" % (rng.randrange(KEYS), time) for _ in range(4))])
         task = partition_for(key, PARTITIONS)
         offset = offsets[topic, task] = offsets.get((topic, task), -1) + 1
         headers = [{"key": "n", "value": b"%d" % time}] if rng.random() < 0.2 else None
@@ -65,10 +66,12 @@ def driven(topology: Topology, rows: Iterable[Row], config: Mapping[str, Any] = 
 def written(results: Results, kind: str) -> dict[str, list[list[Written]]]:
     topics: dict[str, list[list[Written]]] = {}
     for row in results[kind]:
-        number = row["partition"] if row["partition"] >= 0 else partition_for(row["key"], PARTITIONS)
+        key, number = row["key"], row["partition"]
+        if number < 0:
+            number = 0 if key is None else partition_for(key, PARTITIONS)
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
         there = topics.setdefault(row["topic"], [[] for _ in range(PARTITIONS)])
-        there[number].append(Written(row["key"], row["value"], row["timestamp"], headers))
+        there[number].append(Written(key, row["value"], row["timestamp"], headers))
     return topics
 
 
