@@ -24,9 +24,9 @@ class CycleHost:
     """Runs all tasks of ``subtopologies`` over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
 
     First come the rows that restore stores, then the records of all tasks, in the order of time. Before the next record
-    is taken, all that the last one led to is read from ``inner_topics``: as live, where the answers to a record are
-    there long before the record that follows it minutes later. If the tasks ran one behind the other instead, the
-    answers to all but the last update of a key would come too late, and be dropped.
+    is taken, all that the last one led to is read from ``inner_topics``: as live, where a record has been answered when
+    the next one arrives. If the tasks ran one behind the other instead, the answers to all but the last update of a key
+    would come too late, and be dropped.
     """
 
     subtopologies: tuple[Subtopology, ...]
