@@ -86,7 +86,7 @@ def test_every_result_is_there_and_the_second_part_goes_on_from_the_subscription
         assert report.stages == 2, "the cycle, and the count of its results"
         assert sum(report.read.values()) == len(part)
     changelogs = it.internal("-changelog")
-    assert len(changelogs) == 3, "subscriptions, joined, counted"
+    assert len(changelogs) == 5, "both tables, subscriptions, joined, counted"
     assert list(differences(it.driver.topics, it.written({it.out}), {it.out})) == []
     assert list(last_differences(it.driver.topics, it.written(changelogs), changelogs)) == []
     inner = it.internal("-topic")
