@@ -22,9 +22,10 @@ from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
+from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.global_topics import GlobalTopics
 from penstock.pipeline.hand_over import write_records
-from penstock.pipeline.history import in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.spark_session import spark_session
@@ -96,15 +97,14 @@ class _Backfill:
         self._admin = admin
         self._spark = spark
         self._progress = progress
-        self._results: dict[int, DataFrame] = {}
-        self._shuffles = {stage.subtopology.id: stage.shuffles for stage in plan.stages}
+        self._results: list[tuple[frozenset[str], DataFrame]] = []
         self._read: Counter[str] = Counter()
         self._dropped = 0
         self._metadata: dict[TopicPartition, str] = {}
 
     def run(self, begun: float) -> BackfillReport:
         for number, stage in enumerate(self._plan.stages, 1):
-            self._progress(f"stage {number} of {len(self._plan.stages)}: sub-topology {stage.subtopology.id}")
+            self._progress(f"stage {number} of {len(self._plan.stages)}: {_named(stage)}")
             self._run_stage(stage)
         for row in self._rows(OFFSET, READ, DROPPED).collect():
             self._take_report(row)
@@ -130,19 +130,24 @@ class _Backfill:
         if not inputs:
             return
         topics = GlobalTopics(self._global_subtopologies, self._plan.global_records, self._clients)
-        host = TaskHost(stage.subtopology, self._config, self._plan.topics, self._plan.committed, topics)
-        ordered = in_task_order(self._spark, inputs, stage.tasks)
-        with _causes(f"sub-topology {stage.subtopology.id} failed over its history"):
+        host: TaskHost | CycleHost
+        shared = self._config, self._plan.topics, self._plan.committed, topics
+        if stage.inner_topics:
+            host, ordered = CycleHost(stage.subtopologies, stage.inner_topics, *shared), in_cycle_order(inputs)
+        else:
+            (subtopology,) = stage.subtopologies
+            host, ordered = TaskHost(subtopology, *shared), in_task_order(self._spark, inputs, stage.tasks)
+        with _causes(f"{_named(stage)} failed over history"):
             # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.
             results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        self._results[stage.subtopology.id] = results
+        self._results.append((stage.shuffles, results))
 
     def _inputs(self, stage: Stage) -> list[DataFrame | None]:
         address = self._config.bootstrap_servers
         inputs = [records_of(self._spark, address, stage.records)]
-        for number, results in self._results.items():
-            if topics := stage.repartition_topics & self._shuffles[number]:
-                inputs.append(shuffled(results, number, sorted(topics)))
+        for shuffles, results in self._results:
+            if topics := stage.repartition_topics & shuffles:
+                inputs.append(shuffled(results, sorted(topics)))
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():
@@ -176,7 +181,7 @@ class _Backfill:
     def _rows(self, *kinds: str) -> DataFrame:
         """What all stages have made of ``kinds``: one job for all, in which no core is without work, and none has more
         than one producer."""
-        rows = [results.where(sql.col("kind").isin(*kinds)) for results in self._results.values()]
+        rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
         together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
         return together.coalesce(self._spark.sparkContext.defaultParallelism)
 
@@ -191,6 +196,12 @@ class _Backfill:
             )
             for partition, end in self._plan.until.items()
         }
+
+
+def _named(stage: Stage) -> str:
+    """For messages."""
+    *others, last = (str(sub.id) for sub in stage.subtopologies)
+    return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from penstock.common.errors import MissingTopicError
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
 from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
@@ -17,6 +18,8 @@ from penstock.tasks.contracts import RecordCollector
 
 _Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """Key, value, timestamp and headers."""
+Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
+"""Many of them."""
 
 
 class TopicCounts(NamedTuple):
@@ -27,16 +30,60 @@ class TopicCounts(NamedTuple):
     changelogs: frozenset[str]
 
 
+class InnerTopics:
+    """The repartition topics by which the tasks of a cycle write to each other, and what waits there to be read."""
+
+    def __init__(self, topics: frozenset[str]) -> None:
+        self.topics = topics
+        self._unread: dict[TopicPartition, Columns] = {}
+        self._order: deque[TopicPartition] = deque()
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None,
+    ) -> None:
+        """Append a record."""
+        to = TopicPartition(topic, partition)
+        unread = self._unread.get(to)
+        if unread is None:
+            unread = self._unread[to] = ([], [], [], [])
+            self._order.append(to)
+        keys, values, timestamps, each_headers = unread
+        keys.append(key)
+        values.append(value)
+        timestamps.append(timestamp)
+        each_headers.append(headers)
+
+    @property
+    def unread(self) -> bool:
+        """Whether records wait."""
+        return bool(self._order)
+
+    def take(self) -> tuple[TopicPartition, Columns] | None:
+        """All unread records of the partition whose first one waits longest; None when everything is read."""
+        if not self._order:
+            return None
+        partition = self._order.popleft()
+        return partition, self._unread.pop(partition)
+
+
 class SparkCollector(RecordCollector):
-    """A collector whose rows are taken out batch by batch.
+    """A collector whose rows are taken out batch by batch; those of ``inner`` topics go there.
 
     Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do: those
     that are gone there, and that the changelog never had, are to be forgotten here (:meth:`forget`).
     """
 
-    def __init__(self, task_id: TaskId, topics: TopicCounts) -> None:
+    def __init__(self, task_id: TaskId, topics: TopicCounts, inner: InnerTopics | None = None) -> None:
         self._task = task_id.partition
+        self._writer = task_id.subtopology << 16 | task_id.partition
         self._topics = topics
+        self._inner = inner
         self._sequence = 0
         self._kinds: list[str] = []
         self._names: list[str] = []
@@ -72,6 +119,9 @@ class SparkCollector(RecordCollector):
             kind = REPARTITION
             if partition < 0:
                 partition = self._default_partition(key, self._topics.partitions[topic])
+            if self._inner is not None and topic in self._inner.topics:
+                self._inner.send(topic, partition, key, value, timestamp, headers)
+                return
         self._append(kind, topic, partition, key, value, timestamp, headers)
 
     @override
@@ -83,7 +133,7 @@ class SparkCollector(RecordCollector):
 
     def report(self, kind: str, topic: str, partition: int, number: int, text: str = "") -> pa.RecordBatch:
         """One row that is no record of a topic."""
-        row = [kind, self._task, topic, partition, number, None, text.encode(), 0, None]
+        row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None]
         return _batch([column] for column in row)
 
     def drain(self) -> pa.RecordBatch:
@@ -93,7 +143,7 @@ class SparkCollector(RecordCollector):
         headers = [headers_row(each) for each in self._headers] if any(self._headers) else [None] * count
         columns = (
             self._kinds,
-            [self._task] * count,
+            [self._writer] * count,
             self._names,
             self._partitions,
             list(range(first, first + count)),

@@ -30,7 +30,7 @@ def state_of(
     return rows and _as_input(rows, RESTORE, sql.lit(store), int(abandoned))
 
 
-def shuffled(results: DataFrame, subtopology: int, topics: Sequence[str]) -> DataFrame:
+def shuffled(results: DataFrame, topics: Sequence[str]) -> DataFrame:
     """What a stage wrote to repartition topics, as input of the next.
 
     Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows the
@@ -41,7 +41,7 @@ def shuffled(results: DataFrame, subtopology: int, topics: Sequence[str]) -> Dat
         sql.col("partition").alias("task"),
         sql.lit(PROCESS).alias("phase"),
         "topic",
-        (sql.lit(subtopology << 16) + sql.col("task")).alias("source"),
+        sql.col("task").alias("source"),
         "sequence",
         "key",
         "value",
@@ -59,16 +59,30 @@ def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) 
     """
     slots = sql.array(*map(sql.lit, _slots(spark, tasks)))
     rows = reduce(DataFrame.unionByName, inputs).withColumn("slot", sql.element_at(slots, sql.col("task") + 1))
-    written = Window.partitionBy("slot", "task", "phase", "topic", "source").orderBy("sequence")
-    so_far = sql.max("timestamp").over(written.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    # What is restored goes by offset alone, and what an unfinished backfill left comes behind all else of it.
-    time = sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
     return (
         rows.repartition(tasks, "slot")
-        .withColumn("time", time)
+        .withColumn("time", _time("slot", "task", "phase", "topic", "source"))
         .sortWithinPartitions("task", "phase", "time", "topic", "source", "sequence")
         .select(*COLUMNS)
     )
+
+
+def in_cycle_order(inputs: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all tasks of a cycle in one Spark partition, in the order of :func:`in_task_order` among tasks."""
+    rows = reduce(DataFrame.unionByName, inputs).repartition(1)
+    return (
+        rows.withColumn("time", _time("task", "phase", "topic", "source"))
+        .sortWithinPartitions("phase", "time", "topic", "task", "source", "sequence")
+        .select(*COLUMNS)
+    )
+
+
+def _time(*written_by: str) -> Column:
+    """When a live task would take a row: at the running maximum of timestamps within its partition. What is restored
+    goes by offset alone, and what an unfinished backfill left comes behind all else of it."""
+    written = Window.partitionBy(*written_by).orderBy("sequence")
+    so_far = sql.max("timestamp").over(written.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
 
 
 def _slots(spark: SparkSession, tasks: int) -> list[int]:

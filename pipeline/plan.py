@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, TopologyError
+from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
+from penstock.pipeline.order import Together, in_order
 from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
-from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, internal_topic
+from penstock.topology.physical.topology import Subtopology, Topology, internal_topic
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -37,18 +37,21 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 @dataclass(frozen=True)
 class Stage:
-    """One sub-topology: runs as one Spark job, behind those that write its repartition topics. ``shuffles`` are the
-    repartition topics that it writes itself.
+    """One sub-topology, or those of a cycle: runs as one Spark job, behind those that write its repartition topics.
+
+    ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
+    which the sub-topologies of a cycle write to each other. ``tasks``: how many each sub-topology has at most.
 
     ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
     them, which an unfinished backfill wrote.
     """
 
-    subtopology: Subtopology
+    subtopologies: tuple[Subtopology, ...]
     tasks: int
     records: Ranges
     repartition_topics: frozenset[str]
     shuffles: frozenset[str]
+    inner_topics: frozenset[str]
     changelogs: Mapping[str, Ranges]
     abandoned: Mapping[str, Ranges]
 
@@ -76,7 +79,7 @@ def plan_backfill(
     refuse_if_running(config, admin)
     reader = _Reader(topology, config, topics, admin, consumer)
     _refuse_unprocessed(topics, reader)
-    stages = tuple(reader.stage(sub) for sub in _in_order(topology))
+    stages = tuple(map(reader.stage, in_order(topology)))
     return BackfillPlan(
         stages,
         reader.counts,
@@ -94,31 +97,6 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
             f"application {config.application_id!r} is running (its group has {members} member{'s'[: members > 1]}): "
             "stop it, wait until its members have left the group (up to session.timeout.ms), and run the backfill again"
         )
-
-
-def _in_order(topology: Topology) -> Iterable[Subtopology]:
-    subtopologies = {sub.id: sub for sub in topology.subtopologies if sub.sources}
-    writers: dict[str, set[int]] = {}
-    for sub in subtopologies.values():
-        for topic in _shuffles(sub):
-            writers.setdefault(topic, set()).add(sub.id)
-    reads = {sub.id: {topic for source in sub.sources for topic in source.topics} for sub in subtopologies.values()}
-    before = {number: set().union(*(writers.get(topic, set()) for topic in topics)) for number, topics in reads.items()}
-    try:
-        return [subtopologies[number] for number in TopologicalSorter(before).static_order()]
-    except CycleError as error:
-        circle = " and ".join(str(number) for number in sorted(set(error.args[1])))
-        raise TopologyError(
-            f"a backfill runs one sub-topology behind the other, but sub-topologies {circle} write to each other, as "
-            "those of a foreign-key join do: start the application without a backfill"
-        ) from None
-
-
-def _shuffles(sub: Subtopology) -> Iterable[str]:
-    """The repartition topics that ``sub`` writes, without the application's prefix."""
-    return (
-        node.topic for node in sub.nodes if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str)
-    )
 
 
 class _Reader:
@@ -165,23 +143,34 @@ class _Reader:
             )
         return max(begin, committed.offset)
 
-    def stage(self, sub: Subtopology) -> Stage:
-        tasks = self._tasks[sub.id]
-        mine = [TopicPartition(topic, number) for topic, count in tasks.topics.items() for number in range(count)]
-        read = [partition for partition in mine if partition.topic not in self.counts.repartition]
+    def stage(self, together: Together) -> Stage:
+        """What the sub-topologies of a stage read, write and restore."""
+        mine = [self._tasks[sub.id] for sub in together.subtopologies]
+        counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
+        read = [
+            TopicPartition(topic, number)
+            for topic, count in counts.items()
+            if topic not in self.counts.repartition
+            for number in range(count)
+        ]
         changelogs: dict[str, Ranges] = {}
         abandoned: dict[str, Ranges] = {}
-        for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
-            changelogs[store], abandoned[store] = self._history(changelog, tasks)
+        for sub, tasks in zip(together.subtopologies, mine, strict=True):
+            for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
+                changelogs[store], abandoned[store] = self._history(changelog, tasks)
         return Stage(
-            sub,
-            tasks.tasks,
+            together.subtopologies,
+            max(tasks.tasks for tasks in mine),
             {partition: OffsetRange(self.position(partition), self.ends[partition]) for partition in read},
-            frozenset(tasks.topics) & self.counts.repartition,
-            frozenset(internal_topic(self._config.application_id, topic) for topic in _shuffles(sub)),
+            frozenset(counts) & self.counts.repartition,
+            self._prefixed(together.written),
+            self._prefixed(together.inner),
             changelogs,
             abandoned,
         )
+
+    def _prefixed(self, topics: Iterable[str]) -> frozenset[str]:
+        return frozenset(internal_topic(self._config.application_id, topic) for topic in topics)
 
     def _history(self, changelog: Changelog, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
         state: dict[TopicPartition, OffsetRange] = {}

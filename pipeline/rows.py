@@ -27,6 +27,7 @@ OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS
 )
+"""``task`` is that which wrote the row: its partition, and above 16 bits the number of its sub-topology."""
 
 _ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORD = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _ARROW_HEADERS)]

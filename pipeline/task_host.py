@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +14,11 @@ import pyarrow.compute as pc
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.pipeline.collector import SparkCollector, TopicCounts
+from penstock.pipeline.collector import InnerTopics, SparkCollector, TopicCounts
 from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -45,18 +47,17 @@ class TaskHost:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
-        # Rows arrive merged by time already: an empty partition has nothing earlier to wait for.
-        program = TaskProgram.of([self.subtopology], self.config.model_copy(update={"max_task_idle_ms": -1}))
-        task: _TaskRun | None = None
+        program = program_of(self.subtopology, self.config)
+        task: TaskRun | None = None
         global_stores: Mapping[str, Store] = {}
         if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
             global_stores = self.global_topics.stores(self.config)
         for batch in batches:
-            for number, phase, rows in _segments(batch):
+            for number, phase, rows in segments(batch):
                 if task is None or task.number != number:
                     if task is not None:
                         yield from task.finish()
-                    task = _TaskRun(self, program, number, global_stores)
+                    task = TaskRun(self, program, TaskId(self.subtopology.id, number), global_stores)
                 if phase == RESTORE:
                     task.restore(rows)
                 else:
@@ -65,15 +66,42 @@ class TaskHost:
             yield from task.finish()
 
 
-class _TaskRun:
-    """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka."""
+class Host(Protocol):
+    """What a task must know of its host."""
 
-    def __init__(self, host: TaskHost, program: TaskProgram, number: int, global_stores: Mapping[str, Store]) -> None:
-        self.number = number
-        task_id = TaskId(host.subtopology.id, number)
-        self._collector = SparkCollector(task_id, host.topics)
+    @property
+    def topics(self) -> TopicCounts:
+        """All topics."""
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
+        """What the application has committed."""
+
+
+def program_of(subtopology: Subtopology, config: StreamsConfig) -> TaskProgram:
+    """The program of its tasks. Rows arrive merged by time: an empty partition has nothing earlier to wait for."""
+    return TaskProgram.of([subtopology], config.model_copy(update={"max_task_idle_ms": -1}))
+
+
+class TaskRun:
+    """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka.
+
+    ``inner``: where it writes what the tasks of its cycle read. ``budget`` is shared with those.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        program: TaskProgram,
+        task_id: TaskId,
+        global_stores: Mapping[str, Store],
+        inner: InnerTopics | None = None,
+        budget: MemoryBudget | None = None,
+    ) -> None:
+        self.number = number = task_id.partition
+        self._collector = SparkCollector(task_id, host.topics, inner)
         stores = open_task_stores(None, program.stores.values())
-        self._state_manager = StateManager(task_id, program, stores, self._collector)
+        self._state_manager = StateManager(task_id, program, stores, self._collector, budget)
         # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
         self._state_manager.context.keeps_places = False
         self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
@@ -99,7 +127,8 @@ class _TaskRun:
         self._begun = False
 
     def restore(self, rows: pa.RecordBatch) -> None:
-        for store, own in _by_topic(rows):
+        """Rows of changelogs: their topic is the store's name."""
+        for store, own in by_topic(rows):
             self._changelog_is_empty.discard(store)
             abandoned = own.column("source")
             self._restore_rows(store, own.filter(pc.equal(abandoned, 0)))
@@ -126,19 +155,50 @@ class _TaskRun:
             self._collector.send(topic, key, value, timestamp, own, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Records of all topics, in the task's order, and a commit where that is due."""
         self._begin()
-        for topic, own in _by_topic(rows):
+        for topic, own in by_topic(rows):
             self._task.add(self._record_batch(topic, own))
-        while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
+        yield from self._work()
+        yield from self.commit_if_full()
+
+    def take(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Process records of one topic, without a commit. Where their offsets are not known, :meth:`numbered` says
+        them."""
+        self._begin()
+        self._task.add(batch)
+        yield from self._work()
+
+    def take_one(
+        self, partition: TopicPartition, key: bytes | None, value: bytes | None, timestamp: int, offset: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for one record without headers."""
+        self._begin()
+        if self._task.process_alone(partition, key, value, timestamp, offset, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
+        else:
+            yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
+
+    def numbered(self, topic: str, count: int) -> Sequence[int]:
+        """Numbers for the next records of a repartition topic, which are counted as read."""
+        begin = self._read.get(topic, 0)
+        self._read[topic] = begin + count
+        return range(begin, begin + count)
+
+    def commit_if_full(self) -> Iterator[pa.RecordBatch]:
+        """Commit if much waits for it."""
         if self._state_manager.cache_bytes() > self._commit_bytes or self._collector.changelog_rows > self._most_rows:
-            yield from self._commit()
+            yield from self.commit()
             # Twice what is left, so that not every commit looks at all of them.
             self._most_rows = 2 * self._collector.changelog_rows + _CHANGELOG_ROWS_BETWEEN_COMMITS
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        self._begin()
-        yield from self._commit()
+        """The last commit, and what the task hands over."""
+        yield from self.commit()
+        yield from self.hand_over()
+
+    def hand_over(self) -> Iterator[pa.RecordBatch]:
+        """After the last commit: the rows of the changelogs, and the reports."""
         for store, changelog in self._changelogs.items():
             self._collector.keep_histories(changelog.topic, self._state_manager.store(store).changelog_history)
         for waiting in self._collector.release_changelogs():
@@ -160,8 +220,7 @@ class _TaskRun:
             self._begun = True
 
     def _record_batch(self, topic: str, rows: pa.RecordBatch) -> RecordBatch:
-        begin = self._read.get(topic, 0)
-        self._read[topic] = begin + len(rows)
+        numbers = self.numbered(topic, len(rows))
         # A repartition topic is never written here: its records are numbered as they come.
         shuffled = topic in self._repartition
         return RecordBatch(
@@ -169,11 +228,17 @@ class _TaskRun:
             rows.column("key").to_pylist(),
             rows.column("value").to_pylist(),
             rows.column("timestamp").to_pylist(),
-            list(range(begin, begin + len(rows))) if shuffled else rows.column("sequence").to_pylist(),
+            numbers if shuffled else rows.column("sequence").to_pylist(),
             headers_of(rows.column("headers")),
         )
 
-    def _commit(self) -> Iterator[pa.RecordBatch]:
+    def _work(self) -> Iterator[pa.RecordBatch]:
+        while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
+            yield from self._drain(_ROWS_PER_BATCH)
+
+    def commit(self) -> Iterator[pa.RecordBatch]:
+        """Let go of what caches hold back."""
+        self._begin()
         for _ in self._task.prepare_commit():
             yield from self._drain(_ROWS_PER_BATCH)
         yield from self._drain(1)
@@ -198,7 +263,7 @@ class _TaskRun:
             yield self._collector.drain()
 
 
-def _segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+def segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
     """Runs of rows of the same task and phase."""
     start = 0
     pairs = zip(batch.column("task").to_pylist(), batch.column("phase").to_pylist(), strict=True)
@@ -208,7 +273,8 @@ def _segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]
         start += length
 
 
-def _by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic."""
     column = rows.column("topic")
     topics = sorted(pc.unique(column).to_pylist())
     for topic in topics:

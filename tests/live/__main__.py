@@ -97,7 +97,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
                 yield status.bootstrap_servers, ways
                 return
             from penstock.pipeline.spark_session import spark_session
-            from tests.live.backfilled import excluded_from_backfill, play_backfilled
+            from tests.live.backfilled import play_backfilled
 
             os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
             with spark_session("local[2]", "tests") as spark:
@@ -108,7 +108,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
 
                 # One for all bunches.
                 with patch("penstock.pipeline.backfill.spark_session", session):
-                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded_from_backfill)]
+                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded)]
         finally:
             ray.shutdown()
 

@@ -7,16 +7,9 @@ from pathlib import Path
 
 from penstock.common.config import StreamsConfig
 from penstock.pipeline.backfill import backfill
-from tests.live.bunches import Bunch, Case
-from tests.live.play import Expected, Outcome, compared, excluded, halves, play_live
+from tests.live.bunches import Bunch
+from tests.live.play import Expected, Outcome, compared, halves, play_live
 from tests.live.rig import LiveBunch
-
-
-def excluded_from_backfill(case: Case) -> str | None:
-    """Why a case cannot be compared."""
-    if any(step["op"] == "foreign_key" for step in case["topology"]):
-        return "joins by foreign key, which a backfill refuses"
-    return excluded(case)
 
 
 def play_backfilled(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:

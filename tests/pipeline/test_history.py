@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.history import in_task_order, shuffled
+from penstock.pipeline.history import in_cycle_order, in_task_order, shuffled
 from penstock.pipeline.rows import INPUT_SCHEMA, OUTPUT_SCHEMA, REPARTITION, RESTORE, SINK
-from tests.pipeline.test_task_host import host, on_the_driver, out_of_order, restore
+from tests.pipeline.test_task_host import host, on_the_driver, out_of_order, process, restore
 from tests.pipeline.topologies import priced_orders
 
 Row = tuple[Any, ...]
@@ -46,7 +46,7 @@ def test_rows_of_a_shuffle_keep_each_writers_order_and_are_merged_by_event_time(
         (REPARTITION, 0, "other", 0, 9, b"x", b"x", 1, None),
     ]
     results = spark.createDataFrame(rows + other, OUTPUT_SCHEMA)
-    ordered = in_task_order(spark, [shuffled(results, 0, ["shuffle"])], 1).collect()
+    ordered = in_task_order(spark, [shuffled(results, ["shuffle"])], 1).collect()
     assert [(int(row["key"]), int(row["value"])) for row in ordered] == [
         (1, 0), (0, 0), (1, 1), (0, 1), (0, 2), (1, 2), (1, 3), (0, 3),
     ]  # fmt: skip
@@ -57,6 +57,24 @@ def test_every_task_has_a_spark_partition_of_its_own(spark: SparkSession) -> Non
     ordered = in_task_order(spark, [spark.createDataFrame(rows, INPUT_SCHEMA)], 7)
     parts = ordered.rdd.glom().collect()
     assert sorted(len({row["task"] for row in part}) for part in parts) == [1] * 7
+
+
+def test_the_tasks_of_a_cycle_are_in_one_spark_partition_and_one_order_of_time(spark: SparkSession) -> None:
+    times = {("left", 0): [10, 50, 20, 60], ("left", 1): [5, 15, 55, 12], ("right", 0): [11, 70]}
+    records = [
+        process(task, topic, place, topic, "v", time)
+        for (topic, task), own in times.items()
+        for place, time in enumerate(own)
+    ]
+    state = [restore(task, "s", offset, "k", b"v", 999 - offset) for task in (0, 1) for offset in range(3)]
+    frames = [spark.createDataFrame(rows, INPUT_SCHEMA).repartition(4) for rows in (records[::-1], state[::-1])]
+    (together,) = [part for part in in_cycle_order(frames).rdd.glom().collect() if part]
+    assert [(row["task"], row["sequence"]) for row in together[:6]] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert all(row["phase"] == RESTORE for row in together[:6])
+    assert [(row["topic"], row["task"], row["timestamp"]) for row in together[6:]] == [
+        ("left", 1, 5), ("left", 0, 10), ("right", 0, 11), ("left", 1, 15), ("left", 0, 50), ("left", 0, 20),
+        ("left", 1, 55), ("left", 1, 12), ("left", 0, 60), ("right", 0, 70),
+    ]  # fmt: skip
 
 
 def test_stores_are_restored_by_offset_before_the_first_record_with_abandoned_rows_last(

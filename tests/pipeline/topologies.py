@@ -26,7 +26,7 @@ def latest_words() -> ps.Topology:
     return builder.build()
 
 
-class _Kept(ps.Processor[str, str, str, str]):
+class _KeptByTime(ps.Processor[str, str, str, str]):
     def init(self, context: ps.ProcessorContext[str, str]) -> None:
         self.store = context.get_state_store("kept")
 
@@ -40,7 +40,7 @@ def kept_for_an_hour(caching: bool) -> ps.Topology:
     store = ps.Stores.window_store_builder(supplier, STRING, STRING)
     builder = ps.StreamsBuilder()
     builder.add_state_store(store.with_caching_enabled() if caching else store)
-    builder.stream("lines", ps.Consumed.with_(STRING, STRING)).process(_Kept, "kept")
+    builder.stream("lines", ps.Consumed.with_(STRING, STRING)).process(_KeptByTime, "kept")
     return builder.build()
 
 
@@ -93,4 +93,56 @@ def described(lines: str, users: str, words: str, out: str) -> ps.Topology:
     table = builder.global_table(users, texts)
     joined = builder.stream(lines, texts).left_join(table, lambda line: line, lambda line, user: f"{line}={user}")
     joined.process(_Look).to(out, ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def _foreign_key(value: str) -> str:
+    return value.split("/")[0]
+
+
+def _pair(value: str, other: str | None) -> str:
+    return f"{value}+{other}"
+
+
+def _table(builder: ps.StreamsBuilder, topic: str) -> ps.KTable[str, str]:
+    return builder.table(topic, ps.Consumed.with_(STRING, STRING), ps.Materialized.as_(f"{topic}-table"))
+
+
+def _kept(name: str) -> ps.Materialized[str, str]:
+    kept: ps.Materialized[str, str] = ps.Materialized.as_(name)
+    return kept.with_key_serde(STRING).with_value_serde(STRING)
+
+
+def foreign_key_join(left: str = "left", right: str = "right", out: str = "out", counted: bool = False) -> ps.Topology:
+    """A table whose values begin with the key of another, and ``counted`` by it."""
+    builder = ps.StreamsBuilder()
+    other = _table(builder, right)
+    joined = _table(builder, left).left_join(other, _foreign_key, _pair, materialized=_kept("joined"))
+    results = joined.to_stream()
+    if counted:
+        by_value = results.filter(lambda _, value: value is not None).group_by(
+            lambda _, value: _foreign_key(value), ps.Grouped.with_(STRING, STRING).with_name("counted")
+        )
+        by_value.count(ps.Materialized.as_("counted")).to_stream().to(out, ps.Produced.with_(STRING, LONG))
+    else:
+        results.to(out, ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def foreign_key_chain() -> ps.Topology:
+    """The result of a join is joined again."""
+    builder = ps.StreamsBuilder()
+    first = _table(builder, "left").join(_table(builder, "right"), _foreign_key, _pair, materialized=_kept("first"))
+    second = first.left_join(_table(builder, "third"), _foreign_key, _pair, materialized=_kept("second"))
+    second.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def self_join() -> ps.Topology:
+    """A table joined with itself."""
+    builder = ps.StreamsBuilder()
+    people = _table(builder, "people")
+    people.left_join(people, _foreign_key, _pair, materialized=_kept("joined")).to_stream().to(
+        "out", ps.Produced.with_(STRING, STRING)
+    )
     return builder.build()

@@ -9,7 +9,6 @@ import pytest
 
 import penstock as ps
 from penstock.common.config import StreamsConfig
-from penstock.pipeline.plan import _in_order
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topic_plan import plan_topics
 
@@ -127,13 +126,6 @@ def test_a_missing_serde_is_told_with_the_table_that_lacks_it() -> None:
     )
     with pytest.raises(ps.ConfigError, match=r"the left table of join KTABLE-FK.* has no value serde.*Materialized"):
         TaskProgram.of([builder.build().as_one], CONFIG)
-
-
-def test_a_backfill_says_that_it_cannot_run_what_goes_in_a_circle() -> None:
-    builder, left, right = tables()
-    left.join(right, str, joiner).to_stream().to("out")
-    with pytest.raises(ps.TopologyError, match="sub-topologies 0 and 1 write to each other"):
-        _in_order(builder.build())
 
 
 @pytest.mark.parametrize(

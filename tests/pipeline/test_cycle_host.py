@@ -1,0 +1,160 @@
+"""All tasks of a cycle on one executor, without Spark: each record is followed by all that it leads to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from penstock.common.config import StreamsConfig
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import NO_HEADERS
+from penstock.pipeline.collector import TopicCounts
+from penstock.pipeline.cycle_host import CycleHost
+from penstock.pipeline.order import in_order
+from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, READ, REPARTITION, RESTORE, SINK
+from penstock.topology.physical.topology import Topology, internal_topic
+from tests.live.bunches import PARTITIONS
+from tests.live.comparison import differences, last_differences
+from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.pipeline.test_task_host import Row, batches, output
+from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, self_join
+
+KEYS = 15
+UNCACHED = {"application.id": "app", "statestore.cache.max.bytes": 0}
+Results = Mapping[str, list[dict[str, Any]]]
+
+
+def host(topology: Topology, config: Mapping[str, Any] = UNCACHED) -> CycleHost:
+    together, *_ = in_order(topology)
+    repartition = frozenset(internal_topic("app", name) for name in topology.repartition_topics)
+    changelogs = frozenset(internal_topic("app", f"{name}-changelog") for name in topology.store_builders)
+    counts = TopicCounts(dict.fromkeys(repartition, PARTITIONS), repartition, changelogs)
+    inner = frozenset(internal_topic("app", name) for name in together.inner)
+    return CycleHost(together.subtopologies, inner, StreamsConfig.of(config), counts, {})
+
+
+def history(rng: random.Random, topics: Iterable[str], count: int) -> list[Row]:
+    """Updates and deletions of some keys; values begin with the foreign key."""
+    offsets: dict[tuple[str, int], int] = {}
+    rows: list[Row] = []
+    for time in range(count):
+        topic, key = rng.choice(list(topics)), b"k%d" % rng.randrange(KEYS)
+        value = rng.choice([None, *(b"k%d/%d" % (rng.randrange(KEYS), time) for _ in range(4))])
+        task = partition_for(key, PARTITIONS)
+        offset = offsets[topic, task] = offsets.get((topic, task), -1) + 1
+        headers = [{"key": "n", "value": b"%d" % time}] if rng.random() < 0.2 else None
+        rows.append((task, PROCESS, topic, 0, offset, key, value, time, headers))
+    return rows
+
+
+def read_topics(topology: Topology) -> list[str]:
+    topics = {topic for sub in topology.subtopologies for source in sub.sources for topic in source.topics}
+    return sorted(topics - topology.repartition_topics.keys())
+
+
+def driven(topology: Topology, rows: Iterable[Row], config: Mapping[str, Any] = UNCACHED) -> PartitionedDriver:
+    driver = PartitionedDriver(topology, config, PARTITIONS)
+    for task, _, topic, _, _, key, value, timestamp, headers in rows:
+        own = tuple((header["key"], header["value"]) for header in headers or ()) or NO_HEADERS
+        driver.pipe(topic, task, Written(key, value, timestamp, own))
+    return driver
+
+
+def written(results: Results, kind: str) -> dict[str, list[list[Written]]]:
+    topics: dict[str, list[list[Written]]] = {}
+    for row in results[kind]:
+        key, number = row["key"], row["partition"]
+        if number < 0:
+            number = 0 if key is None else partition_for(key, PARTITIONS)
+        headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+        there = topics.setdefault(row["topic"], [[] for _ in range(PARTITIONS)])
+        there[number].append(Written(key, row["value"], row["timestamp"], headers))
+    return topics
+
+
+def found(driver: PartitionedDriver, results: Results) -> list[str]:
+    """What differs from what the driver wrote: results, and what the changelogs restore to."""
+    changelogs = {topic for topic in driver.topics if topic.endswith("-changelog")}
+    assert changelogs
+    logged: dict[str, list[list[Written]]] = {topic: [[] for _ in range(PARTITIONS)] for topic in changelogs}
+    logged |= written(results, CHANGELOG)
+    return [
+        *differences(driver.topics, written(results, SINK), {"out"}),
+        *last_differences(driver.topics, logged, changelogs),
+    ]
+
+
+@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
+def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Callable[[], Topology]) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    topology = program()
+    rows = history(random.Random(seed), read_topics(topology), 400)
+    driver = driven(topology, rows)
+    assert sum(map(len, driver.topics["out"])) > 100
+    for size in (1, 7, 1000):
+        results = output(host(topology).run(batches(rows, size)))
+        assert found(driver, results) == []
+        assert results[REPARTITION] == [], "what is read inside leaves nothing"
+
+
+def last_values(partitions: list[list[Written]]) -> dict[bytes | None, bytes | None]:
+    last = {row.key: row.value for rows in partitions for row in rows}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
+def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[], Topology]) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    topology = program()
+    rows = history(random.Random(seed), read_topics(topology), 400)
+    driver = driven(topology, rows)
+    results = output(host(topology, {"application.id": "app"}).run(batches(rows, 50)))
+    assert len(results[SINK]) < sum(map(len, driver.topics["out"])), "caches hold updates back"
+    assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
+
+
+def test_it_goes_on_from_the_state_that_an_earlier_half_has_left() -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng, topology = random.Random(seed), foreign_key_join()
+    rows = history(rng, ("left", "right"), 400)
+    at = rng.randrange(100, 300)
+    first = output(host(topology).run(batches(rows[:at], 50)))
+    store_of = {internal_topic("app", f"{name}-changelog"): name for name in topology.store_builders}
+    state = [
+        (row["partition"], RESTORE, store_of[row["topic"]], 0, place, row["key"], row["value"], row["timestamp"], None)
+        for place, row in enumerate(first[CHANGELOG])
+    ]
+    state.sort(key=lambda row: (row[2], row[0], row[4]))
+    second = output(host(topology).run(batches(state + rows[at:], 50)))
+    halves = {kind: [*first[kind], *second[kind]] for kind in (SINK, CHANGELOG)}
+    assert found(driven(topology, rows), halves) == []
+
+
+def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
+    topology = foreign_key_join()
+    rows = history(random.Random(1), ("left", "right"), 200)
+    results = output(host(topology).run(batches(rows, 50)))
+    read = {(row["topic"], row["partition"]): row["sequence"] for row in results[READ]}
+    offsets = {(row["topic"], row["partition"]): row["sequence"] for row in results[OFFSET]}
+    for topic in ("left", "right"):
+        for task in range(PARTITIONS):
+            count = sum(row[0] == task and row[2] == topic for row in rows)
+            assert read[topic, task] == offsets[topic, task] == count
+    inner = {topic for topic, _ in read} - {"left", "right"}
+    assert inner == {internal_topic("app", name) for name in topology.repartition_topics}
+
+
+def test_what_leaves_the_cycle_says_which_of_its_tasks_wrote_it() -> None:
+    topology = foreign_key_join(counted=True)
+    rows = history(random.Random(1), ("left", "right"), 200)
+    results = output(host(topology).run(batches(rows, 50)))
+    (left,) = (sub.id for sub in topology.subtopologies if "left" in sub.sources[0].topics)
+    assert left > 0
+    assert {row["task"] for row in results[REPARTITION]} == {left << 16 | number for number in range(PARTITIONS)}
+    assert {row["topic"] for row in results[REPARTITION]} == {"app-counted-repartition"}
