@@ -73,6 +73,8 @@ def excluded(case: Case) -> str | None:
     # "tick_wall:…" of processors, "ticks:s10,w10" of those that are added by hand: w is the wall clock.
     if any(re.match("tick_wall|ticks:.*w", step.get("fn", "")) for step in case["topology"]):
         return "punctuates by the wall clock"
+    if any(step.get("fn", "").partition(":")[0] in ("meta", "ticks") for step in case["topology"]):
+        return "tells the wall clock and offsets in its values"
     if any(name.startswith("KSTREAM-") for step in case["topology"] for name in step.get("parents", ())):
         return "names nodes by generated names, whose numbers are others in a bunch"
     return None
