@@ -24,9 +24,8 @@ import ray
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.live.bunches import Bunch, bunches, shape_of
 from tests.live.play import Outcome, excluded, play, play_with_caches
-from tests.live.shapes import of_shapes
+from tests.live.shapes import every_shape
 from tests.live.table import table
-from tests.parity import corpus
 
 Play = Callable[[Bunch, str, str, Path], Outcome]
 MOST_SHOWN = 3
@@ -57,7 +56,7 @@ def main() -> None:
 def _played(
     how: str, play_one: Play, why_not: Callable[[dict[str, Any]], str | None], given: Any, broker: str, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    every = of_shapes(corpus.FILES)
+    every = every_shape()
     shapes = set(given.only) & every.keys()
     cases = [case for shape, alike in every.items() if not shapes or shape in shapes for case in alike]
     numbers = set(given.only) - shapes

@@ -266,7 +266,7 @@ class Model:
                 table.put(key, None if value is None else functions.text(value), timestamp)
             forward(key, ",".join(sorted(table.rows, key=in_order)), timestamp)
 
-        self._on(step, run)
+        self._on(step, run, rekeys=True)  # for all that anybody knows
 
     def _to(self, step: Step) -> None:
         rows = self.output.setdefault(step["topic"], [])

@@ -243,7 +243,8 @@ def _alive(own: _Own) -> bool:
     if source is None or source.id in own.rekeyed:
         return False
     fields = {"fn": "alive", "store": f"alive{own.program.number()}", "ttl_ms": own.ms(), "value": "string"}
-    own.program.add("process", STREAM, source.key, "string", source, **fields, in_memory=own.chance(0.5))
+    made = own.program.add("process", STREAM, source.key, "string", source, **fields, in_memory=own.chance(0.5))
+    own.rekeyed.add(made.id)
     return True
 
 
