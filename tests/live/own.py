@@ -155,7 +155,7 @@ def _records(steps: list[Step], what: str) -> list[dict[str, Any]]:
 
 _CUT = {"op": "time_window", "in": "grouped", "size_ms": _SECOND_MS, "grace_ms": 500, "id": "windows"}
 _GROUPED = [_STREAM, {"op": "group_by_key", "in": "in", "id": "grouped"}]
-_COUNTED = {"op": "count", "in": "windows", "store": "counts", "id": "counts"}
+_COUNTED = {"op": "count", "in": "windows", "store": "counts", "retention_ms": 60_000, "id": "counts"}
 
 
 def _closed(of: str) -> list[Step]:

@@ -117,9 +117,7 @@ class Expected:
 class _Driven:
     """A driver that has played both halves. After each the clock goes on by ``passes_ms``."""
 
-    def __init__(
-        self, driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool, passes_ms: int
-    ) -> None:
+    def __init__(self, driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool, passes_ms: int) -> None:
         self.driver = driver
         self.written: list[Counter[str]] = []
         for number in (0, 1):
