@@ -13,6 +13,7 @@ from tests.parity.fuzz.__main__ import told_of_model
 from tests.parity.fuzz.against_model import WAYS, ModelReport, differing_from_model, hold_against_model
 from tests.parity.fuzz.own import SHAPES, generate_own
 from tests.parity.ops_own import IDLE, asks_for_own
+from tests.parity.play import play
 
 SEED = 20261122
 CASES = [generate_own(SEED, number) for number in range(120)]
@@ -59,7 +60,6 @@ def _longer(case: Case) -> Case:
 
 @pytest.mark.parametrize("shape", sorted(set(SHAPES)))
 def test_another_interval_is_a_difference_that_is_told_small(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    play = against_model.play
     monkeypatch.setattr(against_model, "play", lambda case: play(_longer(case)))
     report, told = ModelReport(), list[str]()
     cases = (case for case in CASES if case["name"].startswith(shape))

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.parity import functions
 from tests.parity.fuzz.model_idle import IdleClock
+from tests.parity.fuzz.model_rows import Row, Table, in_order
 from tests.parity.fuzz.model_windows import Windows
 from tests.parity.ops_own import IDLE
 
@@ -21,73 +22,12 @@ Case = dict[str, Any]
 Step = dict[str, Any]
 Run = Callable[[Any, Any, int], None]
 """Is given key, value, timestamp."""
-RunChange = Callable[[Any, Any, Any, int], None]
-"""Is given key, new value, old value, timestamp."""
-
 COMPARED = ("output", "stores", "metrics")
-
-
-_ITS_OWN = object()
-
-
-class Row(NamedTuple):
-    """What a table has of a key."""
-
-    value: Any
-    timestamp: int
-
-
-def in_order(key: Any) -> bytes:
-    """By what keys are in order: their bytes."""
-    return key.encode() if isinstance(key, str) else int(key).to_bytes(8, "big", signed=True)
 
 
 def _of_two(step: Step) -> None:
     if step["in"] == step["with"]:
         raise ValueError(f"the model knows no {step['op']} of one and the same")
-
-
-class Table:
-    """Rows by key. ``cached``: those who go on from it hear of its updates at the next commit."""
-
-    def __init__(self, ttl_ms: int | None = None, cached: bool = False) -> None:
-        self.ttl_ms, self.now = ttl_ms, -1
-        self.rows: dict[Any, Row] = {}
-        self.told: list[RunChange] = []
-        self._cached = cached
-        self._changed: dict[Any, tuple[Any, int]] = {}
-
-    def put(self, key: Any, value: Any, timestamp: int, told_old: Any = _ITS_OWN, at: int | None = None) -> None:
-        """An update, or with None a deletion. Without a cache ``told_old`` is told as the old value, where it is given.
-        ``at``: what a cache tells as the time of a deletion, if it is another one."""
-        before = self.rows.pop(key, None)
-        if value is not None:
-            self.rows[key] = Row(value, timestamp)
-        old = None if before is None else before.value
-        if self._cached:
-            first, _ = self._changed.pop(key, (old, 0))
-            self._changed[key] = first, timestamp if at is None or value is not None else at
-        else:
-            self.tell(key, value, old if told_old is _ITS_OWN else told_old, timestamp)
-
-    def commit(self) -> None:
-        """Tell of what has changed, each key once, in the order of the last updates."""
-        changed, self._changed = self._changed, {}
-        for key, (old, timestamp) in changed.items():
-            now = self.rows.get(key)
-            if now is not None or old is not None:
-                self.tell(key, None if now is None else now.value, old, timestamp)
-
-    def tell(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """All that go on from it."""
-        for told in self.told:
-            told(key, new, old, timestamp)
-
-    def expired(self, now: int) -> list[tuple[int, Any]]:
-        """When each row expired that has, and its key; by time, then by key."""
-        assert self.ttl_ms is not None
-        times = [(row.timestamp + self.ttl_ms, key) for key, row in self.rows.items()]
-        return sorted((each for each in times if each[0] <= now), key=lambda each: (each[0], in_order(each[1])))
 
 
 def model(case: Case, restart: int | None = None) -> Case:
@@ -221,7 +161,12 @@ class Model:
 
     def _flat_map_values(self, step: Step) -> None:
         forward = self._made(step)
-        self._on(step, lambda k, v, t: [forward(k, each, t) for each in functions.flat(step["fn"], v)] and None)
+
+        def run(key: Any, value: Any, timestamp: int) -> None:
+            for each in functions.flat(step["fn"], value):
+                forward(key, each, timestamp)
+
+        self._on(step, run)
 
     def _select_key(self, step: Step) -> None:
         forward = self._made(step)
@@ -341,13 +286,16 @@ class Model:
             if found is None and (inner or (new is None and old is None)):
                 return
             other, at = (None, timestamp) if found is None else (found.value, max(timestamp, found.timestamp))
-            joins(key, *(None if each is None else functions.pair(each, other) for each in (new, old)), at)
+            value, before = (None if each is None else functions.pair(each, other) for each in (new, old))
+            joins(key, value, before, at)
 
         def of_right(key: Any, new: Any, old: Any, timestamp: int) -> None:
             found = left.rows.get(key)
             if found is not None:
-                of = (None if inner and each is None else functions.pair(found.value, each) for each in (new, old))
-                joins(key, *of, max(timestamp, found.timestamp))
+                value, before = (
+                    None if inner and each is None else functions.pair(found.value, each) for each in (new, old)
+                )
+                joins(key, value, before, max(timestamp, found.timestamp))
 
         left.told.append(of_left)
         right.told.append(of_right)
@@ -362,10 +310,7 @@ class Model:
         self._group_by_key(step)  # the keys are those that are shown, already
 
     def _group_by_key(self, step: Step) -> None:
-        self._streams[step["id"]] = children = []
-        self._streams[step["in"]].append(lambda k, v, t: [child(k, v, t) for child in children] and None)
-        if step["in"] in self._rekeyed:
-            self._rekeyed.add(step["id"])
+        self._on(step, self._made(step))
 
     def _group_by(self, step: Step) -> None:
         if step["in"] in self._tables:
@@ -403,9 +348,9 @@ class Model:
             if key is None or value is None:
                 self._dropped += 1
             elif not self.is_late(table, timestamp):
-                value_before, newest = table.rows.get(key, Row(None, timestamp))
-                old = begin if value_before is None else value_before
-                table.put(key, add(value, value_before), max(timestamp, newest), old, timestamp)
+                row = table.rows.get(key, Row(None, timestamp))
+                old = begin if row.value is None else row.value
+                table.put(key, add(value, row.value), max(timestamp, row.timestamp), old, timestamp)
 
         self._by_key(step, run)
 

@@ -89,7 +89,7 @@ def _sources(own: _Own, count: int) -> None:
     for number in range(count):
         topic, value = f"in{number + 1}", "long" if own.chance(0.2) else "string"
         program.inputs[topic] = ("string", value)
-        types = {"topic": topic, "key": "string", "value": value}
+        types: dict[str, Any] = {"topic": topic, "key": "string", "value": value}
         if not own.nulls and own.chance(0.5):
             program.add("table", TABLE, "string", value, **types, **own.kept())
         else:
@@ -304,7 +304,7 @@ def _input(own: _Own, walls: bool) -> list[dict[str, Any]]:
     rng, program = own.rng, own.program
     tables = {step["topic"] for step in program.steps if step["op"] == "table"}
     part = max(own.interval // 4, 1)
-    now, events = rng.choice((0, 0, 100, 1_700_000_000_000)), []
+    now, events = rng.choice((0, 0, 100, 1_700_000_000_000)), list[dict[str, Any]]()
     for _ in range(rng.choice((5, 15, 30, 45))):
         if walls and own.chance(0.25):
             events.append({"advance_wall_ms": rng.choice((1, 9, 50, 400, part, own.interval))})
