@@ -17,6 +17,7 @@ from tests.parity.ops_own import IDLE
 SHAPES = ("deduplicate", "ttl", "ttl", "idle")
 
 _INTERVALS_MS = (1, 2, 7, 20, 100, 5_000, 90_000)
+_OF_TIME = ("ttl_ms", "within_ms", "retention_ms", "size_ms")
 _IDLE_MS = (1, 10, 50, 1000)
 
 
@@ -304,12 +305,20 @@ def _input(own: _Own, walls: bool) -> list[dict[str, Any]]:
     rng, program = own.rng, own.program
     tables = {step["topic"] for step in program.steps if step["op"] == "table"}
     part = max(own.interval // 4, 1)
+    intervals = [step[field] for step in program.steps for field in _OF_TIME if field in step]
     now, events = rng.choice((0, 0, 100, 1_700_000_000_000)), list[dict[str, Any]]()
+    times = [now]
     for _ in range(rng.choice((5, 15, 30, 45))):
         if walls and own.chance(0.25):
             events.append({"advance_wall_ms": rng.choice((1, 9, 50, 400, part, own.interval))})
-        now += rng.choice((0, 1, 1, part, part, 2 * part, 6 * part))
-        late = rng.choice((0, 0, 0, 1, part, 3 * part, 4 * part, 4 * part + 1, 9 * part))
+        if intervals and own.chance(0.3):
+            # Just where something ends that began with an earlier record.
+            time = rng.choice(times[-5:]) + rng.choice(intervals) * rng.choice((1, 1, -1)) + rng.choice((-1, 0, 0, 1))
+        else:
+            late = rng.choice((0, 0, 0, 1, part, 3 * part, 4 * part, 4 * part + 1, 9 * part))
+            time = now + rng.choice((0, 1, 1, part, part, 2 * part, 6 * part)) - late
+        times.append(max(0, time))
+        now = max(now, time)
         topic = rng.choice(list(program.inputs))
         key, value = program.inputs[topic]
         no_value = (0.25 if topic in tables else 0.1) * (topic in tables or own.nulls)
@@ -318,7 +327,7 @@ def _input(own: _Own, walls: bool) -> list[dict[str, Any]]:
                 "topic": topic,
                 "key": None if own.nulls and own.chance(0.1) else words.content(rng, key, is_key=True),
                 "value": None if own.chance(no_value) else words.content(rng, value, is_key=False),
-                "ts": max(0, now - late),
+                "ts": times[-1],
             }
         )
     return events
