@@ -110,6 +110,8 @@ class Model:
     def _commit(self) -> None:
         for table in self._in_order:
             table.commit()
+        for windows in self._windows.values():
+            windows.commit()
 
     def is_late(self, table: Table, timestamp: int) -> bool:
         """Whether an update of that time has expired already; it is counted then."""
@@ -303,7 +305,7 @@ class Model:
     # ---- aggregates ----
 
     def _time_window(self, step: Step) -> None:
-        self._windows[step["id"]] = Windows(step, self.idle)
+        self._windows[step["id"]] = Windows(step, self.idle, self._caching)
         self._group_by_key(step)
 
     def _windowed_to_stream(self, step: Step) -> None:

@@ -13,7 +13,7 @@ Run = Callable[[Any, Any, int], None]
 class Windows:
     """Those of one step, and the aggregate of each key and window."""
 
-    def __init__(self, step: dict[str, Any], idle: IdleClock) -> None:
+    def __init__(self, step: dict[str, Any], idle: IdleClock, cached: bool) -> None:
         self._size, self._grace = step["size_ms"], step["grace_ms"]
         self._step = step.get("advance_ms", self._size)
         self._on_close = step.get("emit_final", False)
@@ -21,6 +21,8 @@ class Windows:
         self._observed = -1
         self._open: dict[tuple[int, bytes], tuple[str, Any, int]] = {}
         """By start and key: the key, its aggregate and the largest timestamp in it."""
+        self._cached = cached
+        self._changed: dict[tuple[int, bytes], tuple[str, Any, int]] = {}
         self.dropped = 0
 
     def aggregate(self, add: Callable[[Any, Any], Any], forward: Run) -> Run:
@@ -43,8 +45,17 @@ class Windows:
             _, before, newest = self._open.get(place, (key, None, timestamp))
             row = self._open[place] = key, self._add(value, before), max(timestamp, newest)
             if not self._on_close:
-                self._show(start, row)
+                self._changed.pop(place, None)
+                self._changed[place] = row
+                if not self._cached:
+                    self.commit()
         self._close()
+
+    def commit(self) -> None:
+        """Show what has changed, each window once, in the order of the last updates."""
+        changed, self._changed = self._changed, {}
+        for (start, _), row in changed.items():
+            self._show(start, row)
 
     def _observe_idle(self, time: int) -> None:
         self._observed = time
