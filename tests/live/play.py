@@ -201,7 +201,9 @@ def compared(
         found[case["name"]] = [
             # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
             *differences(there, written, whole, headers=not bunch.paced),
-            *last_differences(there, written, last, _expiring(bunch, application_id) if backfilled else frozenset()),
+            *last_differences(
+                there, written, last, _expiring(bunch, application_id) if backfilled else frozenset(), bunch.idle
+            ),
         ]
         for name in bunch.stores:
             if name.startswith(prefixed(case, "")) and stores[name] != (held := expected.store(case, name)):
