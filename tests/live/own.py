@@ -176,7 +176,7 @@ _IDLE: dict[str, list[Step]] = {
     "idle-ttl-3": [*_GROUPED, *_out({"op": "count", "in": "grouped", "store": "c", "ttl_ms": 2000, "id": "c"})],
     "idle-repartitioned-4": [
         *(_STREAM, {"op": "select_key", "in": "in", "fn": "key_upper", "id": "keyed"}),
-        *({"op": "group_by_key", "in": "keyed", "id": "grouped"}),
+        {"op": "group_by_key", "in": "keyed", "id": "grouped"},
         # Records of several tasks come to it in any order.
         {**_CUT, "emit_final": True, "grace_ms": 6000},
         *(_COUNTED, *_closed("counts")),
