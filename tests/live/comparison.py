@@ -44,7 +44,8 @@ def last_differences(
     Of topics that are ``expired`` live rows may be missing: a backfill does not hand over what has expired. ``idle``:
     the wall clock says when rows are deleted."""
     for topic in sorted(topics):
-        for number, (one, other) in enumerate(zip(expected[topic], actual[topic], strict=True)):
+        there = expected.get(topic, [[] for _ in actual[topic]])
+        for number, (one, other) in enumerate(zip(there, actual[topic], strict=True)):
             left, right = ({row.key: row for row in rows if row.key is not None} for rows in (one, other))
             for key in left | right:
                 last = [row for row in (left.get(key), right.get(key)) if row is not None]
