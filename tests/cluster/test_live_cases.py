@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.bunches import shape_of
+from tests.live import own
+from tests.live.bunches import Bunch, shape_of
 from tests.live.play import excluded, play
 from tests.live.shapes import of_shapes, operators_seen, sample
 
@@ -19,7 +20,19 @@ def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     bunch = sample(8, excluded, operators_seen)
-    assert set(map(shape_of, bunch.cases)) == of_shapes().keys()
+    assert set(map(shape_of, bunch.cases)) == {*of_shapes(), "deduplicate", "ttl"}
     outcome = play(bunch, broker, topic_name("live"), tmp_path)
     assert outcome.differences == {case["name"]: [] for case in bunch.cases}
     assert outcome.records > 500
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_cluster")
+def test_what_is_open_closes_on_an_idle_topic_and_stays_closed_over_a_restart(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    cases = tuple(own.of_shapes()["idle"])
+    bunch = Bunch("idle", cases[0]["config"], cases, True)
+    outcome = play(bunch, broker, topic_name("idle"), tmp_path)
+    assert outcome.differences == {case["name"]: [] for case in cases}
+    assert outcome.records > 200

@@ -24,9 +24,8 @@ import ray
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.live.bunches import Bunch, bunches, shape_of
 from tests.live.play import Outcome, excluded, play, play_with_caches
-from tests.live.shapes import of_shapes
+from tests.live.shapes import every_shape
 from tests.live.table import table
-from tests.parity import corpus
 
 Play = Callable[[Bunch, str, str, Path], Outcome]
 MOST_SHOWN = 3
@@ -57,7 +56,7 @@ def main() -> None:
 def _played(
     how: str, play_one: Play, why_not: Callable[[dict[str, Any]], str | None], given: Any, broker: str, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    every = of_shapes(corpus.FILES)
+    every = every_shape()
     shapes = set(given.only) & every.keys()
     cases = [case for shape, alike in every.items() if not shapes or shape in shapes for case in alike]
     numbers = set(given.only) - shapes
@@ -97,7 +96,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
                 yield status.bootstrap_servers, ways
                 return
             from penstock.pipeline.spark_session import spark_session
-            from tests.live.backfilled import play_backfilled
+            from tests.live.backfilled import excluded_from_backfill, play_backfilled
 
             os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
             with spark_session("local[2]", "tests") as spark:
@@ -108,7 +107,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
 
                 # One for all bunches.
                 with patch("penstock.pipeline.backfill.spark_session", session):
-                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded)]
+                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded_from_backfill)]
         finally:
             ray.shutdown()
 

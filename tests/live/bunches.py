@@ -15,6 +15,7 @@ from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
 from penstock.topology.physical.topology import SinkNode, Topology, internal_topic
 from tests.parity.build import SERDES, Built, build
+from tests.parity.ops_own import IDLE
 
 Case = dict[str, Any]
 
@@ -55,6 +56,11 @@ class Bunch:
     cases: tuple[Case, ...]
     paced: bool
     caching: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether time goes on in it while no records come."""
+        return IDLE in self.config
 
     @cached_property
     def built(self) -> Built:

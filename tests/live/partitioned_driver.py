@@ -40,6 +40,7 @@ class PartitionedDriver:
     def __init__(self, topology: Topology, config: Mapping[str, Any], partitions: int) -> None:
         checked = StreamsConfig.of(config)
         self.partitions = partitions
+        self.wall_ms = 0
         self.topics: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
         self._globals = DrivenGlobalStores(topology, checked, [])
         self._globals.init(0)
@@ -67,10 +68,20 @@ class PartitionedDriver:
             self._globals.pipe(topic, record.key, record.value, record.timestamp, record.headers, 0)
             return
         self.append(topic, partition, record)
+        self._work()
+
+    def _work(self) -> None:
         while self._unseen:
             to = self._unseen.popleft()
             if (hosted := self._tasks.get(to)) is not None:
                 hosted.work(*to, self.topics[to[0]][to[1]])
+
+    def pass_time(self, ms: int) -> None:
+        """The wall clock goes on, and with it the time of what is idle, in tasks upstream first."""
+        self.wall_ms += ms
+        for hosted in self.hosted:
+            hosted.pass_time()
+            self._work()
 
     def restart(self) -> None:
         """Throw every task away and restore it from its changelogs, into memory."""
@@ -136,7 +147,7 @@ class _Hosted:
         for topic in self._read:
             self._task.set_caught_up(TopicPartition(topic, self.id.partition), True)
         self._task.resume(offsets)
-        self._task.init(0)
+        self._task.init(self._driver.wall_ms)
 
     def restart(self) -> None:
         """A new task with what Kafka has of this one."""
@@ -160,9 +171,20 @@ class _Hosted:
                     columns,
                 )
             )
-        while self._task.process(1, 0):
-            deque(self._task.prepare_commit(), maxlen=0)
-            self._task.complete_commit({})
+        while self._task.process(1, self._driver.wall_ms):
+            self._commit()
+
+    def _commit(self) -> None:
+        deque(self._task.prepare_commit(), maxlen=0)
+        self._task.complete_commit({})
+
+    def pass_time(self) -> None:
+        """The driver's clock has gone on."""
+        self._task.punctuate(self._driver.wall_ms)
+        while self._task.commit_requested:
+            self._commit()
+            self._task.punctuate(self._driver.wall_ms)
+        self._commit()
 
     def entries(self, store: str) -> Iterator[tuple[Any, Any]]:
         """What the store holds, without timestamps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -12,17 +13,21 @@ from random import Random
 from time import sleep
 from typing import Any
 
+from penstock.state.windowed.deduplication_store import DeduplicationStoreBuilder
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.rig import LiveBunch, configuration
 from tests.parity import restarts
+from tests.parity.ops_own import IDLE
 
 Stores = Mapping[str, dict[Any, Any]]
 """What named key-value stores hold."""
 PACE_S = 1.1
 """An operator that looks for closed windows does so once in a second of the wall clock."""
+_PASSES_MS = 60_000
+"""How far the driver's clock goes on where no more records come, which closes whatever is open."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ def halves(bunch: Bunch, case: Case, in_order: bool = False) -> tuple[Half, Half
     if in_order:
         inputs = list(accumulate(inputs, _later))
     at = Random(case["name"]).randrange(1, max(2, len(inputs)))
+    if IDLE in case["config"]:
+        at = next(number for number, record in enumerate(case["input"]) if "advance_wall_ms" in record)
     global_topics = set(bunch.built.topology.global_topics)
 
     def half(part: list[Input]) -> Half:
@@ -73,6 +80,8 @@ def excluded(case: Case) -> str | None:
     # "tick_wall:…" of processors, "ticks:s10,w10" of those that are added by hand: w is the wall clock.
     if any(re.match("tick_wall|ticks:.*w", step.get("fn", "")) for step in case["topology"]):
         return "punctuates by the wall clock"
+    if any(step.get("fn", "").partition(":")[0] in ("meta", "ticks") for step in case["topology"]):
+        return "tells the wall clock and offsets in its values"
     if any(name.startswith("KSTREAM-") for step in case["topology"] for name in step.get("parents", ())):
         return "names nodes by generated names, whose numbers are others in a bunch"
     return None
@@ -83,15 +92,20 @@ class Expected:
 
     def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
         config = configuration(bunch, application_id)
+        passes_ms = _PASSES_MS if bunch.idle else 0
         self._forgetful = {case["name"] for case in bunch.cases if forgets(case)}
         self._kept, self._restarted = (
-            _driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), cut, restart)
+            _Driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), cut, restart, passes_ms)
             for restart in (False, True)
         )
+        self.written = [
+            {topic: self._restarted.written[half][topic] for topic, _, _ in bunch.built.sinks} for half in (0, 1)
+        ]
+        """How many records stand in each sink's topic after each half."""
 
     def of(self, case: Case) -> PartitionedDriver:
         """The driver that has played ``case`` as it was played live."""
-        return self._restarted if case["name"] in self._forgetful else self._kept
+        return (self._restarted if case["name"] in self._forgetful else self._kept).driver
 
     def store(self, case: Case, name: str) -> dict[Any, Any]:
         """The content of a store over all tasks."""
@@ -101,15 +115,22 @@ class Expected:
         return {key: value for task in tasks for key, value in task.entries(name)}
 
 
-def _driven(driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool) -> PartitionedDriver:
-    for number in (0, 1):
-        for half in (it[number] for it in cut):
-            for record in (*half.filled, *half.records):
-                written = Written(record.key, record.value, record.timestamp, record.headers)
-                driver.pipe(record.topic, record.partition, written)
-        if restart and number == 0:
-            driver.restart()
-    return driver
+class _Driven:
+    """A driver that has played both halves. After each the clock goes on by ``passes_ms``."""
+
+    def __init__(self, driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool, passes_ms: int) -> None:
+        self.driver = driver
+        self.written: list[Counter[str]] = []
+        for number in (0, 1):
+            for half in (it[number] for it in cut):
+                for record in (*half.filled, *half.records):
+                    written = Written(record.key, record.value, record.timestamp, record.headers)
+                    driver.pipe(record.topic, record.partition, written)
+            if passes_ms:
+                driver.pass_time(passes_ms)
+            self.written.append(Counter({topic: sum(map(len, rows)) for topic, rows in driver.topics.items()}))
+            if restart and number == 0:
+                driver.restart()
 
 
 def _rounds(parts: list[Half]) -> Iterator[list[Input]]:
@@ -123,8 +144,8 @@ def play(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome
     cut = [halves(bunch, case) for case in bunch.cases]
     expected = Expected(bunch, application_id, cut)
     with closing(LiveBunch(bunch, broker, application_id)) as live:
-        play_live(live, [first for first, _ in cut], state / "first")
-        stores = play_live(live, [second for _, second in cut], state / "second")
+        play_live(live, [first for first, _ in cut], state / "first", expected.written[0])
+        stores = play_live(live, [second for _, second in cut], state / "second", expected.written[1])
         return compared(bunch, expected, live.written(), stores, application_id)
 
 
@@ -133,10 +154,19 @@ def play_with_caches(bunch: Bunch, broker: str, application_id: str, state: Path
     return play(replace(bunch, caching=True), broker, application_id, state)
 
 
-def play_live(live: LiveBunch, parts: list[Half], state: Path) -> Stores:
-    """One half, from start to stop. Returns what queries said of the stores at its end."""
+def play_live(live: LiveBunch, parts: list[Half], state: Path, written: Mapping[str, int]) -> Stores:
+    """One half, from start to stop. Returns what queries said of the stores at its end. Where time goes on without
+    records, it ends when as many stand in the sinks' topics as are expected (``written``)."""
     live.send(record for half in parts for record in half.filled)
     live.start(state)
+    if live.bunch.idle:
+        # All at once: no topic may seem idle before its last record has come.
+        live.send(record for half in parts for record in half.records)
+        live.settle()
+        live.wait_until_written(written)
+        stores = live.stores()
+        live.stop()
+        return stores
     for records in _rounds(parts):
         live.send(records)
         live.settle()
@@ -159,6 +189,7 @@ def compared(
     records in them, and of the results the last ones are the same."""
     of_case = owners(bunch.built.topology, application_id, bunch.cases)
     sinks = {topic for topic, _, _ in bunch.built.sinks}
+    seen = _of_seen(bunch, application_id)
     found = {}
     for case in bunch.cases:
         topics = {topic for topic, owner in of_case.items() if owner == case["name"]} & written.keys()
@@ -168,11 +199,13 @@ def compared(
         results, passed_on = topics - internal, internal - changelogs
         whole = set() if bunch.caching else results if backfilled else results | passed_on
         last = changelogs | (results if bunch.caching else set())
-        there = expected.of(case).topics
+        there, came = _without_places(expected.of(case).topics, seen), _without_places(written, seen)
         found[case["name"]] = [
             # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
-            *differences(there, written, whole, headers=not bunch.paced),
-            *last_differences(there, written, last, _expiring(bunch, application_id) if backfilled else frozenset()),
+            *differences(there, came, whole, headers=not bunch.paced),
+            *last_differences(
+                there, came, last, _expiring(bunch, application_id) if backfilled else frozenset(), bunch.idle
+            ),
         ]
         for name in bunch.stores:
             if name.startswith(prefixed(case, "")) and stores[name] != (held := expected.store(case, name)):
@@ -187,3 +220,25 @@ def _expiring(bunch: Bunch, application_id: str) -> frozenset[str]:
         for name, store in bunch.built.topology.store_builders.items()
         if "delete" in store.changelog_config(0).get("cleanup.policy", "")
     )
+
+
+def _of_seen(bunch: Bunch, application_id: str) -> set[str]:
+    """The changelogs of ``deduplicate``."""
+    return {
+        internal_topic(application_id, f"{name}-changelog")
+        for name, store in bunch.built.topology.store_builders.items()
+        if isinstance(store, DeduplicationStoreBuilder)
+    }
+
+
+def _without_places(topics: Topics, seen: set[str]) -> dict[str, list[list[Written]]]:
+    """The same without the offsets in what was ``seen``: records without a key, which stand in any partition of a
+    repartition topic, make them others."""
+    return {
+        topic: [
+            [row if row.value is None else replace(row, value=row.value[:8]) for row in rows] for rows in partitions
+        ]
+        if topic in seen
+        else partitions
+        for topic, partitions in topics.items()
+    }

@@ -112,6 +112,16 @@ class LiveBunch:
             assert time.monotonic() < deadline, f"not processed within {SETTLE_S:.0f} s: {behind}"
             time.sleep(LOOK_EACH_S)
 
+    def wait_until_written(self, counts: Mapping[str, int]) -> None:
+        """Wait until that many records stand in each topic. Where there are fewer, who compares will tell."""
+        partitions = _partitions(counts)
+        deadline = time.monotonic() + SETTLE_S
+        while time.monotonic() < deadline:
+            ends = self._consumer.fetch_end_offsets(partitions)
+            if all(sum(ends[tp] for tp in _partitions([topic])) >= count for topic, count in counts.items()):
+                return
+            time.sleep(LOOK_EACH_S)
+
     def internal_topics(self) -> set[str]:
         """The changelogs and repartition topics that the application has made."""
         return {topic for topic in self._admin.topics() if topic.startswith(f"{self.application_id}-")}

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
+from tests.live import own
 from tests.live.bunches import Bunch, Case, paced, shape_of
 from tests.parity import corpus
 
@@ -18,6 +19,11 @@ def of_shapes(files: Iterable[str] = corpus.DSL) -> dict[str, list[Case]]:
             named = {**case, "name": _in_topics(case["name"], file, number)} if file in _SENTENCES else case
             found[shape_of(named)].append(named)
     return found
+
+
+def every_shape() -> dict[str, list[Case]]:
+    """All cases that there are: those of Kafka Streams, and those of what it has not."""
+    return {**of_shapes(corpus.FILES), **own.of_shapes()}
 
 
 _SENTENCES = (corpus.BY_HAND, corpus.TABLES)
@@ -33,7 +39,8 @@ def sample(records: int, why_not: Callable[[Case], str | None], seen_by: Callabl
     """The first records of small cases that have together all that ``seen_by`` sees in any case, as one application."""
     cases: list[Case] = []
     seen: set[str] = set()
-    able = [case for of_shape in of_shapes().values() for case in of_shape if not case["config"] and not why_not(case)]
+    shapes = {**of_shapes(), **own.of_shapes()}
+    able = [case for of_shape in shapes.values() for case in of_shape if not case["config"] and not why_not(case)]
     for case in sorted(able, key=lambda case: len(case["topology"])):
         if not seen_by(case) <= seen:
             seen |= seen_by(case)
@@ -51,6 +58,6 @@ def operators_seen(case: Case) -> set[str]:
     found = {shape_of(case)}
     for step in case["topology"]:
         window = step.get("window") or {}
-        kinds = [step.get("kind"), step.get("emit_final"), "wait_ms" in step, window.get("op")]
+        kinds = [step.get("kind"), step.get("emit_final"), "wait_ms" in step, window.get("op"), "ttl_ms" in step]
         found.add(" ".join(map(str, (step["op"], *kinds))))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -9,15 +10,16 @@ import pytest
 
 from penstock.common.ids import TaskId
 from penstock.common.records import SENT_NOW
-from tests.live import bunches
+from tests.live import bunches, own
 from tests.live.bunches import Bunch, Case, owners, prefixed
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
-from tests.live.play import excluded
+from tests.live.play import Expected, excluded, halves
 from tests.live.rig import configuration
 from tests.live.shapes import of_shapes, operators_seen, sample
 from tests.parity import corpus
 from tests.parity.build import SERDES
+from tests.parity.fuzz.model import model
 
 
 def is_another_in_a_bunch(case: Case) -> bool:
@@ -41,14 +43,53 @@ def test_on_one_partition_the_driver_of_partitions_does_what_kafka_streams_did(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bunches, "BASE_MS", 0)
+    assert on_one_partition(case) == case["output"]
+
+
+def on_one_partition(case: Case) -> dict[str, list[dict[str, Any]]]:
     bunch = Bunch("one", case["config"], (case,), False, caching=True)
     config = configuration(bunch, "parity")
     driver = PartitionedDriver(bunch.built.topology, config, 1)
     for record in bunch.inputs(case):
         driver.pipe(record.topic, 0, Written(record.key, record.value, record.timestamp, record.headers))
-    for topic, key, value in bunch.built.sinks:
-        shown = [_shown(row, key, value) for row in driver.topics[topic][0]]
-        assert shown == case["output"][topic.removeprefix(prefixed(case, ""))], topic
+    return {
+        topic.removeprefix(prefixed(case, "")): [_shown(row, key, value) for row in driver.topics[topic][0]]
+        for topic, key, value in bunch.built.sinks
+    }
+
+
+def is_one_task(case: Case) -> bool:
+    """The model has one task for all, the driver of partitions one per sub-topology, each with a time of its own."""
+    return len(Bunch("one", case["config"], (case,), False).built.topology.subtopologies) == 1
+
+
+OWN = [
+    case
+    for shape in ("deduplicate", "ttl")
+    for case in own.of_shapes()[shape]
+    if f"-{own.SEED}-" in case["name"] and is_one_task(case)
+]
+
+
+@pytest.mark.parametrize("case", OWN, ids=lambda case: case["name"])
+def test_of_what_kafka_streams_has_not_it_does_what_the_model_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bunches, "BASE_MS", 0)
+    assert on_one_partition(case) == model(case)["output"]
+
+
+def test_an_idle_case_closes_what_is_open_after_each_half() -> None:
+    for case in own.of_shapes()["idle"]:
+        bunch = Bunch("one", case["config"], (case,), False)
+        first, whole = (sum(each.values()) for each in Expected(bunch, "app", [halves(bunch, case)]).written)
+        assert 3 <= first <= whole // 2, case["name"]
+
+
+def test_what_shows_the_wall_clock_is_left_out_with_the_reason() -> None:
+    by_hand = {case["name"]: excluded(case) for case in of_shapes(corpus.FILES)["by_hand"]}
+    reasons = Counter(by_hand.values())
+    assert reasons["punctuates by the wall clock"] == 3
+    assert reasons["tells the wall clock and offsets in its values"] == 4
+    assert by_hand["by_hand-by_hand_begun_late-17"] is not None
 
 
 def _shown(row: Written, key: str, value: str) -> dict[str, Any]:

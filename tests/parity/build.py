@@ -25,6 +25,7 @@ from tests.parity.ops_by_hand import ByHandSteps
 from tests.parity.ops_cogroup import CogroupSteps
 from tests.parity.ops_foreign_key import ForeignKeyOps
 from tests.parity.ops_globals import GlobalOps
+from tests.parity.ops_own import OwnSteps
 from tests.parity.ops_sessions import SessionSteps, merged
 from tests.parity.ops_stream_joins import StreamJoinSteps
 from tests.parity.ops_suppress import SuppressSteps
@@ -86,6 +87,7 @@ class _Steps(
     CogroupSteps,
     SessionSteps,
     VersionedSteps,
+    OwnSteps,
 ):
     """The calls of one case, one method per kind of ``op``."""
 
@@ -264,6 +266,8 @@ class _Steps(
         self.sinks.append((step["topic"], source.key, source.value))
 
     def _processor(self, step: Step) -> tuple[Callable[[], Processor[Any, Any, Any, Any]], list[str]]:
+        if "ttl_ms" in step:
+            return self._expiring_processor(step)
         store = step.get("store")
         if store is not None:
             supplier = Stores.in_memory_key_value_store(store)
@@ -285,11 +289,13 @@ class _Steps(
             how = how.with_logging_disabled()
         if "retention_ms" in step:
             how = how.with_retention(step["retention_ms"])
+        if "ttl_ms" in step:
+            how = how.with_ttl(step["ttl_ms"])
         return how if step.get("caching", True) else how.with_caching_disabled()
 
     def _kept(self, step: Step, key: str, value: str) -> list[Materialized[Any, Any]]:
-        """The argument by which a table is kept in a store, where the step names one."""
-        return [self._materialized(step, key, value)] if "store" in step else []
+        """The argument by which a table is kept in a store, where the step names one or says when its rows expire."""
+        return [self._materialized(step, key, value)] if "store" in step or "ttl_ms" in step else []
 
     @staticmethod
     def _same_types(source: _Result, stream: Any) -> _Result:

@@ -44,13 +44,13 @@ def signature(expected: Case, actual: Case) -> set[str]:
     }
 
 
-def first_difference(expected: Case, actual: Case, field: str) -> str:
-    """Where ``field`` differs first, in words."""
+def first_difference(expected: Case, actual: Case, field: str, against: str = "Kafka Streams") -> str:
+    """Where ``field`` differs first, in words; ``against`` is who expected something else."""
     if field == REFUSED:
         words = [answer.get("error", "plays it") for answer in (expected, actual)]
-        return f"Kafka Streams: {words[0]}; penstock: {words[1]}"
+        return f"{against}: {words[0]}; penstock: {words[1]}"
     path, left, right = _first(expected[field], actual[field], field)
-    return f"{path}: Kafka Streams {left!r}, penstock {right!r}"
+    return f"{path}: {against} {left!r}, penstock {right!r}"
 
 
 def _first(left: Any, right: Any, path: str) -> tuple[str, Any, Any]:

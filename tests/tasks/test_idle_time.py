@@ -17,6 +17,7 @@ from tests.tasks.bench import STRINGS, Bench, values
 TEXT, LONG = ps.Serdes.string(), ps.Serdes.long()
 IDLE = {"window.idle.advance.ms": 100}
 CLOSE = ps.EmitStrategy.on_window_close()
+ROWS: ps.Materialized[Any, Any] = ps.Materialized.as_("filtered")
 GRACE = ps.TimeWindows.of_size_and_grace(10, 5)
 Build = Callable[[ps.StreamsBuilder], ps.KStream[str, Any]]
 
@@ -346,6 +347,17 @@ def test_an_operator_waits_for_what_those_before_it_still_hold() -> None:
     results = [result for _ in range(400) for result in played.wait(10)]
     assert results == [("0@990=1", 995), ("1000@1010=1", 1010)]
     assert played.dropped == 0
+
+
+def test_in_the_driver_windows_do_not_wait_for_another_look_behind_a_cached_table_of_which_rows_expire() -> None:
+    def build(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
+        rows: ps.Materialized[str, str] = ps.Materialized.as_("rows").with_ttl(5)
+        builder.stream("in", STRINGS).to_table(rows.with_key_serde(TEXT).with_value_serde(TEXT)).filter(bool, ROWS)
+        return tumbling(builder)
+
+    played = Played(build)
+    played.put("k", 104)
+    assert played.wait(100) == [("k@100-110=1", 104)]
 
 
 # ---- what it does not do ----

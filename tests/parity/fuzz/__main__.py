@@ -1,24 +1,34 @@
-"""``python -m tests.parity.fuzz --seconds 300 --seed 7``, or ``make fuzz-parity SECONDS=300 SEED=7``."""
+"""``python -m tests.parity.fuzz --seconds 300 --seed 7``, or ``make fuzz-parity SECONDS=300 SEED=7``.
+
+A quarter of the time goes to cases of what Kafka Streams has not, which are held against a reference model; ``--model``
+plays these alone, without a JVM.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
+from itertools import count
 from typing import Annotated
 
 import structlog
 import typer
 
 from tests.parity import corpus
+from tests.parity.fuzz.against_model import ModelReport, hold_against_model
 from tests.parity.fuzz.generate import generate
-from tests.parity.fuzz.run import Difference, Report, fuzz, numbered
+from tests.parity.fuzz.own import generate_own
+from tests.parity.fuzz.run import Difference, Report, fuzz
 from tests.parity.oracle import KAFKA_VERSION, KafkaStreams, run
+
+_SHARE_OF_MODEL = 0.25
 
 
 def main(
     seconds: Annotated[float, typer.Option(min=0, help="How long cases are played; making small comes on top.")] = 300,
     seed: Annotated[int | None, typer.Option(help="Which cases. By default one of chance, which is told.")] = None,
     case: Annotated[int | None, typer.Option(min=0, help="Play this one case of the seed only.")] = None,
+    model: Annotated[bool, typer.Option("--model", help="Only cases that are held against the model.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help=f"Add what differs to {corpus.FOUND}, made small.")] = False,
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
@@ -27,16 +37,25 @@ def main(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    typer.echo(f"seed {chosen}, Kafka Streams {kafka_streams}")
-    cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
-    with KafkaStreams(kafka_streams) as oracle:
-        report = fuzz(oracle, cases, seconds, typer.echo)
-    typer.echo(told(report))
-    if keep:
-        _keep(report.differences)
-    elif report.differences:
-        typer.echo(f"To keep one: make fuzz-parity SEED={chosen} CASE=<its last number> KEEP=1")
-    raise typer.Exit(1 if report.differences else 0)
+    typer.echo(f"seed {chosen}" + ("" if model else f", Kafka Streams {kafka_streams}"))
+    numbers = count() if case is None else iter([case])
+    report, against_model = Report(), ModelReport()
+    if not model:
+        share = 1 if case is not None else 1 - _SHARE_OF_MODEL
+        with KafkaStreams(kafka_streams) as oracle:
+            report = fuzz(oracle, (generate(chosen, number) for number in numbers), share * seconds, typer.echo)
+        typer.echo(told(report))
+        if keep:
+            _keep(report.differences)
+        elif report.differences:
+            typer.echo(f"To keep one: make fuzz-parity SEED={chosen} CASE=<its last number> KEEP=1")
+    if model or case is None:
+        own = (generate_own(chosen, number) for number in (numbers if model else count()))
+        hold_against_model(own, seconds * (1 if model else _SHARE_OF_MODEL), typer.echo, against_model)
+        typer.echo(told_of_model(against_model))
+        if against_model.differences:
+            typer.echo(f"To play one again: make fuzz-parity SEED={chosen} CASE=<its last number> MODEL=1")
+    raise typer.Exit(1 if report.differences or against_model.differences else 0)
 
 
 def told(report: Report) -> str:
@@ -48,6 +67,15 @@ def told(report: Report) -> str:
         f"{report.cases:,} cases, {report.refused} of them refused by both, {report.restarted} also restarted, "
         f"{len(report.differences)} differ\n"
         f"cases that make something: {shares}{large}{known}"
+    )
+
+
+def told_of_model(report: ModelReport) -> str:
+    """What the other part of a run did."""
+    shapes = ", ".join(f"{shape} {many}" for shape, many in report.shapes.most_common())
+    return (
+        f"{report.cases:,} cases against the model ({shapes}), {report.plays:,} plays with those that were restarted, "
+        f"{len(report.differences)} differ"
     )
 
 

@@ -13,7 +13,7 @@ STREAM, TABLE, WINDOWED, GROUPED, GROUPED_TABLE = "stream", "table", "windowed",
 """Kinds of what steps make. ``WINDOWED`` is a table whose keys have windows."""
 
 _UNNAMED = {
-    *("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key"),
+    *("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key", "deduplicate"),
     *("time_window", "sliding_window", "session_window", "unlimited_window", "windowed_to_stream", "stream_global"),
 }
 """Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""

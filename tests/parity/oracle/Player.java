@@ -76,6 +76,9 @@ final class Player {
     }
 
     static Properties config(JsonNode entries, Path stateFolder) {
+        if (entries.has("window.idle.advance.ms")) {
+            throw new IllegalArgumentException("Kafka Streams has no window.idle.advance.ms");
+        }
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, APPLICATION_ID);
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "not.used:9092");

@@ -71,7 +71,11 @@ final class Steps {
 
     void run(JsonNode step) {
         String op = text(step, "op");
+        if (step.has("ttl_ms")) {
+            throw new IllegalArgumentException("Kafka Streams has no rows that expire: " + step);
+        }
         switch (op) {
+            case "deduplicate" -> throw new IllegalArgumentException("Kafka Streams has no deduplicate: " + step);
             case "stream", "table", "global_table", "versioned_table" -> keep(step, source(op, step));
             case "to" -> to(step, of(text(step, "in")));
             case "print" -> print(step, of(text(step, "in")).stream());

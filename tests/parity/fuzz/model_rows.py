@@ -1,0 +1,66 @@
+"""The tables of the reference model: rows in a dictionary, which are all looked at each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+RunChange = Callable[[Any, Any, Any, int], None]
+"""Is given key, new value, old value, timestamp."""
+
+_ITS_OWN = object()
+
+
+class Row(NamedTuple):
+    """What a table has of a key."""
+
+    value: Any
+    timestamp: int
+
+
+def in_order(key: Any) -> bytes:
+    """By what keys are in order: their bytes."""
+    return key.encode() if isinstance(key, str) else int(key).to_bytes(8, "big", signed=True)
+
+
+class Table:
+    """Rows by key. ``cached``: those who go on from it hear of its updates at the next commit."""
+
+    def __init__(self, ttl_ms: int | None = None, cached: bool = False) -> None:
+        self.ttl_ms, self.now = ttl_ms, -1
+        self.rows: dict[Any, Row] = {}
+        self.told: list[RunChange] = []
+        self._cached = cached
+        self._changed: dict[Any, tuple[Any, int]] = {}
+
+    def put(self, key: Any, value: Any, timestamp: int, told_old: Any = _ITS_OWN, at: int | None = None) -> None:
+        """An update, or with None a deletion. Without a cache ``told_old`` is told as the old value, where it is given.
+        ``at``: what a cache tells as the time of a deletion, if it is another one."""
+        before = self.rows.pop(key, None)
+        if value is not None:
+            self.rows[key] = Row(value, timestamp)
+        old = None if before is None else before.value
+        if self._cached:
+            first, _ = self._changed.pop(key, (old, 0))
+            self._changed[key] = first, timestamp if at is None or value is not None else at
+        else:
+            self.tell(key, value, old if told_old is _ITS_OWN else told_old, timestamp)
+
+    def commit(self) -> None:
+        """Tell of what has changed, each key once, in the order of the last updates."""
+        changed, self._changed = self._changed, {}
+        for key, (old, timestamp) in changed.items():
+            now = self.rows.get(key)
+            if now is not None or old is not None:
+                self.tell(key, None if now is None else now.value, old, timestamp)
+
+    def tell(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
+        """All that go on from it."""
+        for told in self.told:
+            told(key, new, old, timestamp)
+
+    def expired(self, now: int) -> list[tuple[int, Any]]:
+        """When each row expired that has, and its key; by time, then by key."""
+        assert self.ttl_ms is not None
+        times = [(row.timestamp + self.ttl_ms, key) for key, row in self.rows.items()]
+        return sorted((each for each in times if each[0] <= now), key=lambda each: (each[0], in_order(each[1])))
