@@ -7,9 +7,15 @@ another test's Ray. The other process takes the rest meanwhile, file by file; wh
 from __future__ import annotations
 
 WITH_RAY = "tests with Ray"
-_FOLDERS = ("tests/benchmarks/", "tests/chaos/", "tests/cluster/", "tests/pipeline/")
+_PLACES = (
+    "tests/actors/test_on_kafka.py",
+    "tests/benchmarks/",
+    "tests/chaos/",
+    "tests/cluster/",
+    "tests/pipeline/",
+)
 
 
 def piece_of(nodeid: str) -> str:
     """The piece of work that a test belongs to: ``WITH_RAY``, or its file."""
-    return WITH_RAY if nodeid.startswith(_FOLDERS) else nodeid.partition("::")[0]
+    return WITH_RAY if nodeid.startswith(_PLACES) else nodeid.partition("::")[0]
