@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import NodeManager
 
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
@@ -23,6 +24,8 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Of two processes each is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
+    NodeManager.EXIT_TIMEOUT = 20
     # Configures structlog before any test: its capture_logs counts as configuring it too, and would leave it with its
     # default, by which lines go to standard output.
     logger("tests")
