@@ -6,11 +6,15 @@ import itertools
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import NodeManager
 
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
+from tests.two_processes import WITH_RAY, piece_of
 
 
 def pytest_configure() -> None:
@@ -20,9 +24,23 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Of two processes each is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
+    NodeManager.EXIT_TIMEOUT = 20
     # Configures structlog before any test: its capture_logs counts as configuring it too, and would leave it with its
     # default, by which lines go to standard output.
     logger("tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first; all else stays as it was found."""
+    items.sort(key=lambda item: piece_of(item.nodeid) != WITH_RAY)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Used where tests are shared out, as ``make test`` does it."""
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = piece_of
+    return scheduler
 
 
 @pytest.fixture(scope="session")

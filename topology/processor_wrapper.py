@@ -62,8 +62,14 @@ def wrapper_of(config: Mapping[str, Any] | StreamsConfig | None) -> ProcessorWra
     given = entries.get(KEY)
     if given is None:
         return None
-    wrapper = given() if isinstance(given, type) else given
-    if not isinstance(wrapper, ProcessorWrapper):
-        raise ConfigError(f"configuration key {KEY!r}: a ProcessorWrapper is needed, not {shown_with_type(given)}")
+    require_wrapper(given)
+    wrapper: ProcessorWrapper = given() if isinstance(given, type) else given
     wrapper.configure(entries)
     return wrapper
+
+
+def require_wrapper(given: object) -> None:
+    """Raises ConfigError unless ``given`` is a ProcessorWrapper or a class of them."""
+    kind = given if isinstance(given, type) else type(given)
+    if not issubclass(kind, ProcessorWrapper):
+        raise ConfigError(f"configuration key {KEY!r}: a ProcessorWrapper is needed, not {shown_with_type(given)}")

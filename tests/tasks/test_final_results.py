@@ -115,3 +115,23 @@ def test_what_would_not_be_lost_is_looked_for_once_a_second() -> None:
     bench = counted(ps.TimeWindows.of_size_with_no_grace(10), caching=True)
     assert played(bench, [("a", "v", DAY_MS), ("a", "v", DAY_MS + 10), ("a", "v", DAY_MS + 20)], 1) == []
     assert len(played(bench, [("a", "v", DAY_MS + 30)], 1, wall_ms=1000)) == 3
+
+
+def test_suppress_behind_them_holds_each_until_a_later_result_ends_a_grace_period_after() -> None:
+    builder = ps.StreamsBuilder()
+    windowed = (
+        builder.stream("in", STRINGS).group_by_key().windowed_by(ps.TimeWindows.of_size_and_grace(MINUTE, MINUTE))
+    )
+    counts = windowed.emit_strategy(ps.EmitStrategy.on_window_close()).count()
+    final = ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded())
+    counts.to_stream().to("out")
+    counts.suppress(final).to_stream().to("suppressed")
+    bench = Bench(builder)
+    came = dict[str, list[int]](out=[], suppressed=[])
+    for minute in range(8):
+        bench.add("in", ("a", "v", minute * 60_000))
+        bench.run(minute * 1000)
+        for sent in bench.collector.take():
+            if sent.topic in came:
+                came[sent.topic].append(minute)
+    assert came == {"out": [2, 3, 4, 5, 6, 7], "suppressed": [4, 5, 6, 7]}

@@ -238,6 +238,15 @@ class TestRefused:
         with pytest.raises(ps.ConfigError, match=r"'processor.wrapper.class': a ProcessorWrapper is needed, not"):
             ps.Topology({"processor.wrapper.class": given})
 
+    @pytest.mark.parametrize("given", [Drop, "Seeing", 7])
+    def test_what_is_no_wrapper_even_where_nothing_is_to_be_wrapped(self, given: Any) -> None:
+        builder = ps.StreamsBuilder()
+        builder.stream("in", CONSUMED).to("out")
+        config = {"application.id": "app", "processor.wrapper.class": given}
+        for host in (ps.TopologyTestDriver, ps.KafkaStreams):
+            with pytest.raises(ps.ConfigError, match=r"'processor.wrapper.class': a ProcessorWrapper is needed, not"):
+                host(builder.build(), config)
+
     def test_what_is_no_supplier(self) -> None:
         class Nothing(ps.ProcessorWrapper):
             def wrap_processor_supplier(self, name: str, supplier: Supplier) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import penstock.tasks.operators  # noqa: F401  # its modules enter their closures into MAKERS
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
 from penstock.topology import physical
 from penstock.topology.physical.operator import (
@@ -109,6 +111,11 @@ def anything(*given: Any) -> Any:
     return given
 
 
+def _without_addresses(given: object) -> str:
+    # A test must have the same name in both processes of ``make test``.
+    return re.sub(r"<function (\w+) at 0x\w+>", r"\1", str(given))
+
+
 @pytest.mark.parametrize(
     ("operator", "sees"),
     [
@@ -135,7 +142,7 @@ def anything(*given: Any) -> Any:
         (StreamTableJoin(FilterGetter(StoreGetter("s"), anything, False), anything), "key value"),
         (Process(anything), "key value"),
     ],
-    ids=str,
+    ids=_without_addresses,
 )
 def test_an_operator_sees_what_its_functions_are_given(operator: Operator, sees: str) -> None:
     assert [side for side in ("key", "value") if getattr(operator, f"sees_{side}")] == sees.split()
@@ -151,7 +158,7 @@ def test_an_operator_sees_what_its_functions_are_given(operator: Operator, sees:
         (StreamTableJoin(MapValuesGetter(StoreGetter("s"), anything, False), anything), ("s",)),
         (Process(anything, ("a", "b")), ("a", "b")),
     ],
-    ids=str,
+    ids=_without_addresses,
 )
 def test_an_operator_names_its_stores(operator: Operator, stores: tuple[str, ...]) -> None:
     assert operator.stores == stores
@@ -181,7 +188,7 @@ class Buffering(TableOperator):
         (Windowed(store="s"), ()),
         (Buffering(store="s"), ()),
     ],
-    ids=str,
+    ids=_without_addresses,
 )
 def test_rows_are_read_ahead_from_stores_that_are_looked_into_by_the_key_alone(
     operator: Operator, by_key: tuple[str, ...]

@@ -17,6 +17,7 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.physical.operator import Operator
 from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
+from penstock.topology.processor_wrapper import require_wrapper
 
 
 @dataclass(frozen=True)
@@ -179,9 +180,11 @@ def checked_topology(given: object) -> None:
 
 
 def check_wrapped(topology: Topology, config: StreamsConfig) -> None:
-    """Raises ConfigError where ``config`` has a wrapper of processors that ``topology`` was built without."""
+    """Raises ConfigError where ``config`` has a wrapper of processors that is none, or that ``topology`` was built
+    without."""
     if config.processor_wrapper is None:
         return
+    require_wrapper(config.processor_wrapper)
     for node in (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, ProcessorNode)):
         if not node.operator.wrapped and not node.operator.keeps_source_store:
             raise ConfigError(

@@ -1,0 +1,37 @@
+"""What ``make test`` needs of the tests to share them out between two processes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.two_processes import WITH_RAY, piece_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_tests_of_a_file_stay_together_and_those_with_ray_do_all() -> None:
+    assert piece_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]") == "tests/tasks/test_ttl.py"
+    assert (
+        piece_of("tests/cluster/test_stop.py::test_one") == piece_of("tests/chaos/test_kill.py::test_two") == WITH_RAY
+    )
+
+
+def test_a_file_that_starts_ray_belongs_to_those_with_ray() -> None:
+    starting = {file for file in (ROOT / "tests").rglob("test_*.py") if _starts_ray(file)}
+    assert len(starting) > 5
+    assert {file for file in starting if piece_of(str(file.relative_to(ROOT))) != WITH_RAY} == set()
+
+
+def test_a_test_has_the_same_name_in_both_processes(request: pytest.FixtureRequest) -> None:
+    assert [item.nodeid for item in request.session.items if " at 0x" in item.nodeid] == []
+
+
+def _starts_ray(file: Path) -> bool:
+    """Whether it calls ``ray.init``, or has a fixture that does."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    asked = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return "ray.init" in called or not asked.isdisjoint({"ray_cluster", "word_count"})
