@@ -37,12 +37,12 @@ def _without_headers(partitions: list[list[Written]]) -> list[list[Written]]:
 
 
 def last_differences(
-    expected: Topics, actual: Topics, topics: set[str], expired: frozenset[str] = frozenset(), idle: bool = False
+    expected: Topics, actual: Topics, topics: set[str], expired: frozenset[str] = frozenset(), by_clock: bool = False
 ) -> Iterator[str]:
     """What differs in changelogs, in the last row of each key: several updates may be one row of a commit, and a
     key that has come and gone between two commits is not there. Records without a key have no last one.
-    Of topics that are ``expired`` live rows may be missing: a backfill does not hand over what has expired. ``idle``:
-    the wall clock says when rows are deleted."""
+    Of topics that are ``expired`` live rows may be missing: a backfill does not hand over what has expired.
+    ``by_clock``: the wall clock says when rows are deleted."""
     for topic in sorted(topics):
         there = expected.get(topic, [[] for _ in actual[topic]])
         for number, (one, other) in enumerate(zip(there, actual[topic], strict=True)):
@@ -53,7 +53,7 @@ def last_differences(
                     continue
                 if topic in expired and key not in right:
                     continue
-                if idle and all(row.value is None for row in last):
+                if by_clock and all(row.value is None for row in last):
                     continue
                 if len(last) == 1 or _differ(*last):
                     both = f"\n      expected {left.get(key)}\n      live     {right.get(key)}"

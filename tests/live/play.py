@@ -204,7 +204,11 @@ def compared(
             # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
             *differences(there, came, whole, headers=not bunch.paced),
             *last_differences(
-                there, came, last, _expiring(bunch, application_id) if backfilled else frozenset(), bunch.idle
+                there,
+                came,
+                last,
+                _expiring(bunch, application_id) if backfilled else frozenset(),
+                by_clock=bunch.idle or bunch.paced,
             ),
         ]
         for name in bunch.stores:

@@ -153,9 +153,13 @@ def test_values_times_and_headers_count() -> None:
 def test_of_changelogs_the_last_row_of_each_key_counts() -> None:
     first, second, third = ROWS[0]
 
-    def last(expected: list[Written], actual: list[Written]) -> int:
-        return len(list(last_differences({"t": [expected]}, {"t": [actual]}, {"t"})))
+    def last(expected: list[Written], actual: list[Written], by_clock: bool = False) -> int:
+        return len(list(last_differences({"t": [expected]}, {"t": [actual]}, {"t"}, by_clock=by_clock)))
 
+    deleted = replace(first, value=None)
+    assert last([deleted], [replace(deleted, timestamp=4)]) == 1
+    assert last([deleted], [replace(deleted, timestamp=4)], by_clock=True) == 0
+    assert last([first], [replace(first, timestamp=4)], by_clock=True) == 1
     assert last([first, second, third], [third, second]) == 0
     assert last([first, second, third], [first, second]) == 1
     assert last([first, second], [first]) == 1
