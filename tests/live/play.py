@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
@@ -13,11 +13,9 @@ from random import Random
 from time import sleep
 from typing import Any
 
-from penstock.state.buffers.change_buffer import ChangeBufferBuilder
-from penstock.state.versioned.join_buffer import JoinBufferBuilder
-from penstock.state.windowed.deduplication_store import DeduplicationStoreBuilder
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
+from tests.live.comparable import changelogs_made_comparable, made_comparable
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.rig import LiveBunch, configuration
@@ -191,7 +189,7 @@ def compared(
     records in them, and of the results the last ones are the same."""
     of_case = owners(bunch.built.topology, application_id, bunch.cases)
     sinks = {topic for topic, _, _ in bunch.built.sinks}
-    places = _places(bunch, application_id, backfilled)
+    comparable = changelogs_made_comparable(bunch, application_id, backfilled)
     found = {}
     for case in bunch.cases:
         topics = {topic for topic, owner in of_case.items() if owner == case["name"]} & written.keys()
@@ -201,7 +199,7 @@ def compared(
         results, passed_on = topics - internal, internal - changelogs
         whole = set() if bunch.caching else results if backfilled else results | passed_on
         last = changelogs | (results if bunch.caching else set())
-        there, came = _without_places(expected.of(case).topics, places), _without_places(written, places)
+        there, came = (made_comparable(side, comparable) for side in (expected.of(case).topics, written))
         found[case["name"]] = [
             # Which record finds that a window has closed, and gives its headers, depends on the wall clock there.
             *differences(there, came, whole, headers=not bunch.paced),
@@ -226,31 +224,3 @@ def _expiring(bunch: Bunch, application_id: str) -> frozenset[str]:
         for name, store in bunch.built.topology.store_builders.items()
         if "delete" in store.changelog_config(0).get("cleanup.policy", "")
     )
-
-
-def _places(bunch: Bunch, application_id: str, backfilled: bool) -> dict[str, Callable[[bytes], bytes]]:
-    """How to take the offsets out of a value, of each changelog whose values have some that may differ: in those of
-    ``deduplicate``, because records without a key stand in any partition of a repartition topic; in those of buffers,
-    because a backfill writes no repartition topic."""
-    builders: list[tuple[type, Callable[[bytes], bytes]]] = [(DeduplicationStoreBuilder, lambda value: value[:8])]
-    if backfilled:
-        builders.append((ChangeBufferBuilder, lambda value: value[:8] + value[16:]))
-        builders.append((JoinBufferBuilder, lambda value: value[:8] + value[16:]))
-    return {
-        internal_topic(application_id, f"{name}-changelog"): without
-        for name, store in bunch.built.topology.store_builders.items()
-        for kind, without in builders
-        if isinstance(store, kind)
-    }
-
-
-def _without_places(topics: Topics, places: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, list[list[Written]]]:
-    """The same without the offsets that may differ."""
-    found: dict[str, list[list[Written]]] = dict(topics)
-    for topic in places.keys() & topics.keys():
-        without = places[topic]
-        found[topic] = [
-            [row if row.value is None else replace(row, value=without(row.value)) for row in rows]
-            for rows in topics[topic]
-        ]
-    return found

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.common.ids import TaskId
-from penstock.common.records import SENT_NOW
+from penstock.common.records import NO_HEADERS, SENT_NOW
 from tests.live import bunches, own
 from tests.live.bunches import Bunch, Case, owners, prefixed
+from tests.live.comparable import numbered_anew
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.play import Expected, excluded, halves
@@ -168,3 +169,13 @@ def test_of_changelogs_the_last_row_of_each_key_counts() -> None:
     assert last([first], [first, replace(second, value=None)]) == 0
     assert last([first, replace(second, value=None)], [first, second]) == 1
     assert last([replace(first, timestamp=SENT_NOW)], [first]) == 0
+
+
+def test_rows_of_join_windows_are_numbered_by_key_and_time_and_null_values_not_at_all() -> None:
+    rows = [(b"k-1\0\0\0\x04", b"a"), (b"k-1\0\0\0\x05", None), (b"k-1\0\0\0\x07", b"b"), (b"k-2\0\0\0\x09", b"c")]
+    anew = numbered_anew([Written(key, value, 1, NO_HEADERS) for key, value in rows])
+    assert [(row.key, row.value) for row in anew] == [
+        (b"k-1\0\0\0\x01", b"a"),
+        (b"k-1\0\0\0\x02", b"b"),
+        (b"k-2\0\0\0\x01", b"c"),
+    ]

@@ -1,0 +1,65 @@
+"""What is in the rows of changelogs that may differ between a live application and the driver, and does not count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from penstock.state.buffers.change_buffer import ChangeBufferBuilder
+from penstock.state.versioned.join_buffer import JoinBufferBuilder
+from penstock.state.windowed.deduplication_store import DeduplicationStoreBuilder
+from penstock.state.windowed.join_window_store import JoinWindowStoreBuilder
+from penstock.topology.physical.topology import internal_topic
+from tests.live.bunches import Bunch
+from tests.live.comparison import Topics
+from tests.live.partitioned_driver import Written
+
+Comparable = Callable[[list[Written]], list[Written]]
+"""Makes the rows of one partition of a changelog comparable."""
+
+
+def changelogs_made_comparable(bunch: Bunch, application_id: str, backfilled: bool) -> dict[str, Comparable]:
+    """What makes the rows of a changelog comparable that have something in them which may differ."""
+    kinds: list[tuple[type, Comparable]] = [(DeduplicationStoreBuilder, _without_offsets(8, None))]
+    if backfilled:
+        kinds += [(kind, _without_offsets(8, 16)) for kind in (ChangeBufferBuilder, JoinBufferBuilder)]
+        kinds.append((JoinWindowStoreBuilder, numbered_anew))
+    return {
+        internal_topic(application_id, f"{name}-changelog"): comparable
+        for name, store in bunch.built.topology.store_builders.items()
+        for kind, comparable in kinds
+        if isinstance(store, kind)
+    }
+
+
+def _without_offsets(begin: int, end: int | None) -> Comparable:
+    """Values without these bytes. Offsets differ because records without a key stand in any partition of a repartition
+    topic, and because a backfill writes none."""
+
+    def without(rows: list[Written]) -> list[Written]:
+        return [
+            row if row.value is None else replace(row, value=row.value[:begin] + (row.value[end:] if end else b""))
+            for row in rows
+        ]
+
+    return without
+
+
+def numbered_anew(rows: list[Written]) -> list[Written]:
+    """Rows of join windows whose sequence number counts those of the same key and time. A backfill does not hand over
+    null values, each of which has taken a number."""
+    seen: Counter[bytes] = Counter()
+    found = []
+    for row in rows:
+        if row.key is not None and row.value is not None:
+            place = row.key[:-4]
+            seen[place] += 1
+            found.append(replace(row, key=place + seen[place].to_bytes(4)))
+    return found
+
+
+def made_comparable(topics: Topics, comparable: Mapping[str, Comparable]) -> dict[str, list[list[Written]]]:
+    """``topics`` with the rows of those changelogs made comparable."""
+    changed = {topic: list(map(comparable[topic], topics[topic])) for topic in comparable.keys() & topics.keys()}
+    return {**topics, **changed}
