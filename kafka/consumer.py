@@ -60,7 +60,7 @@ class ConfluentConsumer(RecordConsumer):
         self._paused: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
-        self._watch = FetchWatch()
+        self._watch = FetchWatch(int(self._settings["fetch.wait.max.ms"]) / 1000)
         self._ends = BrokerEnds(bootstrap_servers, overrides)
         self._look_at_s = time.monotonic() + PATIENCE_S
         self._unanswered_s: float | None = None  # since when, and None after an answer
@@ -149,7 +149,7 @@ class ConfluentConsumer(RecordConsumer):
                 topic=stall.partition.topic, partition=stall.partition.partition, position=stall.position,
                 end=stall.end, silent_s=round(stall.silent_s, 1),
             )  # fmt: skip
-        self._watch.restarted(stalls)
+        self._watch.restarted()
         self._renew()
 
     def _renew(self) -> None:

@@ -25,8 +25,10 @@ from penstock.kafka.contracts import END
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
 PATIENCE_S = 10.0
-"""A fetch is answered within ``fetch.wait.max.ms`` (0.1 s), librdkafka repeats what failed after 0.5 s, and connects
-again after at most 10 s."""
+"""librdkafka repeats a fetch that failed after 0.5 s, and connects again after at most 10 s."""
+_WHILE_OTHERS_GIVE = 6
+"""So many times longer where the client gives records of other partitions: an answer to a fetch has room for 12 full
+partitions, each request begins one partition further, and the last of many must wait until the others were served."""
 
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
@@ -42,12 +44,18 @@ class Stall:
 
 
 class FetchWatch:
-    """Compares looks at a consumer, each taken when nothing was left in its queue. Knows no client and no clock."""
+    """Compares looks at a consumer, each taken when nothing was left in its queue. Knows no client and no clock.
 
-    def __init__(self) -> None:
+    ``wait_s``: so long the broker may keep a fetch waiting for more records (``fetch.wait.max.ms``).
+    """
+
+    def __init__(self, wait_s: float = 0.0) -> None:
+        self._wait_s = wait_s
         self._seen: dict[TopicPartition, int] = {}
         self._behind_since: dict[TopicPartition, float] = {}
         self._restarts: dict[TopicPartition, int] = {}
+        self._gives = False  # since the last answer
+        self._gave_s = -1.0
 
     def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Those that stand where they stood at the last call; the others have given something.
@@ -55,10 +63,10 @@ class FetchWatch:
         Without those at END of which not even that is known: at END again, what was written meanwhile would be lost.
         """
         silent = [tp for tp, position in positions.items() if self._seen.get(tp) == position != END]
+        self._gives |= any(self._seen.get(tp, position) != position for tp, position in positions.items())
         self._seen = dict(positions)
-        for told in (self._behind_since, self._restarts):
-            for tp in told.keys() - set(silent):
-                del told[tp]
+        for tp in self._behind_since.keys() - set(silent):
+            del self._behind_since[tp]
         return silent
 
     def stalled(
@@ -66,16 +74,25 @@ class FetchWatch:
     ) -> list[Stall]:
         """Those that were behind ``ends``, what the broker said of the silent ones, for longer than it can take.
 
-        Where the broker said nothing, nothing is known, and the time begins anew. After each restart that did not help
-        it is twice as long: a fetch over a slow connection, or through aborted transactions, must come to its end.
+        Where the broker said nothing, nothing is known, and the time begins anew. After each restart it is twice as
+        long, until the end is reached: a fetch over a slow connection, or through aborted transactions, must come to
+        its end, and a record now and then does not tell that it was the restart that helped.
         """
         behind = [tp for tp, end in ends.items() if tp in positions and self._seen.get(tp) == positions[tp] < end]
         self._behind_since = {tp: self._behind_since.get(tp, now_s) for tp in behind}
+        for tp in [tp for tp, end in ends.items() if tp in positions and positions[tp] >= end]:
+            self._restarts.pop(tp, None)
+        if self._gives:
+            self._gives, self._gave_s = False, now_s
         return [
             Stall(tp, positions[tp], ends[tp], now_s - since)
             for tp, since in self._behind_since.items()
-            if now_s - since >= PATIENCE_S * 2 ** self._restarts.get(tp, 0)
+            if now_s - since >= self._patience_s(tp, since)
         ]
+
+    def _patience_s(self, partition: TopicPartition, since: float) -> float:
+        longer = _WHILE_OTHERS_GIVE if self._gave_s > since else 1
+        return (PATIENCE_S + self._wait_s) * longer * 2.0 ** self._restarts.get(partition, 0)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Something else than records decides when they give some: they are paused, or assigned no longer."""
@@ -84,11 +101,11 @@ class FetchWatch:
             self._behind_since.pop(tp, None)
             self._restarts.pop(tp, None)
 
-    def restarted(self, stalls: Iterable[Stall]) -> None:
-        """They are fetched anew, and all others of the consumer with them."""
+    def restarted(self) -> None:
+        """All are fetched anew, those that might have come next, too."""
+        for tp in self._behind_since:
+            self._restarts[tp] = self._restarts.get(tp, 0) + 1
         self._behind_since.clear()
-        for stall in stalls:
-            self._restarts[stall.partition] = self._restarts.get(stall.partition, 0) + 1
 
 
 class BrokerEnds:

@@ -8,7 +8,7 @@ object that the collector does not see, its time is a number in it, and a key wi
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from "Python.h":
     PyObject *PyDict_SetDefault(dict rows, object key, object row) except NULL
@@ -65,7 +65,7 @@ cdef class RecentRows:
     """See ``recent_rows.py``."""
 
     cdef readonly int64_t pane_ms
-    cdef readonly int64_t complete_from
+    cdef readonly uint64_t complete_from  # behind the last time there is where nothing is known
     cdef dict panes
     # The panes that were asked for last, mostly the two that a window reaches into.
     cdef Pane _pane
@@ -96,7 +96,7 @@ cdef class RecentRows:
         cdef Row row = Row.__new__(Row)
         cdef object before
         cdef list rows
-        if time < self.complete_from:
+        if <uint64_t> time < self.complete_from:
             return False
         if pane is None:
             pane = self._pane = self.panes[number] = Pane()
@@ -122,7 +122,7 @@ cdef class RecentRows:
         cdef PyObject *rows
         cdef Row row
         cdef list found = None
-        if time_from < self.complete_from:
+        if <uint64_t> time_from < self.complete_from:
             return None
         while number <= last:
             pane = self._find_pane(number)
@@ -160,7 +160,7 @@ cdef class RecentRows:
         del self.panes[oldest]
         self.complete_from = max(self.complete_from, (oldest + 1) * self.pane_ms)
 
-    def forget(self, int64_t complete_from):
+    def forget(self, uint64_t complete_from):
         """See ``recent_rows.py``."""
         self._forget_last()
         self.panes.clear()

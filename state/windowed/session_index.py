@@ -96,18 +96,18 @@ class SessionIndex:
         little, the keys that were not used since the last call.
         """
         stream_time, needed_ms = self._rows.stream_time, self._gap_ms * 5 // 4
-        known_ms = stream_time - self._aged_at
+        known_ms, not_needed = stream_time - self._aged_at, max(stream_time - needed_ms, -1)
         if known_ms <= needed_ms:
             if self.resident_bytes() <= _KEPT_BYTES:
                 return False
-            self.lists.forget_until(stream_time - needed_ms)
+            self.lists.forget_until(not_needed)
             if self.resident_bytes() <= _KEPT_BYTES:
                 return True
         # Whoever has not been asked for since then has not got a session since then, either.
         self.lists.age(self._aged_at)
         self._aged_at = stream_time
         if known_ms > _LONG * needed_ms:
-            self.lists.forget_until(stream_time - needed_ms)
+            self.lists.forget_until(not_needed)
         return True
 
     def resident_bytes(self) -> float:

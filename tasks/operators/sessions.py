@@ -146,6 +146,8 @@ def _replacing(
         new: Any,
         timestamp: int,
     ) -> None:
+        # First of all: whoever gets the updates below may put sessions of this key, and then its list is read anew.
+        index.replace(row_key, found, None if new is None else (end, start))
         if start < end:  # else it is the very session that was found, if one was
             for (last, first), (row, old) in zip(found, olds, strict=True):
                 if not caching or last != end or first != start:
@@ -155,7 +157,6 @@ def _replacing(
                 if at_once is not None:
                     at_once(key, Window(first, last), None, old, last)
         put(row_key, start, end, new, timestamp)
-        index.replace(row_key, found, None if new is None else (end, start))
         if at_once is not None:
             at_once(key, Window(start, end), new, None, end)
 

@@ -62,15 +62,70 @@ def test_a_partition_whose_beginning_is_not_found_is_stalled_even_if_it_is_empty
     assert found[-1] == [Stall(TP, BEGINNING, 0, N)]
 
 
-def test_each_restart_without_a_record_doubles_the_patience_and_a_record_ends_that() -> None:
+def test_each_restart_doubles_the_patience_until_the_end_is_reached() -> None:
     watch = FetchWatch()
-    [*_, stalls] = looks(watch, (0, 5, 9), (N, 5, 9), (2 * N, 5, 9))
-    watch.restarted(stalls)
+    assert looks(watch, (0, 5, 9), (N, 5, 9), (2 * N, 5, 9))[-1]
+    watch.restarted()
     found = looks(watch, (3 * N, 5, 9), (4 * N, 5, 9), (5 * N, 5, 9))
     assert found == [[], [], [Stall(TP, 5, 9, 2 * N)]]
-    watch.restarted(found[-1])
-    assert not any(looks(watch, (6 * N, 5, 9), (9 * N, 5, 9)))
-    assert looks(watch, (10 * N, 6, 9), (11 * N, 6, 9), (12 * N, 6, 9))[-1] == [Stall(TP, 6, 9, N)]
+    watch.restarted()
+    found = looks(watch, (6 * N, 6, 9), (7 * N, 6, 9), (10 * N, 6, 9), (11 * N, 6, 9))
+    assert found == [[], [], [], [Stall(TP, 6, 9, 4 * N)]]
+    assert not any(looks(watch, (12 * N, 9, 9), (13 * N, 9, 9)))
+    assert looks(watch, (14 * N, 9, 12), (15 * N, 9, 12))[-1] == [Stall(TP, 9, 12, N)]
+
+
+def test_a_broker_may_keep_a_fetch_waiting_as_long_as_the_user_says() -> None:
+    with closing(ConfluentConsumer("127.0.0.1:1", "group", {"fetch.wait.max.ms": "60000"})) as consumer:
+        found = looks(consumer._watch, *((n * N, 5, 9) for n in range(9)))
+    assert found == [[]] * 8 + [[Stall(TP, 5, 9, 7 * N)]]
+
+
+def test_while_others_give_it_may_take_six_times_as_long() -> None:
+    watch, found = FetchWatch(), list[list[Stall]]()
+    for number in range(8):
+        positions = {TP: 5, OTHER: number}
+        silent = watch.silent(positions)
+        found.append(watch.stalled(number * N, positions, dict.fromkeys(silent, 1000)))
+    assert silent == [TP]
+    assert found == [[]] * 7 + [[Stall(TP, 5, 1000, 6 * N)]]
+
+
+def catch_up(partitions: int, each_s: float, for_s: float = 3600) -> tuple[int, int]:
+    """How often a consumer is restarted that is well, but far behind, and what it has got of the partition of which it
+    has least. A fetch, which takes ``each_s``, brings records of 12 partitions, and the next one begins one further."""
+    watch, positions = FetchWatch(), {TopicPartition("t", number): 0 for number in range(partitions)}
+    ends = dict.fromkeys(positions, 1 << 62)
+    restarts, first, answer_s, look_s = 0, 0, each_s, N
+    while min(answer_s, look_s) < for_s:
+        if answer_s <= look_s:
+            for number in range(first, first + min(12, partitions)):
+                positions[TopicPartition("t", number % partitions)] += 1
+            first, answer_s = first + 1, answer_s + each_s
+            continue
+        silent = watch.silent(positions)
+        if watch.stalled(look_s, positions, {tp: ends[tp] for tp in silent}):
+            watch.restarted()
+            restarts, first, answer_s = restarts + 1, 0, look_s + each_s
+        look_s += N
+    return restarts, min(positions.values())
+
+
+@pytest.mark.parametrize(
+    ("case", "partitions", "each_s", "most_restarts", "least"),
+    [
+        ("fast, many partitions", 60, 0.5, 0, 1400),
+        ("more", 100, 1, 4, 380),
+        ("a slow line", 24, 20, 6, 70),
+        ("one large answer after the other", 1, 45, 3, 75),
+    ],
+)
+def test_who_catches_up_over_a_busy_line_is_let_alone_before_long(
+    case: str, partitions: int, each_s: float, most_restarts: int, least: int
+) -> None:
+    restarts, got = catch_up(partitions, each_s)
+    assert restarts <= most_restarts, case
+    assert got >= least, case
 
 
 def test_what_was_moved_by_something_else_than_records_is_looked_at_anew() -> None:
@@ -94,16 +149,6 @@ def test_a_record_that_comes_while_the_broker_is_asked_breaks_the_silence() -> N
     looks(watch, (0, 5, 9), (N, 5, 9))
     assert watch.silent({TP: 5}) == [TP]
     assert watch.stalled(2 * N, {TP: 6}, {TP: 9}) == []
-
-
-def test_partitions_stall_one_by_one() -> None:
-    watch = FetchWatch()
-    for now_s in (0.0, N, 2 * N):
-        positions = {TP: 5, OTHER: int(now_s)}
-        silent = watch.silent(positions)
-        found = watch.stalled(now_s, positions, dict.fromkeys(silent, 1000))
-    assert silent == [TP]
-    assert found == [Stall(TP, 5, 1000, N)]
 
 
 # ---- on a broker ----

@@ -117,6 +117,17 @@ def test_a_row_behind_the_last_time_there_is_stands_in_its_place(form: Any) -> N
     assert [row[1] for row in recent.of_key(b"k", LATEST - 1, LATEST)] == [3, 0, 1, 2, 4]
 
 
+def test_behind_the_last_time_there_is_nothing_is_known_where_it_was_seen(form: Any) -> None:
+    recent = form(LATEST)
+    recent.add(b"k", LATEST, 1, b"")
+    recent.drop_oldest()
+    assert recent.complete_from > LATEST
+    recent.forget(LATEST + 1)
+    assert recent.complete_from == LATEST + 1
+    assert not recent.add(b"k", LATEST, 2, b"")
+    assert recent.of_key(b"k", LATEST, LATEST) is None
+
+
 def test_times_that_are_no_numbers_and_keys_that_cannot_be_looked_for_are_refused(form: Any) -> None:
     recent = form(RETENTION_MS)
     recent.add(b"k", 1, "value", b"k1")

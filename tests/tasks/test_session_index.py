@@ -32,9 +32,9 @@ RECORDS = st.tuples(st.sampled_from("abc"), st.integers(-60, 12))
 STEPS = st.lists(RECORDS | RECORDS | RECORDS | st.sampled_from([COMMIT, DROP, DROP, OPEN_ANEW]), max_size=60)
 
 
-def counting(how: ps.Materialized[Any, Any]) -> ps.StreamsBuilder:
+def counting(how: ps.Materialized[Any, Any], gap_ms: int = GAP) -> ps.StreamsBuilder:
     builder = ps.StreamsBuilder()
-    windows = ps.SessionWindows.of_inactivity_gap_and_grace(GAP, GRACE)
+    windows = ps.SessionWindows.of_inactivity_gap_and_grace(gap_ms, GRACE)
     builder.stream("in", STRINGS).group_by_key().windowed_by(windows).count(how)
     return builder
 
@@ -193,3 +193,17 @@ def test_compiled_lists_refuse_what_they_do_not_have() -> None:
         lists.remove(b"a", [(1, 1)])
     with pytest.raises(TypeError, match="a key of bytes"):
         compiled.session_row("a", 1, 1, 1)  # type: ignore[arg-type]  # what a serde may return
+
+
+@pytest.mark.parametrize("lists", BOTH)
+def test_with_a_gap_without_end_memory_is_freed_too(lists: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_index, "SessionLists", lists)
+    monkeypatch.setattr(session_index, "_KEPT_BYTES", 0)
+    bench = Bench(counting(ps.Materialized.as_("s"), LARGEST_TIMESTAMP))
+    store = bench.state_manager.store("s")
+    assert isinstance(store, SessionStateStore)
+    bench.feed("in", ("k", "", 5), ("k", "", 100))
+    while store.drop_unused():
+        pass
+    bench.feed("in", ("k", "", 1000))
+    assert [(window, count) for (_, window), count in store.view().fetch("k")] == [(Window(5, 1000), 3)]

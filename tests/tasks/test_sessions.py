@@ -308,6 +308,29 @@ def test_a_processor_that_writes_the_store_is_seen_by_the_aggregate() -> None:
         assert list(driver.get_state_store("s").fetch("k")) == [(ps.Windowed("k", ps.Window(4, 6)), 41)]
 
 
+def test_a_processor_behind_the_aggregate_may_write_the_store_in_the_middle_of_an_update() -> None:
+    class AddAnother(ps.Processor[ps.Windowed[str], int, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.store: ps.SessionStore[str, int] = context.get_state_store("s")
+
+        def process(self, record: ps.Record[ps.Windowed[str], int]) -> None:
+            if record.value is None:  # a session has become part of another one, which is not told yet
+                self.store.put(ps.Windowed(record.key.key, ps.Window(20, 25)), 40)
+
+    builder = ps.StreamsBuilder()
+    windows = ps.SessionWindows.of_inactivity_gap_and_grace(10, 100)
+    counted = builder.stream("in", IN).group_by_key().windowed_by(windows).count(AT_ONCE)
+    counted.to_stream().process(AddAnother, "s")
+    with ps.TopologyTestDriver(builder.build()) as driver:
+        records = driver.create_input_topic("in", STRINGS, STRINGS)
+        for timestamp in (1, 2, 3):
+            records.pipe_input("k", "v", timestamp)
+        assert list(driver.get_state_store("s").fetch("k")) == [
+            (ps.Windowed("k", ps.Window(1, 3)), 3),
+            (ps.Windowed("k", ps.Window(20, 25)), 40),
+        ]
+
+
 def test_a_function_that_raises_drops_the_record_and_leaves_the_session_as_it_was(played: Make) -> None:
     builder = ps.StreamsBuilder()
     windows = ps.SessionWindows.of_inactivity_gap_and_grace(10, 100)

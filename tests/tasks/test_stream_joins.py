@@ -85,6 +85,15 @@ def test_both_ends_of_a_window_belong_to_it() -> None:
     ]
 
 
+def test_a_record_of_the_last_time_there_is_joins_after_a_restart_too() -> None:
+    latest = (1 << 63) - 1
+    bench = Bench(joined("join"))
+    bench.feed("left", ("k", "a", latest))
+    bench.commit()
+    again = Bench(joined("join"), stores=bench.stores)
+    assert out(again.feed("right", ("k", "b", latest))) == [("k", "a+b", latest)]
+
+
 def test_a_window_may_lie_wholly_behind_its_record() -> None:
     bench = Bench(joined("join", NEAR.before(-3).after(5)))
     bench.feed("left", ("k", "a", 100))
