@@ -1,7 +1,6 @@
-"""Compiles the binding to librdkafka, the look at JSON, the hashes, the rows of joins and the lists of sessions, when a
-wheel or an editable install is made.
+"""Compiles the modules that have a ``.pyx``, when a wheel or an editable install is made.
 
-Without a C compiler, or Python's headers, the package is built all the same: the binding is optional.
+Without a C compiler, or Python's headers, the package is built all the same: each has the same in Python behind it.
 
 For an editable install it also makes the folder that goes on Python's path: a link to ``penstock/`` alone.
 """
@@ -22,17 +21,18 @@ from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
 MODULES = (
-    ("kafka", "librdkafka"),
-    ("common", "json_codec"),
-    ("common", "hashes"),
-    ("state/windowed", "join_rows"),
-    ("state/windowed", "session_lists"),
+    "kafka/librdkafka",
+    "common/json_codec",
+    "common/hashes",
+    "state/windowed/join_rows",
+    "state/windowed/session_lists",
 )
+"""The same stand in ``requirements/install.py``, which must do without Cython."""
 LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 
-class CompiledBinding(BuildHookInterface[Any]):
-    """Puts the module beside its source in an editable install, and into the wheel otherwise."""
+class CompiledModules(BuildHookInterface[Any]):
+    """Puts each module beside its source in an editable install, and into the wheel otherwise."""
 
     PLUGIN_NAME = "custom"
 
@@ -40,7 +40,7 @@ class CompiledBinding(BuildHookInterface[Any]):
         """Called before the package is put together. ``version`` is "standard" or "editable"."""
         self._work = Path(tempfile.mkdtemp(prefix="penstock-build-"))
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        beside = {(folder, module): Path(self.root, "penstock", folder, module + suffix) for folder, module in MODULES}
+        beside = {module: Path(self.root, "penstock", module + suffix) for module in MODULES}
         if version == "editable":
             _link(Path(self.root, LINK))
             for target in beside.values():
@@ -51,15 +51,15 @@ class CompiledBinding(BuildHookInterface[Any]):
         except (BaseError, CCompilerError, OSError) as error:
             self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
             return
-        for (folder, module), target in beside.items():
-            built = library / "penstock" / folder / (module + suffix)
+        for module, target in beside.items():
+            built = library / "penstock" / (module + suffix)
             if version == "editable":
                 # Whole or not at all, for a process that loads it just now.
                 arriving = target.with_name(f"{target.name}.{os.getpid()}")
                 shutil.copy(built, arriving)
                 arriving.replace(target)
             else:
-                build_data["force_include"][str(built)] = f"penstock/{folder}/{target.name}"
+                build_data["force_include"][str(built)] = f"penstock/{module}{suffix}"
                 build_data["pure_python"] = False
                 build_data["infer_tag"] = True
 
@@ -77,8 +77,8 @@ def _link(link: Path) -> None:
 def _compile(work: Path) -> Path:
     """The folder with the modules, as packages."""
     extensions = [
-        Extension(f"penstock.{name.replace('/', '.')}", [f"penstock/{name}.pyx"], extra_compile_args=["-g0"])
-        for name in (f"{folder}/{module}" for folder, module in MODULES)
+        Extension(f"penstock.{module.replace('/', '.')}", [f"penstock/{module}.pyx"], extra_compile_args=["-g0"])
+        for module in MODULES
     ]
     modules = cythonize(extensions, build_dir=str(work), quiet=True)
     command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")

@@ -14,7 +14,8 @@ from penstock.kafka.contracts import RecordConsumer
 class Start:
     """The first offset to read, the partition's end when that was decided, what was committed if it still holds.
 
-    ``lost``: what was committed where the records behind it are deleted. What its metadata tells of time holds still.
+    ``lost``: what was committed, where the records behind it are deleted, so that reading begins at ``offset`` instead.
+    What its metadata tells of time still holds.
     """
 
     offset: int

@@ -55,8 +55,8 @@ class ConfluentConsumer(RecordConsumer):
         # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
         # even if the position is behind it (transaction markers, open transactions).
         self._drained_at: dict[TopicPartition, int] = {}
-        self._lost: set[TopicPartition] = set()
-        self._wait_for_seek: set[TopicPartition] = set()
+        self._lost: set[TopicPartition] = set()  # until lost_positions() has told of them
+        self._wait_for_seek: set[TopicPartition] = set()  # the same, until somebody has sought
         self._paused: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
@@ -239,7 +239,7 @@ class ConfluentConsumer(RecordConsumer):
             if self._unanswered_s is None:
                 self._unanswered_s = now_s
             elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S and not self._wait_for_seek:
-                self._log.warning("no answer for long, asking by a new client", error=str(error))
+                self._log.warning("broker does not answer, asking by a new client", error=str(error))
                 self._unanswered_s = now_s
                 self._renew()
             raise

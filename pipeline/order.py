@@ -11,8 +11,8 @@ from penstock.topology.physical.topology import SinkNode, Subtopology, Topology
 
 
 @dataclass(frozen=True)
-class Together:
-    """Sub-topologies that run in one stage: a single one, or those of a cycle, which write to each other or to
+class StageSubtopologies:
+    """The sub-topologies that run in one stage: a single one, or those of a cycle, which write to each other or to
     themselves.
 
     ``written`` are the repartition topics that they write, without the application's prefix, and ``inner`` those of
@@ -24,7 +24,7 @@ class Together:
     inner: frozenset[str]
 
 
-def in_order(topology: Topology) -> tuple[Together, ...]:
+def in_order(topology: Topology) -> tuple[StageSubtopologies, ...]:
     """All sub-topologies that read something, each behind those that write its repartition topics.
 
     A foreign-key join makes a cycle of the sub-topologies of its two tables: the left one sends subscriptions, the
@@ -42,13 +42,13 @@ def in_order(topology: Topology) -> tuple[Together, ...]:
         for cycle in cycle_of.values()
     }
     ordered = TopologicalSorter(before_cycle).static_order()
-    return tuple(_together([subtopologies[number] for number in cycle]) for cycle in ordered)
+    return tuple(_stage_of([subtopologies[number] for number in cycle]) for cycle in ordered)
 
 
-def _together(subtopologies: Sequence[Subtopology]) -> Together:
+def _stage_of(subtopologies: Sequence[Subtopology]) -> StageSubtopologies:
     written = frozenset(topic for sub in subtopologies for topic in _written(sub))
     read = {topic for sub in subtopologies for topic in _read(sub)}
-    return Together(tuple(subtopologies), written, written & read)
+    return StageSubtopologies(tuple(subtopologies), written, written & read)
 
 
 def _writers(subtopologies: Collection[Subtopology]) -> dict[int, set[int]]:

@@ -12,7 +12,7 @@ from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
-from penstock.pipeline.order import Together, in_order
+from penstock.pipeline.order import StageSubtopologies, in_order
 from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
@@ -143,9 +143,9 @@ class _Reader:
             )
         return max(begin, committed.offset)
 
-    def stage(self, together: Together) -> Stage:
+    def stage(self, planned: StageSubtopologies) -> Stage:
         """What the sub-topologies of a stage read, write and restore."""
-        mine = [self._tasks[sub.id] for sub in together.subtopologies]
+        mine = [self._tasks[sub.id] for sub in planned.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
         read = [
             TopicPartition(topic, number)
@@ -155,16 +155,16 @@ class _Reader:
         ]
         changelogs: dict[str, Ranges] = {}
         abandoned: dict[str, Ranges] = {}
-        for sub, tasks in zip(together.subtopologies, mine, strict=True):
+        for sub, tasks in zip(planned.subtopologies, mine, strict=True):
             for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
                 changelogs[store], abandoned[store] = self._history(changelog, tasks)
         return Stage(
-            together.subtopologies,
+            planned.subtopologies,
             max(tasks.tasks for tasks in mine),
             {partition: OffsetRange(self.position(partition), self.ends[partition]) for partition in read},
             frozenset(counts) & self.counts.repartition,
-            self._prefixed(together.written),
-            self._prefixed(together.inner),
+            self._prefixed(planned.written),
+            self._prefixed(planned.inner),
             changelogs,
             abandoned,
         )

@@ -9,6 +9,7 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.flush_listeners import OnFlush
 from penstock.state.header_rows import HeaderRows, read_headers
 from penstock.state.queries import QueryRow
 from penstock.state.row_formats import NO_TIMESTAMP, Entry, EntryRow
@@ -52,6 +53,13 @@ class BufferedStateStore(StateStore):
     def typed_keys(self) -> TypedKeys:
         """The keys of one view."""
         return TypedKeys(self.name, self._key_serde)
+
+    def listen(self, on_flush: OnFlush, old_values: bool) -> None:
+        """Have ``on_flush`` hear of each update that a store with caching flushes, once per row and commit.
+
+        Without ``old_values`` it is told None in place of each old one.
+        """
+        self.buffer.listen(on_flush, old_values)
 
     # ---- rows ----
 

@@ -29,7 +29,7 @@ from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
 
-_NUMBER = itemgetter(3)
+_NUMBER = itemgetter(3)  # of two updates, the later one has the larger
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
 
 # A flush gives way to queries after this many entries: about 2 ms of work.

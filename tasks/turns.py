@@ -27,7 +27,7 @@ class _Side:
         self.timestamps = batch.timestamps[self.begin : end]
         self.records = zip(batch.keys[self.begin : end], values, strict=False)
         self.upcoming = iter((*self.timestamps, NO_LIMIT))
-        """The time of each record before the record itself: it says whose turn is next."""
+        """The records' times, each taken before its record is processed: the next one says whose turn it is."""
 
     def advance(self, context: TaskContext) -> int:
         """Tell the queue how many records are done, and return it. Raises as :meth:`RecordQueue.advance`."""

@@ -60,7 +60,8 @@ class Store:
         self.forwarded_by.append(node)
         told = tuple(children)
         if told not in self._told or not told:
-            (self.opened if isinstance(self.opened, ExpiringStateStore) else self.buffer).listen(on_flush, old_values)
+            assert isinstance(self.opened, BufferedStateStore)
+            self.opened.listen(on_flush, old_values)
         self._told.add(told)
 
     @property

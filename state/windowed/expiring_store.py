@@ -16,7 +16,6 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.flush_listeners import OnFlush
 from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
@@ -88,13 +87,6 @@ class ExpiringStateStore(BufferedStateStore):
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
         """The entry of this very windowed key for who looks into the table; None when there is none or it has expired
         (see :meth:`ExpiringRows.shows_a_table`)."""
-
-    def listen(self, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a store with caching flushes, once per row and commit.
-
-        Without ``old_values`` it is told None in place of each old one.
-        """
-        self.buffer.listen(on_flush, old_values)
 
     @override
     def freeze(self) -> None:

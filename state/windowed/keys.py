@@ -30,6 +30,8 @@ _end_and_start = Struct(">qq")
 
 start_and_sequence = _time_and_sequence.pack
 """What stands behind the key of a window."""
+end_and_start = _end_and_start.pack
+"""What stands behind the key of a session."""
 
 
 def _session_end(key: bytes) -> int:
@@ -42,9 +44,6 @@ try:
     from penstock.state.windowed.session_lists import session_end
 except ImportError:  # it could not be compiled here
     session_end = _session_end
-
-end_and_start = _end_and_start.pack
-"""What stands behind the key of a session."""
 
 
 class KeySchema(ABC):

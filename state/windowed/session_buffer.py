@@ -32,7 +32,8 @@ class SessionBuffer(WriteBuffer):
     """The observed stream time of what is flushed."""
 
     on_disk_until: Callable[[], int] | None = None
-    """No session of a later end is on disk: of those that grow nearly none is, and need not be looked for there."""
+    """The latest end that a session on disk may have; None where nobody says. Of those that grow nearly all end later,
+    and need not be looked for there."""
 
     _in_order: Iterator[EntryRow] = iter(())
     _hidden: list[bytes]

@@ -17,7 +17,7 @@ __all__ = ["PRUNED", "Session", "SessionIndex", "session_row"]
 PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""
 _LONG = 4
-"""So many times what records in order look at."""
+"""Lists that were not aged for so many times what records in order look back are looked through as soon as they are."""
 _KEPT_BYTES = 4 << 20
 """What memory is short for does not cost the sessions that the next records will ask for, if they take no more."""
 
@@ -103,7 +103,7 @@ class SessionIndex:
             self.lists.forget_until(not_needed)
             if self.resident_bytes() <= _KEPT_BYTES:
                 return True
-        # Whoever has not been asked for since then has not got a session since then, either.
+        # A key whose list was not used since then has got no session since then, either.
         self.lists.age(self._aged_at)
         self._aged_at = stream_time
         if known_ms > _LONG * needed_ms:

@@ -30,8 +30,13 @@ def test_a_test_has_the_same_name_in_both_processes(request: pytest.FixtureReque
 
 
 def _starts_ray(file: Path) -> bool:
-    """Whether it calls ``ray.init``, or has a fixture that does."""
+    """Whether it calls ``ray.init``, or has a fixture that does, by name or by ``usefixtures``."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
-    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     asked = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    return "ray.init" in called or not asked.isdisjoint({"ray_cluster", "word_count"})
+    asked |= {ast.unparse(each).strip("'") for call in calls if _ends_in(call, "usefixtures") for each in call.args}
+    return any(_ends_in(call, "ray.init") for call in calls) or not asked.isdisjoint({"ray_cluster", "word_count"})
+
+
+def _ends_in(call: ast.Call, name: str) -> bool:
+    return ast.unparse(call.func).endswith(name)

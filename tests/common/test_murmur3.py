@@ -32,7 +32,8 @@ def test_where_there_is_a_compiler_the_compiled_hashes_are_in_use() -> None:
     assert (murmur3.murmur3_128 is not murmur3._murmur3_128 and murmur2.murmur2 is not murmur2._murmur2) or not compiler
 
 
-@given(st.binary(max_size=70))
-def test_both_forms_give_the_same_hashes(data: bytes) -> None:
+@given(st.binary(max_size=70), st.integers(1, 2**31 - 1))
+def test_both_forms_give_the_same_hashes(data: bytes, partitions: int) -> None:
     assert murmur3.murmur3_128(data) == murmur3._murmur3_128(data)
     assert murmur2.murmur2(data) == murmur2._murmur2(data)
+    assert murmur2.partition_for(data, partitions) == murmur2._partition_for(data, partitions)

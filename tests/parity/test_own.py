@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from typer import BadParameter
 
 from tests.parity.fuzz import against_model
-from tests.parity.fuzz.__main__ import told_of_model
+from tests.parity.fuzz.__main__ import main, told_of_model
 from tests.parity.fuzz.against_model import WAYS, ModelReport, differing_from_model, hold_against_model
 from tests.parity.fuzz.own import SHAPES, generate_own
 from tests.parity.ops_own import IDLE, asks_for_own
@@ -86,6 +87,11 @@ def test_a_restart_that_forgets_is_a_difference(monkeypatch: pytest.MonkeyPatch)
     assert differing_from_model(case, WAYS[0]) is None
     for way in WAYS[1:]:
         assert "the model" in str(differing_from_model(case, way))
+
+
+def test_what_differs_from_the_model_is_kept_in_no_file_and_who_asks_for_that_is_told() -> None:
+    with pytest.raises(BadParameter, match="what differs from it is shown"):
+        main(seconds=0, seed=SEED, model=True, keep=True)
 
 
 def test_what_penstock_refuses_is_a_difference() -> None:

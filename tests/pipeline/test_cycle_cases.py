@@ -12,7 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.records import NO_HEADERS
 from penstock.pipeline.collector import TopicCounts
 from penstock.pipeline.cycle_host import CycleHost
-from penstock.pipeline.order import Together, in_order
+from penstock.pipeline.order import StageSubtopologies, in_order
 from penstock.pipeline.rows import CHANGELOG, PROCESS, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_host import TaskHost
 from penstock.topology.physical.topology import internal_topic
@@ -50,7 +50,7 @@ def ordered(rows: list[Row], *, cycle: bool) -> list[Row]:
 
 
 def run(
-    stage: Together, rows: list[Row], config: StreamsConfig, topics: TopicCounts
+    stage: StageSubtopologies, rows: list[Row], config: StreamsConfig, topics: TopicCounts
 ) -> dict[str, list[dict[str, Any]]]:
     read = {topic for sub in stage.subtopologies for source in sub.sources for topic in source.topics}
     read |= {internal_topic(APPLICATION, topic) for topic in read}

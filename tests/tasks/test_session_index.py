@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import defaultdict
 from typing import Any
 
@@ -11,8 +13,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.common.windows import LARGEST_TIMESTAMP, Window
+from penstock.state.windowed import keys, session_index
 from penstock.state.windowed import plain_session_lists as plain
-from penstock.state.windowed import session_index
 from penstock.state.windowed.session_store import SessionStateStore
 from tests.tasks.bench import STRINGS, Bench
 
@@ -22,6 +24,12 @@ except ImportError:
     compiled = None  # type: ignore[assignment]  # the tests of the compiled ones are left out
 
 BOTH = [plain.SessionLists, *([] if compiled is None else [compiled.SessionLists])]
+
+
+def test_where_there_is_a_compiler_the_compiled_lists_are_in_use() -> None:
+    compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
+    assert compiled is not None or not compiler
+
 
 GAP, GRACE = 5, 10_000
 COMMIT, DROP, OPEN_ANEW = "commit", "drop", "open anew"
@@ -180,6 +188,7 @@ def test_compiled_rows_are_those_in_python(key: bytes, end: int, start: int, int
     assert compiled is not None
     row = plain.session_row(key, end, start, interval_ms)
     assert compiled.session_row(key, end, start, interval_ms) == row
+    assert compiled.session_end(row) == keys._session_end(row) == end
 
 
 @pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")

@@ -171,7 +171,8 @@ class Operator(WithFunctions, ABC):
 
     @property
     def makes_windowed_keys(self) -> bool:
-        """Whether it forwards the windowed keys of its store, as they stand there or decoded."""
+        """Whether it forwards the windowed keys of the first of :attr:`stores`: as bytes where nobody behind it looks
+        at them (``tasks/undecoded.py``), else decoded."""
         return False
 
     @property
@@ -192,7 +193,7 @@ class Operator(WithFunctions, ABC):
 
     @property
     def stores_looked_into(self) -> frozenset[str]:
-        """Those of them that it only reads: by default, into which its tables look in the end."""
+        """Those of them that it only reads: by default those that its value getters look into."""
         held = [getattr(self, each.name) for each in fields(self)]
         return frozenset(store for each in held if isinstance(each, ValueGetter) for store in each.stores)
 

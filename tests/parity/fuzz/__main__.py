@@ -18,7 +18,7 @@ from tests.parity import corpus
 from tests.parity.fuzz.against_model import ModelReport, hold_against_model
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.own import generate_own
-from tests.parity.fuzz.run import Difference, Report, fuzz
+from tests.parity.fuzz.run import Difference, Report, fuzz, numbered
 from tests.parity.oracle import KAFKA_VERSION, KafkaStreams, run
 
 _SHARE_OF_MODEL = 0.25
@@ -33,24 +33,26 @@ def main(
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
     """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
+    if model and keep:
+        raise typer.BadParameter(f"{corpus.FOUND} keeps no cases of the model: what differs from it is shown")
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}" + ("" if model else f", Kafka Streams {kafka_streams}"))
-    numbers = count() if case is None else iter([case])
     report, against_model = Report(), ModelReport()
     if not model:
         share = 1 if case is not None else 1 - _SHARE_OF_MODEL
+        cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
         with KafkaStreams(kafka_streams) as oracle:
-            report = fuzz(oracle, (generate(chosen, number) for number in numbers), share * seconds, typer.echo)
+            report = fuzz(oracle, cases, share * seconds, typer.echo)
         typer.echo(told(report))
         if keep:
             _keep(report.differences)
         elif report.differences:
             typer.echo(f"To keep one: make fuzz-parity SEED={chosen} CASE=<its last number> KEEP=1")
     if model or case is None:
-        own = (generate_own(chosen, number) for number in (numbers if model else count()))
+        own = (generate_own(chosen, number) for number in (count() if case is None else [case]))
         hold_against_model(own, seconds * (1 if model else _SHARE_OF_MODEL), typer.echo, against_model)
         typer.echo(told_of_model(against_model))
         if against_model.differences:
