@@ -70,7 +70,6 @@ class Joined:
         return found
 
 
-@pytest.mark.xfail(strict=False, reason="with seeds 1 and 762119918 the counts behind the join differ: docs/NOT_YET.md")
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_spark")
 def test_every_result_is_there_and_the_second_part_goes_on_from_the_subscriptions_of_the_first(
