@@ -20,14 +20,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from setuptools import Distribution, Extension
 from setuptools.errors import BaseError, CCompilerError
 
-MODULES = (
-    "kafka/librdkafka",
-    "common/json_codec",
-    "common/hashes",
-    "state/windowed/join_rows",
-    "state/windowed/session_lists",
-)
-"""The same stand in ``requirements/install.py``, which must do without Cython."""
 LINK, TARGET = Path(".editable", "penstock"), Path("..", "penstock")
 
 
@@ -39,15 +31,16 @@ class CompiledModules(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the package is put together. ``version`` is "standard" or "editable"."""
         self._work = Path(tempfile.mkdtemp(prefix="penstock-build-"))
+        self._modules: list[str] = self.config["modules"]
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        beside = {module: Path(self.root, "penstock", module + suffix) for module in MODULES}
+        beside = {module: Path(self.root, "penstock", module + suffix) for module in self._modules}
         if version == "editable":
             _link(Path(self.root, LINK))
             for target in beside.values():
                 target.unlink(missing_ok=True)  # one of an older source must not stay in use
         try:
             with contextlib.chdir(self.root):
-                library = _compile(self._work)
+                library = _compile(self._modules, self._work)
         except (BaseError, CCompilerError, OSError) as error:
             self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
             return
@@ -74,14 +67,14 @@ def _link(link: Path) -> None:
         link.symlink_to(TARGET)
 
 
-def _compile(work: Path) -> Path:
+def _compile(modules: list[str], work: Path) -> Path:
     """The folder with the modules, as packages."""
     extensions = [
         Extension(f"penstock.{module.replace('/', '.')}", [f"penstock/{module}.pyx"], extra_compile_args=["-g0"])
-        for module in MODULES
+        for module in modules
     ]
-    modules = cythonize(extensions, build_dir=str(work), quiet=True)
-    command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")
+    cythonized = cythonize(extensions, build_dir=str(work), quiet=True)
+    command = Distribution({"ext_modules": cythonized}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(work / "lib"), str(work / "temp")
     command.ensure_finalized()
     command.run()

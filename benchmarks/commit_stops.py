@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks.data import KEYS, PARTITIONS, payments_of_users
 from benchmarks.penstock_side import PenstockSide
-from benchmarks.report import Grid, Spread, to_terminal
+from benchmarks.report import Grid, Spread, exit_if_wrong, to_terminal
 from benchmarks.rig import Rig, rig
 from penstock.actors.messages import CommitStops
 
@@ -63,10 +63,7 @@ def main(
         stops, wrong = measure(made, repeat)
     title = f"Stops for commits: count, {keys:,} keys, {PARTITIONS} tasks, a commit every {INTERVAL_MS} ms"
     to_terminal(console, title, table(stops))
-    for difference in wrong:
-        console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
-    if wrong:
-        raise typer.Exit(1)
+    exit_if_wrong(console, wrong)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import penstock as ps
-from benchmarks.report import Grid, Spread, to_terminal
+from benchmarks.report import Grid, Spread, exit_if_wrong, to_terminal
 
 WORDS_PER_LINE = (1, 5)
 KEYS = 10_000
@@ -93,10 +93,7 @@ def main(repeat: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 3
     console = Console()
     runs, wrong = measure(repeat)
     to_terminal(console, "TopologyTestDriver, word count", table(runs))
-    for difference in wrong:
-        console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
-    if wrong:
-        raise typer.Exit(1)
+    exit_if_wrong(console, wrong)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -93,6 +94,14 @@ def to_terminal(console: Console, title: str, grid: Grid) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def exit_if_wrong(console: Console, wrong: Sequence[str]) -> None:
+    """With code 1, once all outputs that were wrong are told."""
+    for difference in wrong:
+        console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
+    if wrong:
+        raise typer.Exit(1)
 
 
 def to_markdown(grid: Grid) -> str:

@@ -26,7 +26,7 @@ from benchmarks.driver_speed import DriverRun
 from benchmarks.http_lookups import HttpResult
 from benchmarks.measure import BenchmarkError, Run, Side
 from benchmarks.penstock_side import NAME, PenstockSide
-from benchmarks.report import comparison, surroundings, to_markdown, to_terminal
+from benchmarks.report import comparison, exit_if_wrong, surroundings, to_markdown, to_terminal
 from benchmarks.rig import Rig, rig
 from benchmarks.workloads import LARGE, WORKLOADS
 from penstock.actors.messages import CommitStops
@@ -135,10 +135,7 @@ def main(
         raise typer.Exit(1) from None
     if results is not None:
         results.write_text(json.dumps(asdict(measured), indent=1))
-    if measured.wrong:
-        for difference in measured.wrong:
-            console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
-        raise typer.Exit(1)
+    exit_if_wrong(console, measured.wrong)
     _show(console, measured)
     if markdown is not None:
         markdown.write_text(page(measured))

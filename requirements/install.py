@@ -26,13 +26,8 @@ LOCK = ROOT / "requirements" / "lock.txt"
 ENVIRONMENT = ROOT / ".venv"
 PACKAGES_STAMP = ENVIRONMENT / ".made-from"
 COMPILED_STAMP = ENVIRONMENT / ".compiled-from"
-MODULES = (
-    "kafka/librdkafka",
-    "common/json_codec",
-    "common/hashes",
-    "state/windowed/join_rows",
-    "state/windowed/session_lists",
-)
+HOOKS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["hooks"]
+MODULES: list[str] = HOOKS["custom"]["modules"]
 BUILT = tuple(ROOT / (module + sysconfig.get_config_var("EXT_SUFFIX")) for module in MODULES)
 LINK = ROOT / ".editable" / "penstock"
 WITHOUT_MODULES = """\
