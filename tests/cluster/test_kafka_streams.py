@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from ray import cloudpickle
 from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.actors.messages import ApplicationSpec, ApplicationState
 from penstock.cluster import control, http_actor, kafka_streams, store_reader, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
@@ -23,61 +22,7 @@ from penstock.cluster.queries import StateQueries
 from penstock.cluster.read_side import StoreEntries
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
-
-
-def counting() -> ps.Topology:
-    builder = ps.StreamsBuilder()
-    stream = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
-    stream.group_by_key().count(ps.Materialized.as_("counts"))
-    return builder.build()
-
-
-class FakeCluster:
-    """Stands for Ray and the application's actors; says what it was asked to do."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.now = ApplicationState.RUNNING
-        self.error: str | None = None
-        self.waiting: str | None = None
-        self.gone = False
-        self.drains = True
-        self.coordinator: object = None
-        self.calls: list[str] = []
-        self.stopping, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
-        patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
-        for module in (control, kafka_streams):
-            patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
-        patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
-        patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
-        patch.setattr(control, "start_coordinator", self.start_coordinator)
-        patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
-        patch.setattr(control, "stop_application", self.stop_application)
-        patch.setattr(kafka_streams, "cluster_cpus", lambda: 4)
-        patch.setattr(KafkaStreams, "check", lambda app: None)
-        patch.setattr(kafka_streams, "start_http", self.start_http)
-        patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
-
-    def status(self) -> ApplicationStatus:
-        return ApplicationStatus(
-            "app", self.now, 1, (), {}, http_address="http://here", error=self.error, waiting=self.waiting
-        )
-
-    def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
-        self.calls.append(f"start coordinator, HTTP at {address}")
-        self.coordinator = object()
-        return self.coordinator
-
-    def start_http(self, application_id: str, application_server: str, serve: object) -> tuple[object, str]:
-        self.calls.append("start http")
-        return object(), "http://here"
-
-    def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
-        self.calls.append("stop")
-        self.stopping.set()
-        assert self.go_on.wait(10)
-        self.now = ApplicationState.NOT_RUNNING
-        return self.status() if self.drains else None
+from tests.cluster.fake_cluster import FakeCluster, counting
 
 
 @pytest.fixture
@@ -390,138 +335,6 @@ def test_a_store_that_does_not_exist_is_named_with_those_that_do(app: KafkaStrea
     with pytest.raises(UnknownStateStoreError, match="no state store 'county'; its stores: counts"):
         app.store("county")
     assert store_threads() == []
-
-
-# ---- the state listener ----
-
-
-class Heard:
-    """A state listener; wait for what it should hear."""
-
-    def __init__(self) -> None:
-        self.changes: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-
-    def __call__(self, new: ApplicationState, old: ApplicationState) -> None:
-        self.changes.put((new.value, old.value))
-
-    def next(self) -> tuple[str, str]:
-        return self.changes.get(timeout=10)
-
-
-def test_a_state_listener_hears_each_change_as_new_and_old_state(app: KafkaStreams, cluster: FakeCluster) -> None:
-    heard = Heard()
-    cluster.now = ApplicationState.REBALANCING
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("REBALANCING", "CREATED")
-    cluster.now = ApplicationState.RUNNING
-    assert heard.next() == ("RUNNING", "REBALANCING")
-    app.close()
-    assert heard.changes.qsize() == 2, "close() returns when the listener has heard of the end"
-    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
-    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
-
-
-def test_a_state_listener_hears_of_an_error_and_of_nothing_behind_it(app: KafkaStreams, cluster: FakeCluster) -> None:
-    heard = Heard()
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-    cluster.now = ApplicationState.ERROR
-    assert heard.next() == ("ERROR", "RUNNING")
-    app.close()
-    assert heard.changes.empty()
-
-
-def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
-    app: KafkaStreams, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    heard = Heard()
-
-    def listener(new: ApplicationState, old: ApplicationState) -> None:
-        heard(new, old)
-        raise ZeroDivisionError("a listener's own")
-
-    app.set_state_listener(listener)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-    app.close()
-    assert heard.changes.qsize() == 2
-    said = capsys.readouterr().err
-    assert "state listener failed" in said
-    assert "Empty" not in said, "only the listener's own error is shown"
-
-
-def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:
-    closed: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    app.set_state_listener(lambda new, old: closed.put(app.close()) if new is ApplicationState.ERROR else None)
-    app.start()
-    cluster.now = ApplicationState.ERROR
-    assert closed.get(timeout=10)
-
-
-def test_a_coordinator_that_does_not_answer_is_no_change_of_state(
-    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard, silent = Heard(), threading.Event()
-
-    def no_answer(_: object) -> ApplicationStatus:
-        silent.set()
-        raise ApplicationStateError("the application's coordinator has not answered for 10 s")
-
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-    with monkeypatch.context() as patch:
-        patch.setattr(control, "status_of", no_answer)
-        assert silent.wait(10)
-    cluster.now = ApplicationState.REBALANCING
-    assert heard.next() == ("REBALANCING", "RUNNING")
-    app.close()
-
-
-def test_a_state_listener_hears_on_whatever_a_look_at_the_state_raised(
-    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard, looked = Heard(), threading.Event()
-
-    def bad_moment(_: object) -> ApplicationStatus:
-        looked.set()
-        raise GetTimeoutError
-
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-    with monkeypatch.context() as patch:
-        patch.setattr(control, "status_of", bad_moment)
-        assert looked.wait(10)
-    cluster.now = ApplicationState.REBALANCING
-    assert heard.next() == ("REBALANCING", "RUNNING")
-    app.close()
-
-
-def test_a_state_listener_hears_of_the_end_although_close_raises(
-    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard = Heard()
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-
-    def by_force(application_id: str, timeout_s: float) -> ApplicationStatus:
-        raise ApplicationStateError("the coordinator was ended by force")
-
-    monkeypatch.setattr(control, "stop_application", by_force)
-    with pytest.raises(ApplicationStateError, match="by force"):
-        app.close()
-    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
-    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
-
-
-def test_a_state_listener_comes_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
-    app.start()
-    with pytest.raises(ApplicationStateError, match="set the state listener first"):
-        app.set_state_listener(print)
 
 
 class FakeActorClass:

@@ -9,9 +9,9 @@ import pytest
 from penstock.cluster.queries import StateQueries
 from penstock.common.ids import TaskId
 from penstock.state.queries import KeyQuery
-from tests.cluster import test_queries
-from tests.cluster.test_queries import WORDS, FakeActor, FakeCoordinator, ask
-from tests.cluster.test_queries import coordinator as coordinator
+from tests.cluster import fake_actors
+from tests.cluster.fake_actors import WORDS, FakeActor, FakeCoordinator, ask
+from tests.cluster.fake_actors import coordinator as coordinator
 
 
 def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
@@ -24,8 +24,8 @@ def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
 
     async def question(queries: StateQueries) -> None:
         assert await found(queries) == len(WORDS)
-        new = TaskId(1, test_queries.PARTITIONS)
-        monkeypatch.setattr(test_queries, "PARTITIONS", test_queries.PARTITIONS + 1)
+        new = TaskId(1, fake_actors.PARTITIONS)
+        monkeypatch.setattr(fake_actors, "PARTITIONS", fake_actors.PARTITIONS + 1)
         coordinator.actors["c"], coordinator.placement[new] = FakeActor(new), "c"
         async with asyncio.timeout(10):
             while await found(queries) < len(WORDS):

@@ -13,8 +13,8 @@ from penstock.cluster.read_side import Reading
 from penstock.common.errors import NotUpToBoundError, UnknownQueryError
 from penstock.common.position import Position, PositionBound
 from penstock.state.queries import KeyQuery, RangeQuery
-from tests.cluster.test_queries import WORDS, FakeCoordinator, ask
-from tests.cluster.test_queries import coordinator as coordinator
+from tests.cluster.fake_actors import WORDS, FakeCoordinator, ask
+from tests.cluster.fake_actors import coordinator as coordinator
 
 
 def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_own(coordinator: FakeCoordinator) -> None:

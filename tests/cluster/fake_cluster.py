@@ -1,0 +1,67 @@
+"""What a user's process asks of Ray and of the application's actors, by a stand-in."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.cluster import control, kafka_streams
+from penstock.cluster.kafka_streams import KafkaStreams
+
+
+def counting() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+    stream.group_by_key().count(ps.Materialized.as_("counts"))
+    return builder.build()
+
+
+class FakeCluster:
+    """Stands for Ray and the application's actors; says what it was asked to do."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = ApplicationState.RUNNING
+        self.error: str | None = None
+        self.waiting: str | None = None
+        self.gone = False
+        self.drains = True
+        self.coordinator: object = None
+        self.calls: list[str] = []
+        self.stopping, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+        patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
+        for module in (control, kafka_streams):
+            patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
+        patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
+        patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
+        patch.setattr(control, "start_coordinator", self.start_coordinator)
+        patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
+        patch.setattr(control, "stop_application", self.stop_application)
+        patch.setattr(kafka_streams, "cluster_cpus", lambda: 4)
+        patch.setattr(KafkaStreams, "check", lambda app: None)
+        patch.setattr(kafka_streams, "start_http", self.start_http)
+        patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
+
+    def status(self) -> ApplicationStatus:
+        return ApplicationStatus(
+            "app", self.now, 1, (), {}, http_address="http://here", error=self.error, waiting=self.waiting
+        )
+
+    def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
+        self.calls.append(f"start coordinator, HTTP at {address}")
+        self.coordinator = object()
+        return self.coordinator
+
+    def start_http(self, application_id: str, application_server: str, serve: object) -> tuple[object, str]:
+        self.calls.append("start http")
+        return object(), "http://here"
+
+    def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
+        self.calls.append("stop")
+        self.stopping.set()
+        assert self.go_on.wait(10)
+        self.now = ApplicationState.NOT_RUNNING
+        return self.status() if self.drains else None

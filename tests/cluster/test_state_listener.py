@@ -1,0 +1,154 @@
+"""What a state listener hears, with stand-ins for the cluster: no Ray runs."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+from ray.exceptions import GetTimeoutError
+
+from penstock.actors.messages import ApplicationState, ApplicationStatus
+from penstock.cluster import control
+from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.common.errors import ApplicationStateError
+from tests.cluster.fake_cluster import FakeCluster, counting
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    return FakeCluster(monkeypatch)
+
+
+@pytest.fixture
+def app() -> KafkaStreams:
+    return KafkaStreams(counting(), {"application.id": "app"})
+
+
+class Heard:
+    """A state listener; wait for what it should hear."""
+
+    def __init__(self) -> None:
+        self.changes: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+
+    def __call__(self, new: ApplicationState, old: ApplicationState) -> None:
+        self.changes.put((new.value, old.value))
+
+    def next(self) -> tuple[str, str]:
+        return self.changes.get(timeout=10)
+
+
+def test_a_state_listener_hears_each_change_as_new_and_old_state(app: KafkaStreams, cluster: FakeCluster) -> None:
+    heard = Heard()
+    cluster.now = ApplicationState.REBALANCING
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("REBALANCING", "CREATED")
+    cluster.now = ApplicationState.RUNNING
+    assert heard.next() == ("RUNNING", "REBALANCING")
+    app.close()
+    assert heard.changes.qsize() == 2, "close() returns when the listener has heard of the end"
+    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
+    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
+
+
+def test_a_state_listener_hears_of_an_error_and_of_nothing_behind_it(app: KafkaStreams, cluster: FakeCluster) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    cluster.now = ApplicationState.ERROR
+    assert heard.next() == ("ERROR", "RUNNING")
+    app.close()
+    assert heard.changes.empty()
+
+
+def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
+    app: KafkaStreams, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = Heard()
+
+    def listener(new: ApplicationState, old: ApplicationState) -> None:
+        heard(new, old)
+        raise ZeroDivisionError("a listener's own")
+
+    app.set_state_listener(listener)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    app.close()
+    assert heard.changes.qsize() == 2
+    said = capsys.readouterr().err
+    assert "state listener failed" in said
+    assert "Empty" not in said, "only the listener's own error is shown"
+
+
+def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:
+    closed: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    app.set_state_listener(lambda new, old: closed.put(app.close()) if new is ApplicationState.ERROR else None)
+    app.start()
+    cluster.now = ApplicationState.ERROR
+    assert closed.get(timeout=10)
+
+
+def test_a_coordinator_that_does_not_answer_is_no_change_of_state(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, silent = Heard(), threading.Event()
+
+    def no_answer(_: object) -> ApplicationStatus:
+        silent.set()
+        raise ApplicationStateError("the application's coordinator has not answered for 10 s")
+
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "status_of", no_answer)
+        assert silent.wait(10)
+    cluster.now = ApplicationState.REBALANCING
+    assert heard.next() == ("REBALANCING", "RUNNING")
+    app.close()
+
+
+def test_a_state_listener_hears_on_whatever_a_look_at_the_state_raised(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, looked = Heard(), threading.Event()
+
+    def bad_moment(_: object) -> ApplicationStatus:
+        looked.set()
+        raise GetTimeoutError
+
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "status_of", bad_moment)
+        assert looked.wait(10)
+    cluster.now = ApplicationState.REBALANCING
+    assert heard.next() == ("REBALANCING", "RUNNING")
+    app.close()
+
+
+def test_a_state_listener_hears_of_the_end_although_close_raises(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.next() == ("RUNNING", "CREATED")
+
+    def by_force(application_id: str, timeout_s: float) -> ApplicationStatus:
+        raise ApplicationStateError("the coordinator was ended by force")
+
+    monkeypatch.setattr(control, "stop_application", by_force)
+    with pytest.raises(ApplicationStateError, match="by force"):
+        app.close()
+    assert heard.next() == ("PENDING_SHUTDOWN", "RUNNING")
+    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
+
+
+def test_a_state_listener_comes_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    with pytest.raises(ApplicationStateError, match="set the state listener first"):
+        app.set_state_listener(print)
