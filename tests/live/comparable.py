@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from penstock.common.serdes import Serdes
+from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.buffers.change_buffer import ChangeBufferBuilder
 from penstock.state.versioned.join_buffer import JoinBufferBuilder
 from penstock.state.windowed.deduplication_store import DeduplicationStoreBuilder
@@ -25,6 +27,8 @@ def changelogs_made_comparable(bunch: Bunch, application_id: str, backfilled: bo
     if backfilled:
         kinds += [(kind, _without_offsets(8, 16)) for kind in (ChangeBufferBuilder, JoinBufferBuilder)]
         kinds.append((JoinWindowStoreBuilder, numbered_anew))
+    if bunch.caching:
+        kinds.append((ChangeBufferBuilder, without_old_values))
     return {
         internal_topic(application_id, f"{name}-changelog"): comparable
         for name, store in bunch.built.topology.store_builders.items()
@@ -44,6 +48,19 @@ def _without_offsets(begin: int, end: int | None) -> Comparable:
         ]
 
     return without
+
+
+def without_old_values(rows: list[Written]) -> list[Written]:
+    """Updates of a suppression's buffer with their new values alone. The old one is what a cache in front has let go of
+    last, and that depends on when there was a commit."""
+    codec = BufferedChangeCodec("compared", Serdes.bytes())
+    found = []
+    for row in rows:
+        if row.value is not None:
+            time, _, _, new, *rest = codec.decode(row.value)
+            row = replace(row, value=codec.encode((time, None, None, new, *rest)))
+        found.append(row)
+    return found
 
 
 def numbered_anew(rows: list[Written]) -> list[Written]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS, SENT_NOW
+from penstock.common.serdes import Serdes
+from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from tests.live import bunches, own
 from tests.live.bunches import Bunch, Case, owners, prefixed
-from tests.live.comparable import numbered_anew
+from tests.live.comparable import numbered_anew, without_old_values
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.live.play import Expected, excluded, halves
@@ -179,3 +181,16 @@ def test_rows_of_join_windows_are_numbered_by_key_and_time_and_null_values_not_a
         (b"k-1\0\0\0\x02", b"b"),
         (b"k-2\0\0\0\x01", b"c"),
     ]
+
+
+def test_old_values_in_the_buffer_of_a_suppression_do_not_count_and_new_ones_do() -> None:
+    codec = BufferedChangeCodec("compared", Serdes.string())
+    source = TopicPartition("in", 0)
+
+    def row(prior: str | None, old: str | None, new: str | None) -> Written:
+        return Written(b"k", codec.encode((5, prior, old, new, 7, None, source, 3, None)), -1, NO_HEADERS)
+
+    deletion = Written(b"k", None, -1, NO_HEADERS)
+    one, other, same, gone = without_old_values([row("a", "b", "c"), row("a", "b", None), row("a", "a", "c"), deletion])
+    assert one == same != other
+    assert gone == deletion
