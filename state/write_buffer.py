@@ -18,7 +18,7 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.flush_listeners import FlushListeners, OnFlush
 from penstock.state.in_steps import sorted_by
 from penstock.state.kept_entries import KeepFlushed, KeptSizes
@@ -84,7 +84,8 @@ class WriteBuffer:
         self._frozen: dict[bytes, Entry] = {}
         self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
-        self._log = _log_behind(front_bytes, context.log)
+        self._log = context.log
+        self._front_bytes = front_bytes
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
@@ -170,7 +171,8 @@ class WriteBuffer:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
                 raise self.refused(key, value, error) from error
-            self._log(key, data, timestamp)
+            front = self._front_bytes
+            self._log(key[front:] if front else key, data, timestamp)
         if value is None and self._take_back(key):
             return
         if number < self._sample_put_at:
@@ -278,7 +280,7 @@ class WriteBuffer:
         on_flush: OnFlush | None,
     ) -> None:
         caching, serialize, header = self.caching, self._serialize, self.row_format.header
-        log = self._log if caching else None
+        log, front = self._log if caching else None, self._front_bytes
         with_old = caching and self._listeners.want_old_values
         silent = caching and not self.flushes_every_deletion
         old = None
@@ -296,7 +298,7 @@ class WriteBuffer:
                     raise self.refused(key, value, error) from error
                 rows[key] = data if header is None else header(timestamp) + data
             if log is not None:
-                log(key, data, timestamp)
+                log(key[front:] if front else key, data, timestamp)
             if on_flush is not None:
                 on_flush(key, value, old, timestamp, headers)
 
@@ -392,9 +394,3 @@ class WriteBuffer:
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""
         return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
-
-
-def _log_behind(front_bytes: int, log: Log | None) -> Log | None:
-    if not front_bytes or log is None:
-        return log
-    return lambda key, value, timestamp: log(key[front_bytes:], value, timestamp)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, takewhile
+from operator import itemgetter
 from typing import Any
 
 from typing_extensions import override
@@ -12,6 +14,8 @@ from penstock.state.row_formats import Entry, EntryRow
 from penstock.state.windowed.segments import NOTHING_OBSERVED
 from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.write_buffer import WriteBuffer
+
+_KEY = itemgetter(0)
 
 
 class SessionBuffer(WriteBuffer):
@@ -77,12 +81,8 @@ class SessionBuffer(WriteBuffer):
 
     def _flushed_up_to(self, key: bytes | None) -> None:
         """Take note of the times of the rows before ``key``; of all that are left without one."""
-        time_of, latest = self.time_of, self.flushed_time
-        for flushed, _ in self._in_order:
-            if flushed == key:
-                break
-            latest = max(latest, time_of(flushed))
-        self.flushed_time = latest
+        before = self._in_order if key is None else takewhile(lambda row: row[0] != key, self._in_order)
+        self.flushed_time = max(chain((self.flushed_time,), map(self.time_of, map(_KEY, before))))
 
 
 class SessionHeadersBuffer(SessionBuffer, HeadersBuffer):

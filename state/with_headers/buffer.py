@@ -36,7 +36,6 @@ class HeadersBuffer(WriteBuffer):
         self._rows = row_format
         self._header_bytes = len(row_format.header(0))
         self._write = context.log_with_headers if context.log is not None else None
-        self._front_bytes = front_bytes
 
     @override
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:

@@ -10,12 +10,15 @@ import pytest
 from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
+from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.queries import PASSED, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery
+from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from tests.state.contexts import a_context
 from tests.state.windowed_model import Key, Shape
-from tests.state.windowed_rig import Rig
+from tests.state.windowed_rig import Rig, builder_of
 
 HOUR = 3_600_000
 
@@ -82,6 +85,48 @@ def test_a_put_that_is_too_late_is_counted_and_a_removal_is_not(rig: Rig) -> Non
     rig.put("a", HOUR, 0, "v", timestamp=0)
     rig.put("a", HOUR, 0, None, timestamp=0)
     assert rig.dropped == 2
+
+
+@pytest.mark.parametrize("old_values", [False, True])
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("later remove", False),
+        ("later commit remove", False),
+        ("later commit early remove", False),
+        ("later many remove", False),
+        ("remove later", True),
+    ],
+)
+def test_that_a_session_of_an_aggregate_goes_is_not_told_if_it_had_expired_by_what_was_flushed_before(
+    steps: str, told: bool, old_values: bool
+) -> None:
+    builder = builder_of(Shape(HOUR, caching=True, sessions=True))
+    stores, logged, heard = open_task_stores(None, [builder]), list[tuple[bytes, bytes | None]](), list[Any]()
+    context = a_context(stores.store(builder.name), lambda key, value, _: logged.append((key, value)), caching=True)
+    store = builder.open(context)
+    store.listen(lambda *update: heard.append(update[1]), old_values)
+    store.index(gap_ms=1)
+    for step in f"first commit {steps} commit".split():
+        match step:
+            case "first":
+                store.put(b"a", Window(0, 10), "v", 0)
+            case "later":
+                store.put(b"b", Window(0, HOUR + 10), "v", 0)
+            case "early":
+                store.put(b"c", Window(0, 20), "v", 0)
+            case "many":
+                for end in range(2 * FLUSH_STEP_ENTRIES):
+                    store.put(b"d", Window(0, end), "v", 0)
+            case "remove":
+                store.remove(b"a", Window(0, 10), 0)
+            case "commit":
+                batch = stores.new_batch()
+                assert list(store.flush(batch))
+                stores.write(batch, {})
+                store.batch_written()
+    assert ((b"a" + (10).to_bytes(8, "big") + bytes(8), None) in logged) is told
+    assert (None in heard) is told
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (6, 5)])
