@@ -18,6 +18,13 @@ Log = Callable[[bytes, bytes | None, int], None]
 """Writes (key, value or None, timestamp) to the store's changelog; a timestamp may be ``SENT_NOW``."""
 
 
+def log_behind(front_bytes: int, log: Log | None) -> Log | None:
+    """A log of keys that stand behind ``front_bytes`` of those it is given."""
+    if not front_bytes or log is None:
+        return log
+    return lambda key, value, timestamp: log(key[front_bytes:], value, timestamp)
+
+
 LogWithHeaders = Callable[[bytes, "bytes | None", int, "Headers | None"], None]
 """The same, and the record's headers."""
 

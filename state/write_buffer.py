@@ -18,13 +18,14 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.contracts import CommitBatch, Log, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStoreContext, log_behind
 from penstock.state.flush_listeners import FlushListeners, OnFlush
 from penstock.state.in_steps import sorted_by
 from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.prefetched_rows import PrefetchedRows
+from penstock.state.queries import behind_prefix
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
@@ -84,7 +85,7 @@ class WriteBuffer:
         self._frozen: dict[bytes, Entry] = {}
         self._is_frozen = False
         self._before: dict[bytes, Entry] = {}
-        self._log = _log_behind(front_bytes, context.log)
+        self._log = log_behind(front_bytes, context.log)
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
@@ -186,9 +187,8 @@ class WriteBuffer:
         would leave a deletion behind at each record, and every scan would look at them all."""
         dirty = self.dirty
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
-        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
-            return False
-        if self._is_on_disk(key):
+        must_stay = len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion
+        if must_stay or self._is_on_disk(key):
             return False
         self._changes.take_back(key)
         del dirty[key]
@@ -389,12 +389,12 @@ class WriteBuffer:
             return ((key, decode(row)) for key, row in rows)
         return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
 
+    def scan_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> Iterator[EntryRow]:
+        """Entries by key, of those keys that begin with ``name``, which is what ``group_of`` tells of each; maybe of
+        one more behind them. Keys of other groups need not be put in order for it."""
+        rows = self.committed.scan(name, behind_prefix(name))
+        return overlay(rows, self._changes.of_group(name, group_of), False, self.decode)
+
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""
         return self.committed.approximate_num_entries() + len(self.dirty) + len(self._flushed)
-
-
-def _log_behind(front_bytes: int, log: Log | None) -> Log | None:
-    if not front_bytes or log is None:
-        return log
-    return lambda key, value, timestamp: log(key[front_bytes:], value, timestamp)
