@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 
+from penstock.state.grouped_keys import GroupedKeys
 from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.row_formats import Entry
 
 
 class OrderedChanges:
-    """The changes in ``dirty``, over those in ``flushed``. Keys are put in order when someone scans for the first time
-    since a commit, and those that come after that when someone scans again."""
+    """The changes in ``dirty``, over those in ``flushed``. Keys are put in their places when someone scans for the
+    first time since a commit, and those that come after that when someone scans again."""
 
     def __init__(
         self, dirty: dict[bytes, Entry], flushed: dict[bytes, Entry], apart: Callable[[bytes, Entry], Entry]
@@ -21,20 +22,34 @@ class OrderedChanges:
         self._flushed = flushed
         self._apart = apart
         self._ordered: OrderedKeys | None = None
-        self._ordered_dirty = 0
+        self._grouped: GroupedKeys | None = None
+        self._placed_dirty = 0
 
     def between(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
     ) -> list[tuple[bytes, Entry]]:
         """The changes of these keys as they are now; at most until ``limit`` are no deletions."""
+        self._place_new_keys()
         if self._ordered is None:
-            self._ordered = OrderedKeys(self._flushed)
-            self._ordered_dirty = 0
-        self._order_new_keys(self._ordered)
+            self._ordered = OrderedKeys(self._keys())
+        return self._as_they_are(self._ordered.between(from_key, to_key, reverse), limit)
+
+    def of_group(self, group: bytes, group_of: Callable[[bytes], bytes]) -> list[tuple[bytes, Entry]]:
+        """The changes of the keys of ``group``, in order; ``group_of`` is the same in every call. They are found
+        without all others being put in order."""
+        self._place_new_keys()
+        if self._grouped is None:
+            self._grouped = GroupedKeys(group_of, self._keys())
+        return self._as_they_are(self._grouped.of(group), None)
+
+    def _keys(self) -> Iterable[bytes]:
+        return chain(self._flushed, (key for key in self._dirty if key not in self._flushed))
+
+    def _as_they_are(self, keys: Iterable[bytes], limit: int | None) -> list[tuple[bytes, Entry]]:
         dirty, flushed = self._dirty, self._flushed
         changes: list[tuple[bytes, Entry]] = []
         left = -1 if limit is None else limit
-        for key in self._ordered.between(from_key, to_key, reverse):
+        for key in keys:
             if not left:
                 break
             entry = dirty.get(key) or self._apart(key, flushed[key])
@@ -43,25 +58,30 @@ class OrderedChanges:
                 left -= 1
         return changes
 
-    def _order_new_keys(self, ordered: OrderedKeys) -> None:
-        # Between two flushes the new keys stand last, and those that go are ordered first.
-        new = islice(reversed(self._dirty), len(self._dirty) - self._ordered_dirty)
-        ordered.add([key for key in new if key not in self._flushed])
-        self._ordered_dirty = len(self._dirty)
+    def _place_new_keys(self) -> None:
+        if self._ordered is not None or self._grouped is not None:
+            # Between two flushes the new keys stand last.
+            last = islice(reversed(self._dirty), len(self._dirty) - self._placed_dirty)
+            new = [key for key in last if key not in self._flushed]
+            if self._ordered is not None:
+                self._ordered.add(new)
+            if self._grouped is not None:
+                self._grouped.add(new)
+        self._placed_dirty = len(self._dirty)
 
     def take_back(self, key: bytes) -> None:
         """``key``, which is not in ``flushed``, is about to leave ``dirty``."""
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-            self._ordered.discard((key,))
-            self._ordered_dirty -= 1
+        # Each has all keys that were placed.
+        ordered = self._ordered is not None and self._ordered.discard((key,)) > 0
+        grouped = self._grouped is not None and self._grouped.discard(key)
+        self._placed_dirty -= ordered or grouped
 
     def begin_flush(self) -> None:
         """All that is in ``dirty`` is about to go over to ``flushed``."""
-        if self._ordered is not None:
-            self._order_new_keys(self._ordered)
-        self._ordered_dirty = 0
+        self._place_new_keys()
+        self._placed_dirty = 0
 
     def forget(self) -> None:
         """What was flushed is committed: ``flushed`` is empty."""
-        self._ordered = None
+        self._ordered = self._grouped = None
+        self._placed_dirty = 0

@@ -28,10 +28,12 @@ class OrderedKeys:
         """New ``keys``, each once."""
         self._keys.update(keys)
 
-    def discard(self, keys: Iterable[bytes]) -> None:
-        """Take ``keys`` out, where they are in."""
+    def discard(self, keys: Iterable[bytes]) -> int:
+        """Take ``keys`` out, where they are in; how many were."""
+        before = len(self._keys)
         for key in keys:
             self._keys.discard(key)
+        return before - len(self._keys)
 
     def take_out(self, from_key: bytes, to_key: bytes) -> list[bytes]:
         """Take out the keys from ``from_key`` on that stand before ``to_key``, and return them."""

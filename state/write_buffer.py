@@ -25,6 +25,7 @@ from penstock.state.kept_entries import KeepFlushed, KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
 from penstock.state.prefetched_rows import PrefetchedRows
+from penstock.state.queries import behind_prefix
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
@@ -171,8 +172,7 @@ class WriteBuffer:
                 data = None if value is None else self._serialize(value)
             except Exception as error:
                 raise self.refused(key, value, error) from error
-            front = self._front_bytes
-            self._log(key[front:] if front else key, data, timestamp)
+            self._log(key[self._front_bytes :], data, timestamp)
         if value is None and self._take_back(key):
             return
         if number < self._sample_put_at:
@@ -188,9 +188,8 @@ class WriteBuffer:
         would leave a deletion behind at each record, and every scan would look at them all."""
         dirty = self.dirty
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
-        if len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion:
-            return False
-        if self._is_on_disk(key):
+        must_stay = len(dirty) < 2 or key not in dirty or key in self._flushed or self.flushes_every_deletion
+        if must_stay or self._is_on_disk(key):
             return False
         self._changes.take_back(key)
         del dirty[key]
@@ -335,8 +334,7 @@ class WriteBuffer:
         """Read committed rows from their bytes again, as after a restart."""
         self.clean.clear()
         self._older.clear()
-        if self._prefetched.rows:
-            self._prefetched.clear()
+        self._prefetched.clear()
 
     # ---- memory ----
 
@@ -390,6 +388,12 @@ class WriteBuffer:
         if committed:
             return ((key, decode(row)) for key, row in rows)
         return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
+
+    def scan_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> Iterator[EntryRow]:
+        """Entries by key, of those keys that begin with ``name``, which is what ``group_of`` tells of each; maybe of
+        one more behind them. Keys of other groups need not be put in order for it."""
+        rows = self.committed.scan(name, behind_prefix(name))
+        return overlay(rows, self._changes.of_group(name, group_of), False, self.decode)
 
     def approximate_num_entries(self) -> int:
         """Committed rows plus updates that wait to be committed: a key that is in both counts twice."""

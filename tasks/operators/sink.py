@@ -119,11 +119,10 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         chosen = partitioner(topic, key, value, partitions)
         if chosen is None:
             return _DEFAULT
+        if type(chosen) is int and 0 <= chosen < partitions:
+            return (chosen,)  # nearly always: to ask an abstract class first took as long as the rest
         try:
-            if type(chosen) is int:  # nearly always: to ask an abstract class first took as long as the rest
-                several: Sequence[int] = (chosen,)
-            else:
-                several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else (index(chosen),)
+            several = sorted(set(map(index, chosen))) if isinstance(chosen, Collection) else [index(chosen)]
         except TypeError:
             raise TypeError(
                 f"the partitioner of topic {topic} chose {shown_with_type(chosen)}: return the number of a partition, "

@@ -40,7 +40,7 @@ def test_keys_come_in_order_between_both_ends(
         ordered.add(portion - model)
         model |= portion
         assert_same()
-    ordered.discard(discarded)
+    assert ordered.discard(discarded) == len(model & discarded)
     model -= discarded
     assert_same()
     gone = {key for key in model if taken_out[0] <= key < taken_out[1]}
@@ -71,6 +71,19 @@ def test_a_page_of_many_uncommitted_keys_looks_at_few_of_them() -> None:
     page = [key for key, _ in buffer.scan(Counted(b"050000"), None, limit=10)][:10]
     assert page == [b"050000", b"050000x", *(b"%06d" % number for number in range(50_001, 50_009))]
     assert Counted.comparisons < 200
+
+
+def test_who_scans_a_group_puts_no_keys_of_others_in_order() -> None:
+    builder = KeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
+    buffer = a_buffer(InMemoryTaskStores([builder]).store("store"), Serdes.string())
+    keys = [Counted(b"%06d" % (number * 7919 % 100_000)) for number in range(10_000)]
+    Counted.comparisons = 0
+    for number, key in enumerate(keys):
+        buffer.put(key, "v", 0, None)
+        if number % 100 == 99:
+            buffer.put(keys[number // 2], None, 0, None)
+            assert key in [found for found, _ in buffer.scan_group(key[:4], lambda row: row[:4])]
+    assert 0 < Counted.comparisons < 10_000
 
 
 def test_nothing_is_ordered_where_nobody_scans() -> None:

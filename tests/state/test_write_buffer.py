@@ -30,6 +30,10 @@ TIMES = st.integers(min_value=0, max_value=2**40)
 Rows = dict[bytes, tuple[str, int]]
 
 
+def group_of(key: bytes) -> bytes:
+    return key[:1]
+
+
 class WriteBufferMachine(RuleBasedStateMachine):
     """``latest`` and ``committed`` are what the buffer must show; ``logged`` and ``heard`` what it must have told."""
 
@@ -112,6 +116,13 @@ class WriteBufferMachine(RuleBasedStateMachine):
         for limit in range(len(expected) + 2):
             page = islice(self.buffer.scan(from_key, to_key, reverse, committed, limit), limit)
             assert [(key, entry[0]) for key, entry in page] == expected[:limit]
+
+    @rule(name=st.sampled_from([b"a", b"b", b"c", b"\x00", b"\xff"]))
+    def scan_group(self, name: bytes) -> None:
+        found = [(key, entry[0]) for key, entry in self.buffer.scan_group(name, group_of)]
+        expected = [(key, self.latest[key][0]) for key in sorted(self.latest) if group_of(key) == name]
+        assert [(key, value) for key, value in found if group_of(key) == name] == expected
+        assert len(found) <= len(expected) + 1
 
     @rule()
     def age(self) -> None:
