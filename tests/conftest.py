@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import NodeManager
 
@@ -26,6 +27,9 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Of two processes each is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
     NodeManager.EXIT_TIMEOUT = 20
+    # No example of Hypothesis fails because the machine is busy.
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")
     # Configures structlog before any test: its capture_logs counts as configuring it too, and would leave it with its
     # default, by which lines go to standard output.
     logger("tests")

@@ -93,4 +93,4 @@ class ChangeBufferMachine(StoreMachine):
 
 
 TestChangeBuffer = ChangeBufferMachine.TestCase
-TestChangeBuffer.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestChangeBuffer.settings = settings(max_examples=40, stateful_step_count=25)

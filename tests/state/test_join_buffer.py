@@ -89,7 +89,7 @@ class JoinBufferMachine(StoreMachine):
 
 
 TestJoinBuffer = JoinBufferMachine.TestCase
-TestJoinBuffer.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestJoinBuffer.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 def a_buffer(grace_ms: int, logged: list[Any]) -> JoinBuffer:

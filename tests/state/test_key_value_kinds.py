@@ -109,7 +109,7 @@ class TimestampedMachine(PlainMachine):
 
 TestPlain = PlainMachine.TestCase
 TestTimestamped = TimestampedMachine.TestCase
-TestPlain.settings = TestTimestamped.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestPlain.settings = TestTimestamped.settings = settings(max_examples=30, stateful_step_count=25)
 
 
 def test_the_changelog_of_either_kind_is_compacted_whatever_is_kept_longer() -> None:

@@ -66,4 +66,4 @@ class OrderedChangesMachine(RuleBasedStateMachine):
 
 
 TestAgainstDictionaries = OrderedChangesMachine.TestCase
-TestAgainstDictionaries.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestAgainstDictionaries.settings = settings(max_examples=200, stateful_step_count=40)

@@ -64,7 +64,7 @@ class LastValuesMachine(StoreMachine):
 
 
 TestLastValues = LastValuesMachine.TestCase
-TestLastValues.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestLastValues.settings = settings(max_examples=30, stateful_step_count=25)
 
 
 @pytest.mark.parametrize("directory", [True, False], ids=["RocksDB", "memory"])

@@ -67,7 +67,7 @@ bounds = st.none() | keys
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb", "both"])
 @given(commits=commits, from_key=bounds, to_key=bounds, asked=st.lists(keys, max_size=8), reopen=st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_store_answers_as_a_dict_would(
     kind: str,
     commits: list[dict[str, dict[bytes, bytes | None]]],
@@ -115,7 +115,7 @@ def compare(stores: TaskStores, model: Model, from_key: bytes | None, to_key: by
     asked=st.lists(keys, max_size=8),
     wipe=st.booleans(),
 )
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_the_calls_of_a_batch_take_effect_in_their_order(
     kind: str, batches: list[Any], from_key: bytes | None, to_key: bytes | None, asked: list[bytes], wipe: bool
 ) -> None:

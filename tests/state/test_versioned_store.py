@@ -112,7 +112,7 @@ class VersionedMachine(StoreMachine):
 
 
 TestVersioned = VersionedMachine.TestCase
-TestVersioned.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestVersioned.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 def a_store(history_ms: int = 100, logged: list[Any] | None = None) -> VersionedKeyValueStore[str, str]:

@@ -302,7 +302,6 @@ TestSessionStores = SessionStores.TestCase
 TestWindowStores.settings = TestSessionStores.settings = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     print_blob=True,
 )

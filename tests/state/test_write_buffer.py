@@ -195,7 +195,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestAgainstADict = WriteBufferMachine.TestCase
-TestAgainstADict.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAgainstADict.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def buffer_of(caching: bool, log: list[tuple[bytes, bytes | None, int]]) -> tuple[WriteBuffer, InMemoryTaskStores]:

@@ -91,7 +91,7 @@ def runs(draw: st.DrawFn) -> tuple[int, int | None, bool, list[Event], set[int]]
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
 def test_what_goes_through_is_what_the_model_says_over_any_restarts(on_disk: bool) -> None:
-    @settings(max_examples=60 if on_disk else 300, deadline=None)
+    @settings(max_examples=60 if on_disk else 300)
     @given(runs())
     def check(run: tuple[int, int | None, bool, list[Event], set[int]]) -> None:
         within, retention, by_id, events, restarts = run

@@ -19,7 +19,7 @@ BASES = (0, 1_795_348_800_000, 1 << 44)
 some_times = st.tuples(st.sampled_from(BASES), st.lists(st.integers(0, 60), min_size=1, max_size=14)).map(
     lambda drawn: [drawn[0] + each for each in drawn[1]]
 )
-examples = settings(max_examples=80, deadline=None)
+examples = settings(max_examples=80)
 Windowed = ps.Windowed[str]
 Results = dict[tuple[int, int], Any]
 
@@ -228,7 +228,7 @@ def test_streams_join_what_is_near_and_say_what_found_nobody(
 
 class TestNegativeTimes:
     @given(st.integers(-(1 << 63), -1))
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     def test_they_stop_the_application_unless_the_extractor_drops_them(self, time: int) -> None:
         windows = ps.TimeWindows.of_size_with_no_grace(10)
 
