@@ -16,6 +16,7 @@ from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import Topology, internal_topic
+from penstock.pipeline.order import in_order as stages_in_order
 from tests.live.bunches import PARTITIONS, Bunch, Case
 from tests.live.comparable import changelogs_made_comparable, made_comparable
 from tests.live.comparison import Topics, differences, last_differences
@@ -39,8 +40,24 @@ class Driver(PartitionedDriver):
     """Takes what stands in topics when it is told to: what tasks write to topics that are no repartition topics, none
     of them reads by itself."""
 
-    def __init__(self, topology: Topology, config: Mapping[str, Any]) -> None:
+    def __init__(self, topology: Topology, config: Mapping[str, Any], by_stages: bool = False) -> None:
         super().__init__(topology, config, PARTITIONS)
+        self._stages = [
+            (
+                {t for sub in stage.subtopologies for source in sub.sources for t in source.topics}
+                | {
+                    internal_topic(APPLICATION, t)
+                    for sub in stage.subtopologies
+                    for source in sub.sources
+                    for t in source.topics
+                },
+                {internal_topic(APPLICATION, t) for t in stage.inner},
+            )
+            for stage in stages_in_order(topology)
+        ]
+        self._by_stages = by_stages
+        self._inner: set[str] = set()
+        self._waiting: list[tuple[str, int, Written]] = []
         self._shuffles = {internal_topic(APPLICATION, name) for name in topology.repartition_topics}
         self.read = {topic for topic, _ in self._tasks} - self._shuffles
         self.global_topics = set(self._globals.topics)
@@ -52,6 +69,12 @@ class Driver(PartitionedDriver):
             assert record.task is not None
             partition = record.task.partition  # as a backfill
         if topic in self._shuffles:
+            if self._by_stages and topic not in self._inner:
+                if partition < 0:
+                    assert record.key is not None
+                    partition = partition_for(record.key, PARTITIONS)
+                self._waiting.append((topic, partition, record))
+                return
             super().append(topic, partition, record)
             return
         if partition < 0:
@@ -59,6 +82,36 @@ class Driver(PartitionedDriver):
         self.written[topic][partition].append(record)
         if topic not in self.read:
             self.topics[topic][partition].append(record)
+
+    def take_all(self, todo: list[tuple[Any, TopicPartition, FakeRecord]]) -> None:
+        if not self._by_stages:
+            for _, tp, record in sorted(todo, key=lambda entry: entry[0]):
+                self.take(*tp, record)
+            return
+        for _, tp, record in sorted(todo, key=lambda entry: entry[0]):
+            if tp.topic in self.global_topics:
+                self.take(*tp, record)
+        self._waiting = []
+        for read, inner in self._stages:
+            self._inner = inner
+            latest: dict[Any, int] = {}
+            mine = [
+                ((time, topic, number, 0, 0, offset), tp, record)
+                for (_, time, topic, number, offset), tp, record in todo
+                if topic in read and topic not in self.global_topics
+            ]
+            for place, (topic, number, record) in enumerate(self._waiting):
+                if topic in read:
+                    assert record.task is not None
+                    of = topic, number, record.task
+                    latest[of] = max(latest.get(of, -1), record.timestamp)
+                    task = record.task
+                    to = (latest[of], topic, number, task.subtopology, task.partition, place)
+                    headers = list(record.headers) or None
+                    mine.append((to, TopicPartition(topic, number), FakeRecord(record.key, record.value, record.timestamp, headers)))
+            self._waiting = [each for each in self._waiting if each[0] not in read]
+            for _, tp, record in sorted(mine, key=lambda entry: entry[0]):
+                self.take(*tp, record)
 
     def take(self, topic: str, partition: int, record: FakeRecord) -> None:
         written = Written(record.key, record.value, record.timestamp, record.headers or NO_HEADERS)
@@ -71,11 +124,11 @@ class Driver(PartitionedDriver):
         self._work()
 
 
-def play(case: Case, in_order: bool, at_once: int) -> tuple[list[str], Counter[str]]:
+def play(case: Case, in_order: bool, at_once: int, by_stages: bool = False) -> tuple[list[str], Counter[str]]:
     """What differs, and how much there was."""
     bunch = Bunch("one", case["config"], (case,), False)
     settings, topology = configuration(bunch, APPLICATION), bunch.built.topology
-    config, driver = StreamsConfig.of(settings), Driver(topology, settings)
+    config, driver = StreamsConfig.of(settings), Driver(topology, settings, by_stages)
     clients = FakeClients(APPLICATION, _Broker())
     broker = clients.broker
     clients.admin().create_topics(NewTopic(topic, PARTITIONS) for topic in bunch.topics)
@@ -105,8 +158,7 @@ def play(case: Case, in_order: bool, at_once: int) -> tuple[list[str], Counter[s
         counts["rounds"] += 1
         counts["records"] += len(todo)
         try:
-            for _, tp, record in sorted(todo, key=lambda entry: entry[0]):
-                driver.take(*tp, record)
+            driver.take_all(todo)
             if forgets(case):
                 driver.restart()
         except Exception as raised:  # whatever it is, the backfill must raise it, too
