@@ -184,18 +184,18 @@ class SparkCollector(RecordCollector):
         """Have more than the last row of each key of changelog ``topic``, where its store, asked by ``history_of``,
         says so: then rows leave in the order of their timestamps."""
         histories: list[_Row] = []
-        for key, last in self._changelogs.get(topic, {}).items():
+        for key in self._changelogs.get(topic, ()):
             history = None if key is None else history_of(key)
             if history is None:
                 return
-            histories += [(key, value, timestamp, None) for value, timestamp in history or (last[:2],)]
+            histories += [(key, value, timestamp, None) for value, timestamp in history]
         self._histories[topic] = sorted(histories, key=lambda row: row[2])
 
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
         for topic, rows in self._changelogs.items():
             last = ((key, *row) for key, row in rows.items())
-            for key, value, timestamp, headers in self._histories.get(topic) or last:
+            for key, value, timestamp, headers in self._histories.get(topic, last):
                 self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
                 yield len(self._kinds)
         self._changelogs.clear()

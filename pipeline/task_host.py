@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Protocol
 
@@ -200,7 +201,9 @@ class TaskRun:
     def hand_over(self) -> Iterator[pa.RecordBatch]:
         """After the last commit: the rows of the changelogs, and the reports."""
         for store, changelog in self._changelogs.items():
-            self._collector.keep_histories(changelog.topic, self._state_manager.store(store).changelog_history)
+            history_of = self._state_manager.store(store).changelog_history
+            behind_others = store not in self._changelog_is_empty
+            self._collector.keep_histories(changelog.topic, partial(history_of, behind_others=behind_others))
         for waiting in self._collector.release_changelogs():
             if waiting >= _ROWS_PER_BATCH:
                 yield self._collector.drain()

@@ -13,6 +13,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import Topology, internal_topic
@@ -189,6 +190,9 @@ def play(case: Case, in_order: bool, at_once: int, by_stages: bool = False) -> t
     counts["results"] = sum(len(rows) for topic in own for rows in came[topic])
     counts["changelog rows"] = sum(len(rows) for topic in changelogs for rows in came[topic])
     comparable = changelogs_made_comparable(bunch, APPLICATION, True)
+    for name, store in topology.store_builders.items():
+        if isinstance(store, VersionedKeyValueStoreBuilder):
+            comparable[internal_topic(APPLICATION, f"{name}-changelog")] = lambda rows: []
     there, found = (made_comparable(side, comparable) for side in (driven, came))
     differ = [
         *differences(there, found, own),
@@ -199,4 +203,36 @@ def play(case: Case, in_order: bool, at_once: int, by_stages: bool = False) -> t
         for tp, offset in hosted._task.offsets().items():
             if tp.topic in driver.read and committed[tp] != offset:
                 differ.append(f"offset of {tp}: expected {offset}, live {committed[tp]}")
+    differ += _stores(bunch, driver, Driver(topology, settings), came, broker)
     return differ, counts
+
+
+def _stores(bunch: Bunch, driver: Driver, restored: Driver, came: Topics, broker: FakeBroker) -> list[str]:
+    """What differs in what stores hold from what their changelogs restore."""
+    topology = bunch.built.topology
+    skipped = changelogs_made_comparable(bunch, APPLICATION, True)
+    for topic in broker.topics():
+        restored.topics[topic] = [
+            [
+                Written(it.key, it.value, it.timestamp, tuple(it.headers or ()) or NO_HEADERS)
+                for it in broker.log(TopicPartition(topic, number)).records
+            ]
+            for number in range(PARTITIONS)
+        ]
+    differ = []
+    committed = broker.committed(APPLICATION)
+    for hosted, other in zip(driver.hosted, restored.hosted, strict=True):
+        for topic in other._read:
+            other._read[topic] = len(restored.topics[topic][other.id.partition])
+        other._task.close()
+        other._begin({tp: offset for tp, offset in committed.items() if tp.topic in other._read and tp.partition == other.id.partition})
+        for name, log in hosted._program.changelogs.items():
+            if log.topic in skipped:
+                continue
+            one, two = (it.state_manager.store(name) for it in (hosted, other))
+            rows = [*driver.topics[log.topic][hosted.id.partition], *restored.topics[log.topic][hosted.id.partition]]
+            for key in sorted({row.key for row in rows if row.key is not None}):
+                for ask in ("changelog_record", "changelog_history"):
+                    if (a := getattr(one, ask)(key)) != (b := getattr(two, ask)(key)):
+                        differ.append(f"store {name}[{hosted.id.partition}] {ask} {key!r}: expected {a}, restored {b}")
+    return differ
