@@ -204,13 +204,15 @@ class StateStore(ABC):
         timestamp (0 where rows have none, ``SENT_NOW`` where its records have none)."""
         return self.context.committed.get(key), 0
 
-    def changelog_history(
-        self, key: bytes, behind_others: bool = False
-    ) -> Sequence[tuple[bytes | None, int]] | None:
+    def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
         """Of a store whose changelog must hold more than one record of a key: all those of ``key``, by time, for what
-        is committed, as (value, timestamp). None: :meth:`changelog_record` is all. ``behind_others``: the changelog may
-        have older records of ``key``, of which nothing must be left."""
+        is committed, as (value, timestamp). None: :meth:`changelog_record` is all."""
         return None
+
+    @property
+    def histories_kept_from(self) -> int:
+        """Since when these histories are whole, for what is committed; what was replaced before may be gone."""
+        return 0
 
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.

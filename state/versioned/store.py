@@ -133,13 +133,13 @@ class VersionedStateStore(BufferedStateStore):
         self.versions.goes_on_from(stream_time)
 
     @override
-    def changelog_history(self, key: bytes, behind_others: bool = False) -> Sequence[tuple[bytes | None, int]]:
-        records = list(self.versions.committed_records(key))
-        kept_from = self.versions.kept_from
-        if behind_others and kept_from > 0 and (not records or records[0][1] > kept_from):
-            # What was put before, and is gone, would be valid up to the first of them.
-            records.insert(0, (None, kept_from))
-        return records
+    def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]]:
+        return list(self.versions.committed_records(key))
+
+    @property
+    @override
+    def histories_kept_from(self) -> int:
+        return self.versions.kept_from
 
     @override
     def wiped(self) -> None:

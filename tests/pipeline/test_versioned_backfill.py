@@ -50,6 +50,14 @@ def test_what_was_deleted_and_is_forgotten_stays_deleted() -> None:
         assert [record.value for record in bench.feed("in", *asked)] == [b"None"] * 3
 
 
+def test_a_deletion_at_the_very_time_of_what_it_deletes_is_handed_over() -> None:
+    log = two_backfills([("k", "v", 7), ("k2", "v", 7)], [("k", None, 7), ("k2", None, 7), ("k2", "w", 12)])
+    backfilled = restored(log)
+    backfilled.run()
+    asked = [("k", "", 7), ("k2", "", 7), ("k2", "", 12)]
+    assert [record.value for record in backfilled.feed("in", *asked)] == [b"None", b"None", b"w"]
+
+
 def two_backfills(*halves: Sequence[Put]) -> list[Row]:
     """The changelog after two backfills, one behind the other, as rows that restore it."""
     log: list[Row] = []
@@ -81,6 +89,8 @@ def test_a_second_backfill_writes_over_what_the_first_one_has_left(seed: int) ->
     for offset in range(rng.choice((10, 30, 60))):
         now += rng.randrange(40)
         timestamp = max(now - rng.choice((0, 0, 5, 40, 90, 200)), 0)
+        if records and rng.random() < 0.2:
+            timestamp = rng.choice(records)[2]
         records.append((f"k{rng.randrange(8)}", rng.choice((f"v{offset}", None)), timestamp))
     at = rng.randrange(1, len(records))
     live, backfilled = Bench(program()), restored(two_backfills(records[:at], records[at:]))

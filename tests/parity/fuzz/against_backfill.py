@@ -13,7 +13,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
-from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder, VersionedStateStore
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import Topology, internal_topic
@@ -233,6 +233,10 @@ def _stores(bunch: Bunch, driver: Driver, restored: Driver, came: Topics, broker
             rows = [*driver.topics[log.topic][hosted.id.partition], *restored.topics[log.topic][hosted.id.partition]]
             for key in sorted({row.key for row in rows if row.key is not None}):
                 for ask in ("changelog_record", "changelog_history"):
-                    if (a := getattr(one, ask)(key)) != (b := getattr(two, ask)(key)):
+                    a, b = (getattr(it, ask)(key) for it in (one, two))
+                    if isinstance(one, VersionedStateStore):
+                        a, b = ([it.versions.peek(key, time, True) for time in range(max(one.versions.kept_from, one.versions.stream_time - 200), one.versions.stream_time + 1)] for it in (one, two))
+                        a, b = (sorted({(x.value, x.valid_from, x.valid_to) for x in y if x is not None}) for y in (a, b))
+                    if a != b:
                         differ.append(f"store {name}[{hosted.id.partition}] {ask} {key!r}: expected {a}, restored {b}")
     return differ
