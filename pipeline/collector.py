@@ -204,9 +204,9 @@ class SparkCollector(RecordCollector):
         were sent since, and, as the store knows nothing of the time before ``kept_from``, by one of that time.
         """
         deleted_at: dict[bytes, set[int]] = {}
-        for key, timestamp in self._deletions.get(topic, ()):
+        for gone, timestamp in self._deletions.get(topic, ()):
             if timestamp >= kept_from:
-                deleted_at.setdefault(key, set()).add(timestamp)
+                deleted_at.setdefault(gone, set()).add(timestamp)
         histories: list[_Row] = []
         for key in self._changelogs.get(topic, ()):
             history = None if key is None else history_of(key)

@@ -60,7 +60,12 @@ def _run(
         for store, ranges in changelogs.items():
             rows += _rows(clients.broker, ranges, RESTORE, source, store)
     given = batches(ordered(rows, cycle=bool(stage.inner_topics)), at_once)
-    shared = config, plan.topics, plan.committed, GlobalTopics(topology.global_subtopologies, plan.global_records, clients)
+    shared = (
+        config,
+        plan.topics,
+        plan.committed,
+        GlobalTopics(topology.global_subtopologies, plan.global_records, clients),
+    )
     if stage.inner_topics:
         return output(CycleHost(stage.subtopologies, stage.inner_topics, *shared).run(given))
     (subtopology,) = stage.subtopologies
