@@ -94,7 +94,9 @@ class SparkCollector(RecordCollector):
         self._headers: list[Headers | None] = []
         self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
         self._histories: dict[str, list[_Row]] = {}
+        self._deletions: dict[str, set[tuple[bytes, int]]] = {}
         self._kept: dict[str, int] = {}
+        self._kept_deletions: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -113,6 +115,8 @@ class SparkCollector(RecordCollector):
             rows = self._changelogs.setdefault(topic, {})
             rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
             rows[key] = (value, timestamp, headers)
+            if value is None and key is not None and topic in self._deletions:
+                self._deletions[topic].add((key, timestamp))
             return
         kind = SINK
         if topic in self._topics.repartition:
@@ -178,24 +182,49 @@ class SparkCollector(RecordCollector):
             kept = {key: row for key, row in rows.items() if key is None or not needless(key, row[0])}
             self._changelogs[topic], self._kept[topic] = kept, len(kept)
 
+    def keep_deletions(self, topic: str) -> None:
+        """From now on keep the times of deletions that are sent to changelog ``topic``, which has rows already: see
+        :meth:`keep_histories`."""
+        self._deletions[topic] = set()
+
+    def forget_deletions(self, topic: str, before: int) -> None:
+        """Let go of those ``before`` that time."""
+        deletions = self._deletions[topic]
+        if len(deletions) > 2 * self._kept_deletions.get(topic, 0):
+            self._deletions[topic] = kept = {entry for entry in deletions if entry[1] >= before}
+            self._kept_deletions[topic] = len(kept)
+
     def keep_histories(
-        self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None]
+        self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None], kept_from: int
     ) -> None:
         """Have more than the last row of each key of changelog ``topic``, where its store, asked by ``history_of``,
-        says so: then rows leave in the order of their timestamps."""
+        says so: then rows leave in the order of their timestamps.
+
+        Where ``topic`` has rows already, what these would restore and is gone must be deleted: by the deletions that
+        were sent since, and, as the store knows nothing of the time before ``kept_from``, by one of that time.
+        """
+        deleted_at: dict[bytes, set[int]] = {}
+        for gone, timestamp in self._deletions.get(topic, ()):
+            if timestamp >= kept_from:
+                deleted_at.setdefault(gone, set()).add(timestamp)
         histories: list[_Row] = []
-        for key, last in self._changelogs.get(topic, {}).items():
+        for key in self._changelogs.get(topic, ()):
             history = None if key is None else history_of(key)
-            if history is None:
+            if key is None or history is None:
                 return
-            histories += [(key, value, timestamp, None) for value, timestamp in history or (last[:2],)]
+            histories += [(key, value, timestamp, None) for value, timestamp in history]
+            if topic in self._deletions:
+                deleted = deleted_at.get(key, set()).difference(timestamp for _, timestamp in history)
+                if kept_from > 0 and (not history or history[0][1] > kept_from):
+                    deleted.add(kept_from)
+                histories += [(key, None, timestamp, None) for timestamp in deleted]
         self._histories[topic] = sorted(histories, key=lambda row: row[2])
 
     def release_changelogs(self) -> Iterable[int]:
         """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
         for topic, rows in self._changelogs.items():
             last = ((key, *row) for key, row in rows.items())
-            for key, value, timestamp, headers in self._histories.get(topic) or last:
+            for key, value, timestamp, headers in self._histories.get(topic, last):
                 self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
                 yield len(self._kinds)
         self._changelogs.clear()

@@ -113,6 +113,8 @@ class TaskRun:
             if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
         }
         self._changelog_is_empty = set(program.changelogs)
+        # Stores with histories whose changelogs have rows.
+        self._with_deletions: list[str] = []
         self._repartition = host.topics.repartition
         self._committed = {
             tp: offset
@@ -200,7 +202,8 @@ class TaskRun:
     def hand_over(self) -> Iterator[pa.RecordBatch]:
         """After the last commit: the rows of the changelogs, and the reports."""
         for store, changelog in self._changelogs.items():
-            self._collector.keep_histories(changelog.topic, self._state_manager.store(store).changelog_history)
+            opened = self._state_manager.store(store)
+            self._collector.keep_histories(changelog.topic, opened.changelog_history, opened.histories_kept_from)
         for waiting in self._collector.release_changelogs():
             if waiting >= _ROWS_PER_BATCH:
                 yield self._collector.drain()
@@ -217,6 +220,10 @@ class TaskRun:
         if not self._begun:
             self._task.resume(self._committed)
             self._task.init(self._wall_ms)
+            for store in self._changelogs.keys() - self._changelog_is_empty:
+                if self._state_manager.store(store).changelog_history(b"") is not None:
+                    self._with_deletions.append(store)
+                    self._collector.keep_deletions(self._changelogs[store].topic)
             self._begun = True
 
     def _record_batch(self, topic: str, rows: pa.RecordBatch) -> RecordBatch:
@@ -243,6 +250,9 @@ class TaskRun:
             yield from self._drain(_ROWS_PER_BATCH)
         yield from self._drain(1)
         self._task.complete_commit({})
+        for store in self._with_deletions:
+            kept_from = self._state_manager.store(store).histories_kept_from
+            self._collector.forget_deletions(self._changelogs[store].topic, kept_from)
         for store in self._expiring | self._changelog_is_empty:
             self._collector.forget(self._changelogs[store].topic, self._needless(store))
 

@@ -209,6 +209,11 @@ class StateStore(ABC):
         is committed, as (value, timestamp). None: :meth:`changelog_record` is all."""
         return None
 
+    @property
+    def histories_kept_from(self) -> int:
+        """Since when these histories are whole, for what is committed; what was replaced before may be gone."""
+        return 0
+
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.
 

@@ -136,6 +136,11 @@ class VersionedStateStore(BufferedStateStore):
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]]:
         return list(self.versions.committed_records(key))
 
+    @property
+    @override
+    def histories_kept_from(self) -> int:
+        return self.versions.kept_from
+
     @override
     def wiped(self) -> None:
         self.versions.forget_objects()

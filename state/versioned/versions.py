@@ -291,6 +291,11 @@ class Versions:
                 return Version(self._deserialize(data), history.starts[index], history.valid_to(index))
         return None
 
+    @property
+    def kept_from(self) -> int:
+        """From when on the committed versions are kept; what was replaced before may be gone."""
+        return min(self._committed_time(), self.expiry_time) - self.retention_ms
+
     def committed_records(self, key: bytes) -> Iterator[tuple[bytes | None, int]]:
         """What must be put, by time, to have the committed versions of ``key``: (value, timestamp)."""
         rows, stream_time, end = self._committed, self._committed_time(), None

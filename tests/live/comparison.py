@@ -83,8 +83,8 @@ def _differ(expected: Written, actual: Written) -> bool:
     return _row(expected)[:2] != _row(actual)[:2] or (timed and expected.timestamp != actual.timestamp)
 
 
-def _in_any_order(row: Written) -> tuple[int, bool, bytes]:
-    return row.timestamp, row.value is None, row.value or b""
+def _in_any_order(row: Written) -> tuple[int, bool, bytes, str]:
+    return row.timestamp, row.value is None, row.value or b"", repr(tuple(row.headers))
 
 
 def _row(row: Written) -> tuple[bytes | None, tuple[Any, ...], int]:

@@ -155,6 +155,10 @@ class _Hosted:
         self._task.close()
         self._begin(offsets)
 
+    def offsets(self) -> Mapping[TopicPartition, CommittedOffset]:
+        """What a commit notes."""
+        return self._task.offsets()
+
     def work(self, topic: str, partition: int, log: list[Written]) -> None:
         """Process what ``log`` has beyond what was read."""
         begin = self._read[topic]

@@ -207,7 +207,7 @@ def compared(
                 there,
                 came,
                 last,
-                _expiring(bunch, application_id) if backfilled else frozenset(),
+                expiring(bunch, application_id) if backfilled else frozenset(),
                 by_clock=bunch.idle or bunch.paced,
             ),
         ]
@@ -217,7 +217,7 @@ def compared(
     return Outcome(found, sum(len(rows) for partitions in written.values() for rows in partitions))
 
 
-def _expiring(bunch: Bunch, application_id: str) -> frozenset[str]:
+def expiring(bunch: Bunch, application_id: str) -> frozenset[str]:
     """The changelogs of stores whose rows expire."""
     return frozenset(
         internal_topic(application_id, f"{name}-changelog")

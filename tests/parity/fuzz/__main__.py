@@ -2,6 +2,9 @@
 
 A quarter of the time goes to cases of what Kafka Streams has not, which are held against a reference model; ``--model``
 plays these alone, without a JVM.
+
+``--backfilled`` plays random cases of Kafka Streams' shapes in backfills, without Spark, and holds these against live
+tasks.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import structlog
 import typer
 
 from tests.parity import corpus
+from tests.parity.fuzz.against_backfill import BackfillReport, hold_against_tasks
 from tests.parity.fuzz.against_model import ModelReport, hold_against_model
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.own import generate_own
@@ -29,21 +33,28 @@ def main(
     seed: Annotated[int | None, typer.Option(help="Which cases. By default one of chance, which is told.")] = None,
     case: Annotated[int | None, typer.Option(min=0, help="Play this one case of the seed only.")] = None,
     model: Annotated[bool, typer.Option("--model", help="Only cases that are held against the model.")] = False,
+    backfilled: Annotated[bool, typer.Option("--backfilled", help="Only in backfills, against live tasks.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help=f"Add what differs to {corpus.FOUND}, made small.")] = False,
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
     """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
+    if backfilled and (model or keep):
+        raise typer.BadParameter("--backfilled goes with neither --model nor --keep")
     if model and keep:
         raise typer.BadParameter(f"{corpus.FOUND} keeps no cases of the model: what differs from it is shown")
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    typer.echo(f"seed {chosen}" + ("" if model else f", Kafka Streams {kafka_streams}"))
+    typer.echo(f"seed {chosen}" + ("" if model or backfilled else f", Kafka Streams {kafka_streams}"))
+    cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
+    if backfilled:
+        in_backfills = hold_against_tasks(cases, seconds, typer.echo)
+        typer.echo(told_of_backfills(in_backfills))
+        raise typer.Exit(1 if in_backfills.differences else 0)
     report, against_model = Report(), ModelReport()
     if not model:
         share = 1 if case is not None else 1 - _SHARE_OF_MODEL
-        cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
         with KafkaStreams(kafka_streams) as oracle:
             report = fuzz(oracle, cases, share * seconds, typer.echo)
         typer.echo(told(report))
@@ -77,6 +88,14 @@ def told_of_model(report: ModelReport) -> str:
     shapes = ", ".join(f"{shape} {many}" for shape, many in report.shapes.most_common())
     return (
         f"{report.cases:,} cases against the model ({shapes}), {report.plays:,} plays with those that were restarted, "
+        f"{len(report.differences)} differ"
+    )
+
+
+def told_of_backfills(report: BackfillReport) -> str:
+    """What a run with ``--backfilled`` did."""
+    return (
+        f"{report.cases:,} cases in {report.backfills:,} backfills, {report.refused} of them refused, "
         f"{len(report.differences)} differ"
     )
 

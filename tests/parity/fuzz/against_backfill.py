@@ -1,0 +1,176 @@
+"""Random cases in backfills, one behind the other and without Spark, held against live tasks.
+
+What a topic gets that the program also reads is read by the next backfill, as it would be by the live application.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TopicPartition
+from penstock.common.murmur2 import partition_for
+from penstock.common.records import NO_HEADERS
+from penstock.common.topics import NewTopic
+from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_clients import FakeClients
+from penstock.topology.physical.topology import internal_topic
+from tests.live.bunches import PARTITIONS, Bunch, Case, Input
+from tests.live.comparable import changelogs_made_comparable, made_comparable
+from tests.live.comparison import differences, last_differences
+from tests.live.partitioned_driver import Written
+from tests.live.play import excluded, expiring, halves
+from tests.live.rig import configuration
+from tests.parity.fuzz.staged_driver import Read, StagedDriver
+from tests.pipeline.without_spark import backfill_without_spark
+
+APPLICATION = "app"
+_BACKFILLS_AT_MOST = 10
+"""A program that writes what it reads goes on for ever."""
+_ROWS_AT_ONCE = 1
+"""Of several topics' records with the same time a task takes one after the other in turn, as far as it has them."""
+
+
+@dataclass
+class BackfillReport:
+    """What a run did and found."""
+
+    cases: int = 0
+    backfills: int = 0
+    refused: int = 0
+    """By the build, or by the tasks on both sides."""
+    differences: dict[str, list[str]] = field(default_factory=dict)
+
+
+def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[str], None]) -> BackfillReport:
+    """Play ``cases`` for ``seconds``; each that differs is told."""
+    report, until = BackfillReport(), time.monotonic() + seconds
+    for case in cases:
+        if excluded(case) is None:
+            report.cases += 1
+            if found := differing_in_backfills(case, report):
+                report.differences[case["name"]] = found
+                tell(f"{case['name']} differs in a backfill: {found[0]}")
+        if time.monotonic() > until:
+            break
+    return report
+
+
+def differing_in_backfills(case: Case, report: BackfillReport) -> list[str]:
+    """What differs, in words."""
+    bunch = Bunch("one", case["config"], (case,), False)
+    try:
+        played = _Played(bunch)
+    except Exception:  # penstock refuses the program: nothing can be compared
+        report.refused += 1
+        return []
+    begun = report.backfills
+    for half in (*halves(bunch, case), None):
+        played.send([] if half is None else [*half.filled, *half.records])
+        while unread := list(played.unread()):
+            report.backfills += 1
+            errors = [_error(step) for step in (lambda: played.drive(unread), played.backfill)]
+            if errors[0] != errors[1]:
+                return [f"the tasks raise {errors[0]}, the backfill {errors[1]}"]
+            if errors[0] is not None:
+                report.refused += 1
+                return []
+            if half is not None or report.backfills - begun > _BACKFILLS_AT_MOST:
+                break
+    return list(played.differences())
+
+
+def _error(step: Callable[[], None]) -> str | None:
+    try:
+        step()
+    except Exception as error:  # whatever it is, both sides must raise it
+        return type(error).__name__
+    return None
+
+
+class _Broker(FakeBroker):
+    """Puts records without a key where the driver does."""
+
+    @override
+    def _choose(self, key: bytes | None, partitions: int) -> int:
+        return 0 if key is None else partition_for(key, partitions)
+
+
+class _Played:
+    """A program on both sides."""
+
+    def __init__(self, bunch: Bunch) -> None:
+        self._bunch, self._topology = bunch, bunch.built.topology
+        settings = configuration(bunch, APPLICATION)
+        self._config = StreamsConfig.of(settings)
+        self._driver = StagedDriver(self._topology, settings, APPLICATION)
+        self._clients = FakeClients(APPLICATION, _Broker())
+        self._clients.admin().create_topics(NewTopic(topic, PARTITIONS) for topic in bunch.topics)
+        self._taken: Counter[TopicPartition] = Counter()
+
+    def send(self, records: Iterable[Input]) -> None:
+        """To the input topics."""
+        for it in records:
+            headers = list(it.headers) or None
+            self._clients.broker.append(it.topic, FakeRecord(it.key, it.value, it.timestamp, headers), it.partition)
+            written = Written(it.key, it.value, it.timestamp, tuple(it.headers) or NO_HEADERS)
+            self._driver.written[it.topic][it.partition].append(written)
+
+    def unread(self) -> Iterator[Read]:
+        """What the driver has not taken yet."""
+        for topic in sorted(self._driver.read | self._driver.global_topics):
+            for number in range(PARTITIONS):
+                at = TopicPartition(topic, number)
+                for record in self._clients.broker.log(at).records[self._taken[at] :]:
+                    self._taken[at] += 1
+                    yield Read(at, record)
+
+    def drive(self, unread: Iterable[Read]) -> None:
+        """The tasks take it, and are restored from what they have written, as those of each backfill."""
+        self._driver.take_all(unread)
+        self._driver.restart()
+
+    def backfill(self) -> None:
+        """The same by a backfill."""
+        backfill_without_spark(self._topology, self._config, self._clients, _ROWS_AT_ONCE)
+
+    def differences(self) -> Iterator[str]:
+        """In results, in what changelogs restore to, and in the offsets."""
+        broker, driver = self._clients.broker, self._driver
+        comparable = changelogs_made_comparable(self._bunch, APPLICATION, True)
+        # Of versions, all count, and not the last record: tests/pipeline/test_versioned_backfill.py.
+        versioned = [
+            name
+            for name, store in self._topology.store_builders.items()
+            if isinstance(store, VersionedKeyValueStoreBuilder)
+        ]
+        changelogs = {
+            internal_topic(APPLICATION, f"{name}-changelog")
+            for name in self._topology.store_builders
+            if name not in versioned
+        } & broker.topics().keys()
+        results = {topic for topic, _, _ in self._bunch.built.sinks}
+        came = {topic: list(map(self._log, _partitions(topic))) for topic in results | changelogs}
+        there = made_comparable({**driver.topics, **driver.written}, comparable)
+        found = made_comparable(came, comparable)
+        yield from differences(there, found, results)
+        yield from last_differences(there, found, changelogs, expiring(self._bunch, APPLICATION))
+        committed = broker.committed(APPLICATION)
+        for hosted in driver.hosted:
+            for partition, offset in hosted.offsets().items():
+                if partition.topic in driver.read and committed[partition] != offset:
+                    yield f"offset of {partition}: expected {offset}, committed {committed[partition]}"
+
+    def _log(self, partition: TopicPartition) -> list[Written]:
+        records = self._clients.broker.log(partition).records
+        return [Written(it.key, it.value, it.timestamp, tuple(it.headers or ()) or NO_HEADERS) for it in records]
+
+
+def _partitions(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(PARTITIONS)]

@@ -1,0 +1,109 @@
+"""A whole backfill in one process: the plan, the hosts and the hand-over are the real ones, Spark and Kafka are not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.internal_topics import ensure_topics
+from penstock.pipeline.cycle_host import CycleHost
+from penstock.pipeline.global_topics import GlobalTopics
+from penstock.pipeline.plan import BackfillPlan, Ranges, Stage, plan_backfill
+from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, REPARTITION, RESTORE, SINK, headers_row
+from penstock.pipeline.task_host import TaskHost
+from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_clients import FakeClients
+from penstock.topology.physical.topic_plan import plan_topics
+from penstock.topology.physical.topology import Topology
+from tests.pipeline.test_task_host import Row, batches, output
+
+Results = dict[str, list[dict[str, Any]]]
+
+
+def backfill_without_spark(topology: Topology, config: StreamsConfig, clients: FakeClients, at_once: int) -> None:
+    """Process all that the fake broker's topics hold past the committed offsets, in batches of ``at_once`` rows."""
+    admin = clients.admin()
+    topics = ensure_topics(admin, partial(plan_topics, topology, config))
+    plan = plan_backfill(topology, config, topics, admin, clients.consumer())
+    results: Results = defaultdict(list)
+    for stage in plan.stages:
+        for kind, rows in _run(stage, plan, topology, config, clients, results[REPARTITION], at_once).items():
+            results[kind] += rows
+    for row in (*results[SINK], *results[CHANGELOG]):
+        headers = [(header["key"], header["value"]) for header in row["headers"] or ()] or None
+        record = FakeRecord(row["key"], row["value"], row["timestamp"], headers)
+        clients.broker.append(row["topic"], record, row["partition"])
+    admin.commit(config.application_id, _offsets(plan, results[OFFSET]))
+
+
+def _run(
+    stage: Stage,
+    plan: BackfillPlan,
+    topology: Topology,
+    config: StreamsConfig,
+    clients: FakeClients,
+    shuffled: Iterable[Mapping[str, Any]],
+    at_once: int,
+) -> Results:
+    rows = list(_rows(clients.broker, stage.records, PROCESS))
+    for row in shuffled:
+        if row["topic"] in stage.repartition_topics:
+            to = (row["partition"], PROCESS, row["topic"], row["task"], row["sequence"])
+            rows.append((*to, row["key"], row["value"], row["timestamp"], row["headers"]))
+    if not rows:
+        return {}
+    for source, changelogs in enumerate((stage.changelogs, stage.abandoned)):
+        for store, ranges in changelogs.items():
+            rows += _rows(clients.broker, ranges, RESTORE, source, store)
+    given = batches(ordered(rows, cycle=bool(stage.inner_topics)), at_once)
+    shared = (
+        config,
+        plan.topics,
+        plan.committed,
+        GlobalTopics(topology.global_subtopologies, plan.global_records, clients),
+    )
+    if stage.inner_topics:
+        return output(CycleHost(stage.subtopologies, stage.inner_topics, *shared).run(given))
+    (subtopology,) = stage.subtopologies
+    return output(TaskHost(subtopology, *shared).run(given))
+
+
+def _rows(broker: FakeBroker, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
+    for (topic, number), offsets in ranges.items():
+        log = broker.log(TopicPartition(topic, number))
+        for offset in range(offsets.begin, offsets.end):
+            it = log.records[offset - log.beginning]
+            place = (number, phase, store or topic, source, offset)
+            yield (*place, it.key, it.value, it.timestamp, headers_row(it.headers))
+
+
+def ordered(rows: list[Row], *, cycle: bool) -> list[Row]:
+    """By the running maximum within each partition, as Spark orders them; what is restored goes by offset."""
+    latest: dict[Any, int] = {}
+    timed = []
+    for row in sorted(rows, key=lambda row: row[:5]):
+        task, phase, topic, source, place = row[:5]
+        of = task, phase, topic, source
+        latest[of] = max(latest.get(of, -1), row[7])
+        time = source if phase == RESTORE else latest[of]
+        if cycle:
+            timed.append(((phase, time, topic, task, source, place), row))
+        else:
+            timed.append(((task, phase, time, topic, source, place), row))
+    return [row for _, row in sorted(timed, key=lambda entry: entry[0])]
+
+
+def _offsets(plan: BackfillPlan, reports: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, CommittedOffset]:
+    told = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in reports}
+    before = plan.committed
+    return {
+        partition: CommittedOffset(
+            max(end, before[partition].offset if partition in before else 0),
+            told.get(partition, before[partition].metadata if partition in before else ""),
+        )
+        for partition, end in plan.until.items()
+    }
