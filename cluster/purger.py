@@ -41,7 +41,9 @@ class Purger:
 
     def _delete(self, before: Mapping[TopicPartition, int]) -> None:
         if self._client is None or not self._answered:
-            self._client = self._admin()  # the one that was not answered may be what is stuck (``kafka/fetch_watch.py``)
+            self._client = (
+                self._admin()
+            )  # the one that was not answered may be what is stuck (``kafka/fetch_watch.py``)
         self._answered = False
         self._client.delete_records(before)
         self._answered = True
