@@ -41,9 +41,8 @@ class Purger:
 
     def _delete(self, before: Mapping[TopicPartition, int]) -> None:
         if self._client is None or not self._answered:
-            self._client = (
-                self._admin()
-            )  # the one that was not answered may be what is stuck (``kafka/fetch_watch.py``)
+            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            self._client = self._admin()
         self._answered = False
         self._client.delete_records(before)
         self._answered = True

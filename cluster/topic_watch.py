@@ -54,9 +54,8 @@ class TopicWatch:
         """
         self._next_check = self._clock() + _CHECK_EACH_S
         if self._client is None or not self._answered:
-            self._client = (
-                self._admin()
-            )  # the one that was not answered may be what is stuck (``kafka/fetch_watch.py``)
+            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            self._client = self._admin()
         self._answered = False
         existing = self._client.topics()
         self._answered = True
