@@ -437,7 +437,7 @@ def test_what_was_let_through_is_written_before_the_changelog_says_that_it_waits
     """A crash between the two would lose it: the record that let it through comes again, and finds nothing."""
     builder = ps.StreamsBuilder()
     windows = ps.TimeWindows.of_size_with_no_grace(timedelta(milliseconds=10))
-    held = ps.Materialized.as_("counts")
+    held: ps.Materialized[str, int] = ps.Materialized.as_("counts")
     counts = builder.stream("in", IN).group_by_key().windowed_by(windows)
     counted = counts.count(held if upstream == "cached" else held.with_caching_disabled())
     final = counted.suppress(ps.Suppressed.until_window_closes(ps.StrictBufferConfig()).with_name("final"))
