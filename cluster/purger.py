@@ -18,6 +18,7 @@ class Purger:
         self._topics = repartition_topics
         self._admin = admin
         self._client: Admin | None = None
+        self._answered = False
         self._due: dict[TopicPartition, int] = {}
         self._log = logger(__name__)
 
@@ -39,6 +40,9 @@ class Purger:
             self._due = {**due, **self._due}
 
     def _delete(self, before: Mapping[TopicPartition, int]) -> None:
-        if self._client is None:
+        if self._client is None or not self._answered:
+            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
             self._client = self._admin()
+        self._answered = False
         self._client.delete_records(before)
+        self._answered = True

@@ -33,6 +33,7 @@ class TopicWatch:
         self._config = config
         self._admin = admin
         self._client: TopicAdmin | None = None
+        self._answered = False
         self._clock = clock
         self._next_check = clock()
         self._differ_since: float | None = None
@@ -52,9 +53,12 @@ class TopicWatch:
         or does not know a topic: then the old plan holds.
         """
         self._next_check = self._clock() + _CHECK_EACH_S
-        if self._client is None:
+        if self._client is None or not self._answered:
+            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
             self._client = self._admin()
+        self._answered = False
         existing = self._client.topics()
+        self._answered = True
         if not _grown(plan, existing) and not self._new_topics(plan, existing):
             self._differ_since = None
             return None

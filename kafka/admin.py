@@ -43,7 +43,8 @@ _VISIBLE_TIMEOUT_S = 30.0
 _EACH_PARTITION_S = 0.1
 """So much longer for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
-_ANSWER_GRACE_S = 2.0
+ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 2.0
+"""An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16)."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
@@ -264,9 +265,8 @@ def _only(answers: Mapping[Any, Future[T]]) -> T:
 
 
 def bounded_result(answer: Future[T]) -> T:
-    """The answer, or a KafkaException that says time is up: an operation that was sent to a broker which has gone since
-    may never be answered (librdkafka 2.16)."""
+    """The answer, or a KafkaException that says time is up."""
     try:
-        return answer.result(REQUEST_TIMEOUT_S + _ANSWER_GRACE_S)
+        return answer.result(ANSWER_TIMEOUT_S)
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None

@@ -168,6 +168,7 @@ class ConfluentConsumer(RecordConsumer):
         if tp in self._positions:
             self._positions[tp] = event.offset
             self._drained_at[tp] = self._watermark(tp)
+            self._watch.at_end(tp)
 
     def _failed(self, event: Event) -> None:
         error, tp = event.error, TopicPartition(event.topic or "", event.partition)

@@ -151,8 +151,8 @@ class Admin(Protocol):
 
 
 class SessionLostError(StreamsError):
-    """A group member's session ended before its commit arrived, or none began for long: nobody has taken the seat, a
-    new client can join."""
+    """A group member's session ended before its commit arrived, or none began for long, or a commit has no answer:
+    nobody has taken the seat, a new client can join."""
 
 
 class GroupMember(Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.admin import bounded_result
+from penstock.kafka.admin import ANSWER_TIMEOUT_S
 from penstock.kafka.contracts import END
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
@@ -80,8 +81,6 @@ class FetchWatch:
         """
         behind = [tp for tp, end in ends.items() if tp in positions and self._seen.get(tp) == positions[tp] < end]
         self._behind_since = {tp: self._behind_since.get(tp, now_s) for tp in behind}
-        for tp in [tp for tp, end in ends.items() if tp in positions and positions[tp] >= end]:
-            self._restarts.pop(tp, None)
         if self._gives:
             self._gives, self._gave_s = False, now_s
         return [
@@ -93,6 +92,10 @@ class FetchWatch:
     def _patience_s(self, partition: TopicPartition, since: float) -> float:
         longer = _WHILE_OTHERS_GIVE if self._gave_s > since else 1
         return (PATIENCE_S + self._wait_s) * longer * 2.0 ** self._restarts.get(partition, 0)
+
+    def at_end(self, partition: TopicPartition) -> None:
+        """It has been read to its end, whatever has come since."""
+        self._restarts.pop(partition, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Something else than records decides when they give some: they are paused, or assigned no longer."""
@@ -153,9 +156,11 @@ class BrokerEnds:
                 isolation_level=self._isolation,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
+            answered, _ = wait(answers.values(), ANSWER_TIMEOUT_S)
             for at, answer in answers.items():
-                with suppress(KafkaException):
-                    self._ends[TopicPartition(at.topic, at.partition)] = bounded_result(answer).offset
+                if answer in answered:
+                    with suppress(KafkaException):
+                        self._ends[TopicPartition(at.topic, at.partition)] = answer.result().offset
         finally:
             # Whoever did not get all has leaders that have passed, or is stuck itself: next time another one asks.
             if len(self._ends) < len(partitions):

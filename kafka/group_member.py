@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -30,6 +32,11 @@ OnAssigned = Callable[[frozenset[TopicPartition]], None]
 _JOIN_PATIENCE_S = 60.0
 """A client that is not seated after so long may be what is stuck (``fetch_watch.py`` says how). Where a broker is away,
 or a group waits for other members, nothing is lost by another client with the same static id."""
+
+_COMMIT_PATIENCE_S = 60.0
+"""librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
+_CLOSE_PATIENCE_S = 10.0
+"""It is closed as soon as no commit waits any more, which may be never."""
 
 
 class ConfluentGroupMember(GroupMember):
@@ -118,7 +125,7 @@ class ConfluentGroupMember(GroupMember):
             raise StreamsError(f"{self._no_session()}: it is joining again")
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
         try:
-            for answer in self._client.commit(offsets=asked, asynchronous=False) or ():
+            for answer in self._answers(asked):
                 if answer.error is not None:
                     raise KafkaException(answer.error)
         except KafkaException as error:
@@ -127,6 +134,24 @@ class ConfluentGroupMember(GroupMember):
             if is_fenced(error.args[0]) and not self._client.memberid():
                 raise SessionLostError(f"{self._no_session()}, which has fenced a commit: join again") from error
             raise self._as_error(error) from error
+
+    def _answers(self, asked: list[Tpo]) -> list[Tpo]:
+        client, answers = self._client, Future[list[Tpo]]()
+
+        def commit() -> None:
+            try:
+                answers.set_result(client.commit(offsets=asked, asynchronous=False) or [])
+            except Exception as error:
+                answers.set_exception(error)
+
+        threading.Thread(target=commit, name="group-commit", daemon=True).start()
+        try:
+            return answers.result(_COMMIT_PATIENCE_S)
+        except TimeoutError:
+            raise SessionLostError(
+                f"a commit of member {self._instance!r} in group {self._group!r} has no answer after "
+                f"{_COMMIT_PATIENCE_S:.0f} s: join again with a new client"
+            ) from None
 
     def _no_session(self) -> str:
         return f"member {self._instance!r} has no session in group {self._group!r}"
@@ -153,4 +178,6 @@ class ConfluentGroupMember(GroupMember):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._client.close()
+            closing = threading.Thread(target=self._client.close, name="close-member", daemon=True)
+            closing.start()
+            closing.join(_CLOSE_PATIENCE_S)

@@ -10,6 +10,7 @@ from typing import cast
 from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers
+from penstock.state.buffers.change_buffer import ChangeBuffer
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, LogWithHeaders, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
@@ -49,7 +50,10 @@ class StateManager:
         self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
         self._task_stores = stores
         self._collector = collector
-        self._stores = {name: self._open(builder) for name, builder in program.stores.items()}
+        opened = {name: self._open(builder) for name, builder in program.stores.items()}
+        # What has left such a buffer goes from its changelog behind all that it has led to, in caches too: a crash
+        # between the two would lose it.
+        self._stores = dict(sorted(opened.items(), key=lambda item: isinstance(item[1], ChangeBuffer)))
         self._batch: CommitBatch | None = None
         self._frozen: list[StateStore] = []
         self.budget.add(self._stores.values())

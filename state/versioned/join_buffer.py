@@ -35,6 +35,8 @@ _PROGRESS_KEY = b"\xffprogress"
 _BEHIND_ROWS = b"\x01"
 _PROGRESS = Struct(">qi")
 _NOTHING_OBSERVED = -1
+_NEVER_THERE = 1
+"""The timestamp of a deletion by which a backfill writes over the row of an unfinished one: no other is so old."""
 
 # So many keys of rows that leave next are read at once.
 _READ_AHEAD = 1000
@@ -217,14 +219,14 @@ class JoinBuffer(BufferedStateStore):
         time, rows = self._stream_time, dict[bytes, bytes | None]()
         # What left the buffer behind the commit leaves it again: perhaps nobody has its result.
         stays = LARGEST_TIMESTAMP if self._goes_on_from < 0 else self._goes_on_from - self._grace_ms
-        for key, value in zip(keys, values, strict=True):
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if len(key) < _SHORTEST_KEY or key[0]:
                 raise self._foreign(key)
             own_time = _TIME_FIRST.unpack_from(key)[0]
             time = max(time, own_time)
             if value is not None:
                 (self._sequence,) = _SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size)
-            elif own_time > stays:
+            elif own_time > stays and timestamp != _NEVER_THERE:
                 continue
             rows[key] = value
         for _ in batch.put_all(self.name, rows):
@@ -241,7 +243,8 @@ class JoinBuffer(BufferedStateStore):
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        return self.buffer.committed.get(key), SENT_NOW
+        row = self.buffer.committed.get(key)
+        return row, _NEVER_THERE if row is None else SENT_NOW
 
     @override
     def forget_objects(self) -> None:

@@ -116,7 +116,7 @@ cdef class RecentRows:
 
     def of_key(self, key, int64_t time_from, int64_t time_to):
         """See ``recent_rows.py``."""
-        cdef int64_t number = time_from // self.pane_ms, last = time_to // self.pane_ms
+        cdef int64_t number = time_from // self.pane_ms - 1, last = time_to // self.pane_ms
         cdef Py_ssize_t index
         cdef Pane pane
         cdef PyObject *rows
@@ -124,9 +124,9 @@ cdef class RecentRows:
         cdef list found = None
         if <uint64_t> time_from < self.complete_from:
             return None
-        while number <= last:
-            pane = self._find_pane(number)
+        while number < last:  # behind the last number there is comes none
             number += 1
+            pane = self._find_pane(number)
             rows = NULL if pane is None else _get(pane.rows, key)
             if rows == NULL:
                 continue

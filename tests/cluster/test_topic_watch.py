@@ -29,7 +29,12 @@ class Kafka:
         self.plan = plan_topics(topology, CONFIG, counts).tasks
         self.now = 0.0
         self.away = False
-        self.watch = TopicWatch(topology, CONFIG, lambda: self, lambda: self.now)
+        self.clients = 0
+        self.watch = TopicWatch(topology, CONFIG, self.client, lambda: self.now)
+
+    def client(self) -> Kafka:
+        self.clients += 1
+        return self
 
     def topics(self) -> dict[str, int]:
         if self.away:
@@ -105,3 +110,19 @@ def test_topics_are_looked_at_now_and_then_and_at_once_when_the_group_assigns_wh
     with pytest.raises(BrokerUnreachableError):
         kafka.look()
     assert not kafka.watch.due(unplanned=False), "a look that fails is one too"
+
+
+def test_after_a_look_without_an_answer_another_client_asks() -> None:
+    kafka = Kafka(STATELESS, {"x": 2, "y": 1, "out": 1})
+    kafka.look()
+    kafka.look()
+    assert kafka.clients == 1
+    kafka.away = True
+    for _ in range(2):
+        with pytest.raises(BrokerUnreachableError):
+            kafka.look()
+    assert kafka.clients == 2
+    kafka.away = False
+    assert kafka.look(x=3) is not None
+    kafka.look()
+    assert kafka.clients == 3

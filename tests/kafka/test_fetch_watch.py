@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as Tpo
 from structlog.testing import capture_logs
 
@@ -14,6 +18,7 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.contracts import BEGINNING, END
 from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
+from penstock.kafka.fetcher import Event
 from tests.kafka.conftest import Rig
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -71,8 +76,45 @@ def test_each_restart_doubles_the_patience_until_the_end_is_reached() -> None:
     watch.restarted()
     found = looks(watch, (6 * N, 6, 9), (7 * N, 6, 9), (10 * N, 6, 9), (11 * N, 6, 9))
     assert found == [[], [], [], [Stall(TP, 6, 9, 4 * N)]]
+    watch.at_end(TP)
     assert not any(looks(watch, (12 * N, 9, 9), (13 * N, 9, 9)))
     assert looks(watch, (14 * N, 9, 12), (15 * N, 9, 12))[-1] == [Stall(TP, 9, 12, N)]
+
+
+def test_a_partition_that_always_moves_reaches_its_end_too_and_is_found_as_soon_the_next_time() -> None:
+    with closing(ConfluentConsumer("127.0.0.1:1", "group", {"fetch.wait.max.ms": "0"})) as consumer:
+        consumer.assign({TP: 0})
+        found, position = list[Stall](), 0
+        for fault in range(5):
+            now_s = fault * 100 * N
+            found += looks(consumer._watch, *((now_s + n * N, position, position + 9) for n in range(3)))[-1]
+            consumer._watch.restarted()
+            for _ in range(3):  # records come again, and a few more at each look
+                position += 9
+                consumer._at_end(Event(TP.topic, TP.partition, position, KafkaError(KafkaError._PARTITION_EOF)))
+                position += 1
+                assert looks(consumer._watch, (now_s + 4 * N, position, position)) == [[]]
+            position += 1
+    assert [stall.silent_s for stall in found] == [N] * 5
+
+
+def test_an_operation_that_is_never_answered_keeps_nobody_waiting_for_each_of_its_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Deaf:
+        def list_offsets(self, partitions: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
+            answers: dict[Any, Future[Any]] = {partition: Future() for partition in partitions}
+            next(iter(answers.values())).set_result(SimpleNamespace(offset=7))
+            return answers
+
+    monkeypatch.setattr("penstock.kafka.fetch_watch.ANSWER_TIMEOUT_S", 0.1)
+    ends = BrokerEnds("127.0.0.1:1", {})
+    ends._client = Deaf()  # type: ignore[assignment]  # all of it that is used here
+    ends.ask([TopicPartition("t", number) for number in range(100)])
+    assert ends._asking is not None
+    ends._asking.join(5)
+    assert ends.take() == {TP: 7}
+    assert ends._client is None, "next time another one asks"
 
 
 def test_a_broker_may_keep_a_fetch_waiting_as_long_as_the_user_says() -> None:

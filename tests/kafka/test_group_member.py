@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
@@ -179,3 +180,42 @@ def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
     group.on["on_assign"](group, [])
     clock.now += 1000
     member.poll(0)
+
+
+class Stuck:
+    """As librdkafka while it has no broker: a commit waits for one, and the end of the client for the commit."""
+
+    def __init__(self) -> None:
+        self.returned = threading.Event()
+        self.waiting: list[str] = []
+
+    def memberid(self) -> str:
+        return "seat-1"
+
+    def commit(self, **_: object) -> None:
+        self._wait("commit")
+
+    def close(self) -> None:
+        self._wait("close")
+
+    def _wait(self, what: str) -> None:
+        self.waiting.append(what)
+        self.returned.wait()
+        self.waiting.remove(what)
+
+
+def test_a_commit_that_is_never_answered_makes_room_for_another_client_and_so_does_a_client_that_does_not_end(
+    member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.group_member._COMMIT_PATIENCE_S", 0.05)
+    monkeypatch.setattr("penstock.kafka.group_member._CLOSE_PATIENCE_S", 0.05)
+    member._client.close()
+    stuck = Stuck()
+    member._client = stuck  # type: ignore[assignment]  # all of it that is used here
+    try:
+        with pytest.raises(SessionLostError, match="a commit of member 'seat' in group 'group' has no answer after"):
+            member.commit({TopicPartition("lines", 0): CommittedOffset(5)})
+        member.close()
+        assert stuck.waiting == ["commit", "close"]
+    finally:
+        stuck.returned.set()

@@ -117,6 +117,12 @@ def test_a_row_behind_the_last_time_there_is_stands_in_its_place(form: Any) -> N
     assert [row[1] for row in recent.of_key(b"k", LATEST - 1, LATEST)] == [3, 0, 1, 2, 4]
 
 
+def test_the_pane_of_the_last_time_there_is_is_the_last_one_that_is_looked_into(form: Any) -> None:
+    recent = form(1)
+    recent.add(b"k", LATEST, "value", b"")
+    assert list(recent.of_key(b"k", LATEST - 2, LATEST)) == [(LATEST, "value", b"")]
+
+
 def test_behind_the_last_time_there_is_nothing_is_known_where_it_was_seen(form: Any) -> None:
     recent = form(LATEST)
     recent.add(b"k", LATEST, 1, b"")

@@ -427,3 +427,31 @@ def test_updates_of_a_cached_store_keep_their_source_until_the_commit(at_once: i
         b"a": (TopicPartition("in", 0), 0),
         b"b": (TopicPartition("in", 0), 1),
     }
+
+
+@pytest.mark.parametrize("upstream", ["cached", "at once"])
+@pytest.mark.parametrize("beside_records", [False, True])
+def test_what_was_let_through_is_written_before_the_changelog_says_that_it_waits_no_more(
+    upstream: str, beside_records: bool
+) -> None:
+    """A crash between the two would lose it: the record that let it through comes again, and finds nothing."""
+    builder = ps.StreamsBuilder()
+    windows = ps.TimeWindows.of_size_with_no_grace(timedelta(milliseconds=10))
+    held: ps.Materialized[str, int] = ps.Materialized.as_("counts")
+    counts = builder.stream("in", IN).group_by_key().windowed_by(windows)
+    counted = counts.count(held if upstream == "cached" else held.with_caching_disabled())
+    final = counted.suppress(ps.Suppressed.until_window_closes(ps.StrictBufferConfig()).with_name("final"))
+    final.map_values(str, ps.Materialized.as_("texts").with_value_serde(ps.Serdes.string())).to_stream().to("out")
+    bench = Bench(builder)
+    bench.feed("in", ("a", "", 1))
+    bench.commit()
+    bench.feed("in", ("b", "", 100))
+    steps = [bench.task.take_snapshot, bench.task.flush_snapshot] if beside_records else [bench.task.prepare_commit]
+    for step in steps:
+        for _ in step():
+            pass
+    sent = bench.collector.take()
+    topics = [each.topic for each in sent if each.topic in ("out", "app-texts-changelog")]
+    assert sorted(topics) == ["app-texts-changelog", "out"]
+    [gone] = [at for at, each in enumerate(sent) if "final" in each.topic and each.value is None]
+    assert gone > max(at for at, each in enumerate(sent) if each.topic in topics)
