@@ -138,6 +138,12 @@ def test_the_order_of_what_several_tasks_write_under_a_key_is_open() -> None:
     assert len(list(differences({"t": [rows]}, {"t": [[rows[0], rows[0], rows[2]]]}, {"t"}))) == 1
 
 
+def test_the_order_does_not_count_where_it_must_not() -> None:
+    first, second, third = ROWS[0]
+    assert list(differences({"t": ROWS}, {"t": [[third, second, first], ROWS[1]]}, {"t"}, ordered=False)) == []
+    assert len(list(differences({"t": ROWS}, {"t": [[third, second], ROWS[1]]}, {"t"}, ordered=False))) == 1
+
+
 def test_a_record_without_a_key_may_be_in_any_partition() -> None:
     assert found([[*ROWS[0], *ROWS[1]], []]) == []
     assert len(found([ROWS[0], [replace(ROWS[1][0], timestamp=8)]])) == 1
