@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
@@ -85,6 +85,7 @@ def _time(*written_by: str) -> Column:
     return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
 
 
+@cache
 def _slots(spark: SparkSession, tasks: int) -> list[int]:
     """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
     candidates = spark.range(tasks * 16 + 64).select(sql.col("id").cast("int").alias("number"))
