@@ -111,15 +111,15 @@ class HostedTask:
         self.starts = starts
         self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
         self.lost_records += sum(each.offset - each.lost.offset for each in starts.values() if each.lost is not None)
-        self.state_manager.goes_on_from(self._goes_on_from())
+        self.state_manager.goes_on_from(self._resume_from())
         self.become(TaskState.RESTORING)
 
-    def _goes_on_from(self) -> Mapping[TopicPartition, CommittedOffset]:
-        return {tp: known for tp, start in self.starts.items() if (known := start.goes_on_from) is not None}
+    def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
+        return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}
 
     def run(self, wall_ms: int) -> None:
         """The stores are restored: initialise the processors."""
-        self.task.resume(self._goes_on_from())
+        self.task.resume(self._resume_from())
         for tp in self.missing:
             self.task.set_caught_up(tp, True)
         self.task.init(wall_ms)

@@ -24,7 +24,7 @@ class Start:
     lost: CommittedOffset | None = None
 
     @property
-    def goes_on_from(self) -> CommittedOffset | None:
+    def resume_from(self) -> CommittedOffset | None:
         """The first offset with what was known of time before it; None where nothing was."""
         return self.committed if self.lost is None else CommittedOffset(self.offset, self.lost.metadata)
 

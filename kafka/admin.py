@@ -45,7 +45,7 @@ _EACH_PARTITION_S = 0.1
 _LOOK_AGAIN_S = 0.02
 ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 2.0
 """An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16)."""
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
@@ -143,7 +143,7 @@ class ConfluentAdmin(Admin):
 
     @override
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = {Tpo(*tp): _LATEST for tp in partitions}
+        asked = {Tpo(*tp): LATEST for tp in partitions}
         if not asked:
             return {}
 

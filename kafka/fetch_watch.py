@@ -18,10 +18,9 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.admin import ANSWER_TIMEOUT_S
+from penstock.kafka.admin import ANSWER_TIMEOUT_S, LATEST
 from penstock.kafka.contracts import END
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
@@ -30,8 +29,6 @@ PATIENCE_S = 10.0
 _WHILE_OTHERS_GIVE = 6
 """So many times longer where the client gives records of other partitions: an answer to a fetch has room for 12 full
 partitions, each request begins one partition further, and the last of many must wait until the others were served."""
-
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,7 @@ class BrokerEnds:
             if self._client is None:
                 self._client = AdminClient(self._settings)
             answers = self._client.list_offsets(
-                {Tpo(*tp): _LATEST for tp in partitions},
+                {Tpo(*tp): LATEST for tp in partitions},
                 isolation_level=self._isolation,
                 request_timeout=REQUEST_TIMEOUT_S,
             )

@@ -11,15 +11,14 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.common.ids import TopicPartition
+from penstock.kafka.admin import LATEST
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings, client_configuration, code_of
 
 _AGE_S = 0.1
 _REFRESH_S = 1.0
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 
 
 class StableEnds:
@@ -48,7 +47,7 @@ class StableEnds:
         at, offset = self._known.get(partition, (0.0, 0))
         if partition not in self._asked and now - at > _AGE_S / 2:
             answers = self._client.list_offsets(
-                {Tpo(*partition): _LATEST},
+                {Tpo(*partition): LATEST},
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sql
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import TopicPartition
 from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
@@ -117,7 +117,7 @@ class _Backfill:
         self._progress("writing state")
         changelog_rows = self._write(CHANGELOG)
         self._progress("committing offsets")
-        offsets = self._offsets()
+        offsets = self._plan.offsets(self._metadata)
         self._admin.commit(self._config.application_id, offsets)
         withdraw_note(self._admin, self._config.application_id, changelogs)
         committed = {partition: offset.offset for partition, offset in offsets.items()}
@@ -184,18 +184,6 @@ class _Backfill:
         rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
         together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
         return together.coalesce(self._spark.sparkContext.defaultParallelism)
-
-    def _offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """The tasks know their partitions' times. They do not know where the ranges end: compaction and transactions
-        leave offsets without records."""
-        before = self._plan.committed
-        return {
-            partition: CommittedOffset(
-                max(end, before[partition].offset if partition in before else 0),
-                self._metadata.get(partition, before[partition].metadata if partition in before else ""),
-            )
-            for partition, end in self._plan.until.items()
-        }
 
 
 def _named(stage: Stage) -> str:

@@ -95,8 +95,9 @@ class SparkCollector(RecordCollector):
         self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
         self._histories: dict[str, list[_Row]] = {}
         self._deletions: dict[str, set[tuple[bytes, int]]] = {}
-        self._kept: dict[str, int] = {}
-        self._kept_deletions: dict[str, int] = {}
+        # How many were left when each was last asked for: not at every commit again, but when there are twice as many.
+        self._rows_left: dict[str, int] = {}
+        self._deletions_left: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -178,9 +179,9 @@ class SparkCollector(RecordCollector):
         """Let go of the rows of changelog ``topic`` that are ``needless``: of a key and its value. Call it after a
         commit."""
         rows = self._changelogs.get(topic, {})
-        if len(rows) > 2 * self._kept.get(topic, 0):  # so that a row is asked for a few times, not at each commit
+        if len(rows) > 2 * self._rows_left.get(topic, 0):
             kept = {key: row for key, row in rows.items() if key is None or not needless(key, row[0])}
-            self._changelogs[topic], self._kept[topic] = kept, len(kept)
+            self._changelogs[topic], self._rows_left[topic] = kept, len(kept)
 
     def keep_deletions(self, topic: str) -> None:
         """From now on keep the times of deletions that are sent to changelog ``topic``, which has rows already: see
@@ -190,9 +191,9 @@ class SparkCollector(RecordCollector):
     def forget_deletions(self, topic: str, before: int) -> None:
         """Let go of those ``before`` that time."""
         deletions = self._deletions[topic]
-        if len(deletions) > 2 * self._kept_deletions.get(topic, 0):
+        if len(deletions) > 2 * self._deletions_left.get(topic, 0):
             self._deletions[topic] = kept = {entry for entry in deletions if entry[1] >= before}
-            self._kept_deletions[topic] = len(kept)
+            self._deletions_left[topic] = len(kept)
 
     def keep_histories(
         self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None], kept_from: int

@@ -18,8 +18,6 @@ from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import Subtopology, Topology, internal_topic
 
-Offsets = Mapping[TopicPartition, int]
-
 
 @dataclass(frozen=True)
 class OffsetRange:
@@ -63,12 +61,21 @@ class BackfillPlan:
     stages: tuple[Stage, ...]
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
-    until: Offsets
+    until: Mapping[TopicPartition, int]
     """Where the live application goes on, for every partition that some task reads."""
     fingerprint: str
     """Of the committed offsets that this plan starts from."""
     global_records: Ranges
     """All that the topics of global stores hold: there before the first record, as when the application starts."""
+
+    def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
+        """What is committed when all stages are done. The tasks know their partitions' times, ``metadata``. They do not
+        know where the ranges end: compaction and transactions leave offsets without records."""
+        offsets = {}
+        for partition, end in self.until.items():
+            before = self.committed.get(partition, CommittedOffset(0))
+            offsets[partition] = CommittedOffset(max(end, before.offset), metadata.get(partition, before.metadata))
+        return offsets
 
 
 def plan_backfill(

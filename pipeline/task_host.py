@@ -113,8 +113,8 @@ class TaskRun:
             if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
         }
         self._changelog_is_empty = set(program.changelogs)
-        # Stores with histories whose changelogs have rows.
         self._with_deletions: list[str] = []
+        """Stores with histories whose changelogs have rows: what is deleted there must be deleted in the rows, too."""
         self._repartition = host.topics.repartition
         self._committed = {
             tp: offset
@@ -221,7 +221,7 @@ class TaskRun:
             self._task.resume(self._committed)
             self._task.init(self._wall_ms)
             for store in self._changelogs.keys() - self._changelog_is_empty:
-                if self._state_manager.store(store).changelog_history(b"") is not None:
+                if self._state_manager.store(store).changelog_history(b"") is not None:  # has some, of whatever keys
                     self._with_deletions.append(store)
                     self._collector.keep_deletions(self._changelogs[store].topic)
             self._begun = True

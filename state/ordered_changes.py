@@ -1,4 +1,4 @@
-"""What a write buffer holds that is not committed, in the order of keys, for those who scan it."""
+"""What a write buffer holds that is not committed, in the order of keys, for those who scan it or a group of it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class OrderedChanges:
             self._ordered = OrderedKeys(self._keys())
         return self._as_they_are(self._ordered.between(from_key, to_key, reverse), limit)
 
-    def of_group(self, group: bytes, group_of: Callable[[bytes], bytes]) -> list[tuple[bytes, Entry]]:
-        """The changes of the keys of ``group``, in order; ``group_of`` is the same in every call. They are found
+    def of_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> list[tuple[bytes, Entry]]:
+        """The changes of the keys of group ``name``, in order; ``group_of`` is the same in every call. They are found
         without all others being put in order."""
         self._place_new_keys()
         if self._grouped is None:
             self._grouped = GroupedKeys(group_of, self._keys())
-        return self._as_they_are(self._grouped.of(group), None)
+        return self._as_they_are(self._grouped.of(name), None)
 
     def _keys(self) -> Iterable[bytes]:
         return chain(self._flushed, (key for key in self._dirty if key not in self._flushed))
@@ -71,10 +71,11 @@ class OrderedChanges:
 
     def take_back(self, key: bytes) -> None:
         """``key``, which is not in ``flushed``, is about to leave ``dirty``."""
-        # Each has all keys that were placed.
+        # Both, if there are both, have all keys that were placed.
         ordered = self._ordered is not None and self._ordered.discard((key,)) > 0
         grouped = self._grouped is not None and self._grouped.discard(key)
-        self._placed_dirty -= ordered or grouped
+        if ordered or grouped:
+            self._placed_dirty -= 1
 
     def begin_flush(self) -> None:
         """All that is in ``dirty`` is about to go over to ``flushed``."""

@@ -390,8 +390,8 @@ class WriteBuffer:
         return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
 
     def scan_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> Iterator[EntryRow]:
-        """Entries by key, of those keys that begin with ``name``, which is what ``group_of`` tells of each; maybe of
-        one more behind them. Keys of other groups need not be put in order for it."""
+        """Entries by key, of those keys that begin with ``name``, which is what ``group_of``, the same in every call,
+        tells of each; maybe of one more behind them. Keys of other groups need not be put in order for it."""
         rows = self.committed.scan(name, behind_prefix(name))
         return overlay(rows, self._changes.of_group(name, group_of), False, self.decode)
 

@@ -36,7 +36,8 @@ _BEHIND_ROWS = b"\x01"
 _PROGRESS = Struct(">qi")
 _NOTHING_OBSERVED = -1
 _NEVER_THERE = 1
-"""The timestamp of a deletion by which a backfill writes over the row of an unfinished one: no other is so old."""
+"""The timestamp of a deletion by which a backfill writes over the row of an unfinished one. All others have the time at
+which they were sent. Not 0, which librdkafka takes for now."""
 
 # So many keys of rows that leave next are read at once.
 _READ_AHEAD = 1000

@@ -68,7 +68,7 @@ class Versions:
         self._drop_record = context.drop_record
         self._frozen: list[WriteBuffer] = []
         self._frozen_times: tuple[int, int] | None = None
-        self._goes_on_from = self._keeps_from = LARGEST_TIMESTAMP
+        self._goes_on_from = self._expiry_limit = LARGEST_TIMESTAMP
         self.read_progress()
 
     def read_progress(self) -> None:
@@ -85,7 +85,7 @@ class Versions:
     def restores_for(self, other: Versions) -> None:
         """This will put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
         nothing is deleted that ``other`` may still look for."""
-        self._keeps_from = other._goes_on_from
+        self._expiry_limit = other._goes_on_from
 
     def _know_flushed(self, stream_time: int) -> None:
         # No row stands in a later segment but those that are dirty: nothing that was put has ended there.
@@ -339,7 +339,7 @@ class Versions:
             self.freeze()
         times, self._frozen_times = self._frozen_times, None
         assert times is not None
-        stream_time, expiry_time = times[0], min(times[1], self._keeps_from)
+        stream_time, expiry_time = times[0], min(times[1], self._expiry_limit)
         for buffer in self._frozen:
             yield from buffer.flush(SectionBatch(batch, _LATEST_ROWS) if buffer is self.latest else batch)
         self._frozen = []

@@ -42,7 +42,7 @@ def _session_end(key: bytes) -> int:
 
 
 try:
-    from penstock.state.windowed.session_lists import session_end
+    from penstock.state.windowed.session_lists import session_end as session_end
 except ImportError:  # it could not be compiled here
     session_end = _session_end
 

@@ -80,7 +80,8 @@ class SessionBuffer(WriteBuffer):
         return shows
 
     def _flushed_up_to(self, key: bytes | None) -> None:
-        """Take note of the times of the rows before ``key``; of all that are left without one."""
+        """Take note of the times of the rows before ``key``; of all that are left without one. The row of
+        ``key`` is taken out, too: its time counts when it has been looked at (:meth:`_shows`)."""
         before = self._in_order if key is None else takewhile(lambda row: row[0] != key, self._in_order)
         self.flushed_time = max(chain((self.flushed_time,), map(self.time_of, map(_KEY, before))))
 

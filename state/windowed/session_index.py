@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.state.windowed.expiring_rows import ExpiringRows
-from penstock.state.windowed.plain_session_lists import Session
-
-try:
-    from penstock.state.windowed.session_lists import SessionLists, session_row
-except ImportError:  # it could not be compiled here
-    from penstock.state.windowed.plain_session_lists import SessionLists, session_row
-
-__all__ = ["PRUNED", "Session", "SessionIndex", "session_row"]
+from penstock.state.windowed.recent_sessions import Session, SessionLists
 
 PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""

@@ -1,4 +1,6 @@
-from penstock.state.windowed.plain_session_lists import SessionLists as SessionLists
-from penstock.state.windowed.plain_session_lists import session_row as session_row
+from penstock.state.windowed.recent_sessions import _session_row, _SessionLists
+
+SessionLists = _SessionLists
+session_row = _session_row
 
 def session_end(key: bytes) -> int: ...

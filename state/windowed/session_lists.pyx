@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The lists of ``plain_session_lists.py``, compiled: of numbers instead of objects. They give the same."""
+"""The lists of ``recent_sessions.py``, compiled: of numbers instead of objects. They give the same."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -91,7 +91,7 @@ cdef class Sessions:
 
 @cython.final
 cdef class SessionLists:
-    """See ``plain_session_lists.py``."""
+    """See ``recent_sessions.py``."""
 
     cdef int64_t gap_ms
     cdef int64_t mark_of_others
@@ -137,7 +137,7 @@ cdef class SessionLists:
         return there
 
     def find(self, key, int64_t time):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef int64_t earliest_end = time - self.gap_ms if time > self.gap_ms else 0
         cdef int64_t latest_start = time + self.gap_ms if time < LARGEST - self.gap_ms else LARGEST
         cdef Sessions there = self.known(key)
@@ -162,7 +162,7 @@ cdef class SessionLists:
         return found
 
     def loaded(self, key, int64_t mark, sessions):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Sessions there
         self.forget(key, mark)
         there = self.last
@@ -170,47 +170,47 @@ cdef class SessionLists:
             there.insert(end, start)
 
     def add(self, key, int64_t end, int64_t start):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Sessions there = self.listed(key)
         there.insert(end, start)
         return there.count
 
     def replace(self, key, gone, int64_t end, int64_t start):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Sessions there = self.remove(key, gone)
         there.insert(end, start)
         return there.count
 
     cpdef Sessions remove(self, object key, gone):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Sessions there = self.listed(key)
         for end, start in gone:
             there.remove(end, start)
         return there
 
     def drop_until(self, key, int64_t time):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         self.listed(key).drop_until(time)
 
     def forget(self, key, int64_t mark=LARGEST):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         self.older.pop(key, None)
         self.made(key, mark)
 
     def clear(self, int64_t time):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         self.of, self.older = {}, {}
         self.key = self.last = None
         self.mark_of_others = time
 
     def age(self, int64_t time):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         self.mark_of_others = max(self.mark_of_others, time)
         self.older, self.of = self.of, {}
         self.key = self.last = None
 
     def forget_until(self, int64_t time):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Sessions there
         cdef dict kept = {}
         for key, found in self.older.items():
@@ -225,7 +225,7 @@ cdef class SessionLists:
         self.mark_of_others = max(self.mark_of_others, time)
 
     def resident_bytes(self):
-        """See ``plain_session_lists.py``."""
+        """See ``recent_sessions.py``."""
         cdef Py_ssize_t keys = len(self.of) + len(self.older), sampled = 0, sessions = 0
         if not keys:
             return 0.0
@@ -245,7 +245,7 @@ def session_end(key):
 
 
 def session_row(key, int64_t end, int64_t start, int64_t interval_ms):
-    """See ``plain_session_lists.py``."""
+    """See ``recent_sessions.py``."""
     if not isinstance(key, bytes):
         raise TypeError(f"a key of bytes expected, not {type(key).__name__}")
     cdef Py_ssize_t length = PyBytes_GET_SIZE(key)

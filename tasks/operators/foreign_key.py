@@ -269,11 +269,12 @@ def _prefix(foreign_key: bytes) -> bytes:
 
 
 def _prefix_of(row: bytes) -> bytes:
+    """:func:`_prefix` of the foreign key that a subscription's key begins with."""
     return row[: 4 + _read_number(row)[0]]
 
 
 def _primary_key(subscription: bytes) -> bytes:
-    if subscription[0] == 1:  # nearly always
+    if subscription[0] == 1:  # version 1 with a hash: nearly always
         return subscription[18:-4]
     begin = 2 if subscription[0] & _NO_HASH else 18
     match subscription[0] & _VERSION:

@@ -7,8 +7,9 @@ from typing import Any
 
 from penstock.common.windows import Window
 from penstock.state.windowed.keys import end_and_start
+from penstock.state.windowed.recent_sessions import Session, session_row
 from penstock.state.windowed.session_buffer import SessionBuffer
-from penstock.state.windowed.session_index import PRUNED, Session, SessionIndex, session_row
+from penstock.state.windowed.session_index import PRUNED, SessionIndex
 from penstock.state.windowed.session_store import SessionStateStore
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed

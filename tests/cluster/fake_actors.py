@@ -176,3 +176,16 @@ def ask(question: Callable[[StateQueries], Any]) -> Any:
         return await question(StateQueries("app"))
 
     return asyncio.run(run())
+
+
+async def all_pages(queries: StateQueries, limit: int, from_key: str | None = None) -> list[Any]:
+    """The keys of a range, page by page; none is empty, or too large."""
+    found: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = await queries.page("counts", RangeQuery(from_key, None), limit, cursor)
+        assert 0 < len(page.entries) <= limit
+        found += [entry.key for entry in page.entries]
+        cursor = page.cursor
+        if cursor is None:
+            return found

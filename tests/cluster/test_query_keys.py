@@ -21,9 +21,8 @@ from penstock.common.errors import (
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.queries import KeyQuery
-from tests.cluster.fake_actors import PARTITIONS, WORDS, FakeCoordinator, ask, pickled
+from tests.cluster.fake_actors import PARTITIONS, WORDS, FakeCoordinator, all_pages, ask, pickled
 from tests.cluster.fake_actors import coordinator as coordinator
-from tests.cluster.test_query_pages import all_pages
 
 
 def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoordinator) -> None:

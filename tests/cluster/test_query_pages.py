@@ -8,24 +8,13 @@ import pytest
 
 from penstock.cluster.queries import StateQueries
 from penstock.state.queries import RangeQuery
-from tests.cluster.fake_actors import PARTITIONS, WORDS, FakeCoordinator, ask
+from tests.cluster.fake_actors import PARTITIONS, WORDS, FakeCoordinator, all_pages, ask
 from tests.cluster.fake_actors import coordinator as coordinator
 
 
 @pytest.mark.parametrize("limit", [1, 4, 5, 24, 25, 100])
 def test_pages_of_a_range_give_every_row_once_in_the_order_of_keys(coordinator: FakeCoordinator, limit: int) -> None:
-    async def pages(queries: StateQueries) -> list[str]:
-        found: list[str] = []
-        cursor: str | None = None
-        while True:
-            page = await queries.page("counts", RangeQuery("word-03", None), limit, cursor)
-            assert 0 < len(page.entries) <= limit
-            found += [entry.key for entry in page.entries]
-            cursor = page.cursor
-            if cursor is None:
-                return found
-
-    assert ask(pages) == WORDS[3:]
+    assert ask(lambda queries: all_pages(queries, limit, "word-03")) == WORDS[3:]
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
     assert {query.limit for query in asked} == {limit + 1}
 
@@ -47,18 +36,6 @@ def test_a_range_is_put_together_from_pieces_whatever_their_size(
         assert ask(lambda queries: all_pages(queries, 1)) == WORDS
         assert ask(lambda queries: all_pages(queries, 7)) == WORDS
         assert ask(lambda queries: all_pages(queries, 100)) == WORDS
-
-
-async def all_pages(queries: StateQueries, limit: int) -> list[Any]:
-    found: list[Any] = []
-    cursor = None
-    while True:
-        page = await queries.page("counts", RangeQuery(None, None), limit, cursor)
-        found += [entry.key for entry in page.entries]
-        if page.cursor is None:
-            return found
-        assert page.entries
-        cursor = page.cursor
 
 
 def test_a_page_ends_early_where_its_rows_are_large(

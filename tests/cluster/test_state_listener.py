@@ -90,40 +90,25 @@ def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: 
     assert closed.get(timeout=10)
 
 
-def test_a_coordinator_that_does_not_answer_is_no_change_of_state(
-    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard, silent = Heard(), threading.Event()
-
-    def no_answer(_: object) -> ApplicationStatus:
-        silent.set()
-        raise ApplicationStateError("the application's coordinator has not answered for 10 s")
-
-    app.set_state_listener(heard)
-    app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
-    with monkeypatch.context() as patch:
-        patch.setattr(control, "status_of", no_answer)
-        assert silent.wait(10)
-    cluster.now = ApplicationState.REBALANCING
-    assert heard.next() == ("REBALANCING", "RUNNING")
-    app.close()
-
-
-def test_a_state_listener_hears_on_whatever_a_look_at_the_state_raised(
-    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "raised",
+    [ApplicationStateError("the application's coordinator has not answered for 10 s"), GetTimeoutError()],
+    ids=["the coordinator does not answer", "a bad moment"],
+)
+def test_a_look_at_the_state_that_fails_is_no_change_of_state_and_the_listener_hears_on(
+    raised: Exception, app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard, looked = Heard(), threading.Event()
 
-    def bad_moment(_: object) -> ApplicationStatus:
+    def fails(_: object) -> ApplicationStatus:
         looked.set()
-        raise GetTimeoutError
+        raise raised
 
     app.set_state_listener(heard)
     app.start()
     assert heard.next() == ("RUNNING", "CREATED")
     with monkeypatch.context() as patch:
-        patch.setattr(control, "status_of", bad_moment)
+        patch.setattr(control, "status_of", fails)
         assert looked.wait(10)
     cluster.now = ApplicationState.REBALANCING
     assert heard.next() == ("REBALANCING", "RUNNING")

@@ -1,4 +1,5 @@
-"""A whole backfill in one process: the plan, the hosts and the hand-over are the real ones, Spark and Kafka are not."""
+"""A whole backfill in one process. The plan, the hosts and the offsets are the real ones; Spark, Kafka, and what writes
+there at the end (``pipeline/hand_over.py``), are not."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from penstock.common.config import StreamsConfig
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import TopicPartition
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.global_topics import GlobalTopics
@@ -37,7 +38,8 @@ def backfill_without_spark(topology: Topology, config: StreamsConfig, clients: F
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()] or None
         record = FakeRecord(row["key"], row["value"], row["timestamp"], headers)
         clients.broker.append(row["topic"], record, row["partition"])
-    admin.commit(config.application_id, _offsets(plan, results[OFFSET]))
+    told = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in results[OFFSET]}
+    admin.commit(config.application_id, plan.offsets(told))
 
 
 def _run(
@@ -95,15 +97,3 @@ def ordered(rows: list[Row], *, cycle: bool) -> list[Row]:
         else:
             timed.append(((task, phase, time, topic, source, place), row))
     return [row for _, row in sorted(timed, key=lambda entry: entry[0])]
-
-
-def _offsets(plan: BackfillPlan, reports: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, CommittedOffset]:
-    told = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in reports}
-    before = plan.committed
-    return {
-        partition: CommittedOffset(
-            max(end, before[partition].offset if partition in before else 0),
-            told.get(partition, before[partition].metadata if partition in before else ""),
-        )
-        for partition, end in plan.until.items()
-    }

@@ -13,22 +13,16 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.common.windows import LARGEST_TIMESTAMP, Window
-from penstock.state.windowed import keys, session_index
-from penstock.state.windowed import plain_session_lists as plain
+from penstock.state.windowed import keys, recent_sessions, session_index
 from penstock.state.windowed.session_store import SessionStateStore
 from tests.tasks.bench import STRINGS, Bench
 
-try:
-    from penstock.state.windowed import session_lists as compiled
-except ImportError:
-    compiled = None  # type: ignore[assignment]  # the tests of the compiled ones are left out
-
-BOTH = [plain.SessionLists, *([] if compiled is None else [compiled.SessionLists])]
+FORMS: list[Any] = [recent_sessions.SessionLists, recent_sessions._SessionLists]
 
 
-def test_where_there_is_a_compiler_the_compiled_lists_are_in_use() -> None:
+def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
-    assert compiled is not None or not compiler
+    assert FORMS[0] is not FORMS[1] or not compiler
 
 
 GAP, GRACE = 5, 10_000
@@ -65,7 +59,7 @@ def sessions_of(records: list[tuple[str, int]]) -> dict[tuple[str, Window], int]
 
 @pytest.mark.parametrize("how", [ps.Materialized.as_("s"), ps.Materialized.as_("s").with_caching_disabled()])
 @pytest.mark.parametrize("kept_bytes", [0, session_index._KEPT_BYTES], ids=["tight", "roomy"])
-@pytest.mark.parametrize("lists", BOTH)
+@pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
 @given(steps=STEPS)
 def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int, lists: Any, steps: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -96,7 +90,7 @@ def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int,
     assert found == sessions_of(records)
 
 
-@pytest.mark.parametrize("lists", BOTH)
+@pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
 def test_lists_tell_what_is_near_and_what_they_do_not_know(lists: Any) -> None:
     made = lists(5, 100)
     assert made.find(b"a", 105) is None  # the sessions that end at 100 may be on disk
@@ -112,7 +106,7 @@ def test_lists_tell_what_is_near_and_what_they_do_not_know(lists: Any) -> None:
     assert made.find(b"b", 1_000_000) is None
 
 
-@pytest.mark.parametrize("lists", BOTH)
+@pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
 def test_what_was_used_outlives_one_generation(lists: Any) -> None:
     made = lists(5, 0)
     for key in (b"a", b"b"):
@@ -138,11 +132,9 @@ CALLS = st.lists(
 )
 
 
-@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
 @given(gap=st.integers(0, 10), calls=CALLS)
 def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[str, bytes, int, int]]) -> None:
-    assert compiled is not None
-    both = [plain.SessionLists(gap, 3), compiled.SessionLists(gap, 3)]
+    both = [lists(gap, 3) for lists in FORMS]
     listed, told = set[bytes](), list[list[Any]]()
     for call, key, time, length in calls:
         session = time + length, time
@@ -177,7 +169,6 @@ def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[st
     assert all(one == other for one, other in told), told
 
 
-@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
 @given(
     key=st.binary(max_size=20),
     end=st.integers(0, LARGEST_TIMESTAMP),
@@ -185,26 +176,24 @@ def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[st
     interval_ms=st.integers(1, LARGEST_TIMESTAMP),
 )
 def test_compiled_rows_are_those_in_python(key: bytes, end: int, start: int, interval_ms: int) -> None:
-    assert compiled is not None
-    row = plain.session_row(key, end, start, interval_ms)
-    assert compiled.session_row(key, end, start, interval_ms) == row
-    assert compiled.session_end(row) == keys._session_end(row) == end
+    row = recent_sessions._session_row(key, end, start, interval_ms)
+    assert recent_sessions.session_row(key, end, start, interval_ms) == row
+    assert keys.session_end(row) == keys._session_end(row) == end
 
 
-@pytest.mark.skipif(compiled is None, reason="the module could not be compiled here")
+@pytest.mark.skipif(FORMS[0] is FORMS[1], reason="the module could not be compiled here")
 def test_compiled_lists_refuse_what_they_do_not_have() -> None:
-    assert compiled is not None
-    lists = compiled.SessionLists(5, 0)
+    lists = recent_sessions.SessionLists(5, 0)
     with pytest.raises(KeyError):
         lists.add(b"a", 1, 1)
     lists.forget(b"a")
     with pytest.raises(ValueError, match="no such session"):
         lists.remove(b"a", [(1, 1)])
     with pytest.raises(TypeError, match="a key of bytes"):
-        compiled.session_row("a", 1, 1, 1)  # type: ignore[arg-type]  # what a serde may return
+        recent_sessions.session_row("a", 1, 1, 1)  # type: ignore[arg-type]  # what a serde may return
 
 
-@pytest.mark.parametrize("lists", BOTH)
+@pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
 def test_with_a_gap_without_end_memory_is_freed_too(lists: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_index, "SessionLists", lists)
     monkeypatch.setattr(session_index, "_KEPT_BYTES", 0)

@@ -1,7 +1,7 @@
 """The sessions of keys, as lists in memory: what is known of them, and when it was last used.
 
-``session_lists.pyx`` has the same, compiled: for each record it is asked which sessions lie near, and nearly each
-changes one. ``session_index.py`` takes the faster one that there is.
+For each record it is asked which sessions lie near, and nearly each changes one: so ``session_lists.pyx`` has the same,
+compiled; where that could not be built, the one below is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEY_BYTES, _SESSION_BYTES = 230, 130
 _SAMPLED = 32
 
 
-class SessionLists:
+class _SessionLists:
     """The sessions of keys, each list in the order of their ends, for records that look for them up to ``gap_ms`` away.
 
     A list begins with a mark: it has all sessions of its key whose end is later. A key without a list has none
@@ -124,7 +124,7 @@ class SessionLists:
         return keys * (_KEY_BYTES + _SESSION_BYTES * sum(sampled) / len(sampled))
 
 
-def session_row(key: bytes, end: int, start: int, interval_ms: int) -> bytes:
+def _session_row(key: bytes, end: int, start: int, interval_ms: int) -> bytes:
     """Where the session of a key stands that has this end and start, in segments of ``interval_ms``."""
     return pack_segment(end // interval_ms) + key + end_and_start(end, start)
 
@@ -136,3 +136,11 @@ def _mark(time: int) -> Session:
 def _drop_until(sessions: list[Session], mark: Session) -> None:
     if sessions[0] < mark:
         sessions[: bisect_left(sessions, (mark[0] + 1, -1))] = [mark]
+
+
+try:
+    from penstock.state.windowed.session_lists import SessionLists as SessionLists
+    from penstock.state.windowed.session_lists import session_row as session_row
+except ImportError:  # it could not be compiled here
+    SessionLists = _SessionLists  # type: ignore[misc]  # the same to who uses it
+    session_row = _session_row
