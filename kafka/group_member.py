@@ -178,6 +178,12 @@ class ConfluentGroupMember(GroupMember):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            closing = threading.Thread(target=self._client.close, name="close-member", daemon=True)
+            closing = threading.Thread(target=self._close_client, name="close-member", daemon=True)
             closing.start()
             closing.join(_CLOSE_PATIENCE_S)
+
+    def _close_client(self) -> None:
+        try:
+            self._client.close()
+        except (KafkaException, RuntimeError) as error:
+            self._log.warning("group member not closed in good order", group=self._group, error=str(error))

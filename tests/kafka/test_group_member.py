@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+from structlog.testing import capture_logs
 
 from penstock.common.errors import (
     ApplicationStateError,
@@ -219,3 +220,15 @@ def test_a_commit_that_is_never_answered_makes_room_for_another_client_and_so_do
         assert stuck.waiting == ["commit", "close"]
     finally:
         stuck.returned.set()
+
+
+def test_a_client_that_does_not_end_in_good_order_is_told_of(member: ConfluentGroupMember) -> None:
+    member._client.close()
+
+    def close() -> None:
+        raise RuntimeError("no good")
+
+    member._client = SimpleNamespace(close=close)  # type: ignore[assignment]  # all of it that is used here
+    with capture_logs() as lines:
+        member.close()
+    assert [(line["event"], line["error"]) for line in lines] == [("group member not closed in good order", "no good")]
