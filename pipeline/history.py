@@ -55,7 +55,9 @@ def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) 
 
     A live task takes the record whose partition has the smallest head timestamp, and partitions keep their order: a
     late record follows its predecessor at once. That is the order of the running maximum of timestamps within each
-    partition. The shuffle comes first, so that the running maximum and the sort need no other.
+    partition. Topics whose records have the same one a task takes by turns, as far as a batch has them.
+
+    The shuffle comes first, so that the running maximum and the sort need no other.
     """
     slots = sql.array(*map(sql.lit, _slots(spark, tasks)))
     rows = reduce(DataFrame.unionByName, inputs).withColumn("slot", sql.element_at(slots, sql.col("task") + 1))

@@ -181,19 +181,19 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
     """Both sides at once: first as the left one, then as the right one, among whose matches the record itself stands in
     its place in time."""
     store, forward, context, name = wiring.store, wiring.forward, wiring.context, wiring.name
-    find, key_bytes, failed = _rows(store).find, wiring.key_to_bytes(store), wiring.failed_at(store)
+    window_store, key_bytes, failed = _rows(store), wiring.key_to_bytes(store), wiring.failed_at(store)
+    find, rows = window_store.find, window_store.rows
     join = _with_key(spec)
     before_ms, after_ms, retention_ms = spec.windows.before_ms, spec.windows.after_ms, spec.windows.retention_ms
-    stream_time = -1
 
     def run(key: Any, value: Any, timestamp: int) -> None:
-        nonlocal stream_time
         if key is None or value is None:
             context.dropped_records += 1
             return
-        if timestamp > stream_time:
-            stream_time = timestamp
-        pending = timestamp > stream_time - retention_ms + 1
+        # All that were here before have moved the store on, and it knows that over a restart, too. Kafka Streams begins
+        # anew then, and takes again what is too late.
+        expiry_time = rows.expiry_time
+        pending = timestamp > (expiry_time if expiry_time > timestamp else timestamp) - retention_ms + 1
         try:
             row = key if key_bytes is None else key_bytes(key)
             itself = join(key, value, value)

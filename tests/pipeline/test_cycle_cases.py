@@ -25,6 +25,7 @@ from tests.live.shapes import of_shapes
 from tests.parity import corpus
 from tests.pipeline.test_cycle_host import written
 from tests.pipeline.test_task_host import Row, batches, output
+from tests.pipeline.without_spark import ordered
 
 APPLICATION = "app"
 
@@ -36,17 +37,6 @@ def joins_by_foreign_key(case: Case) -> bool:
 CASES = [
     case for of_shape in of_shapes(corpus.FILES).values() for case in list(filter(joins_by_foreign_key, of_shape))[::4]
 ]
-
-
-def ordered(rows: list[Row], *, cycle: bool) -> list[Row]:
-    """By the running maximum within each partition, as Spark orders them."""
-    latest: dict[Any, int] = {}
-    timed = []
-    for row in sorted(rows, key=lambda row: (row[0], row[2], row[3], row[4])):
-        task, _, topic, source, place = row[:5]
-        time = latest[task, topic, source] = max(latest.get((task, topic, source), -1), row[7])
-        timed.append(((0 if cycle else task, time, topic, task, source, place), row))
-    return [row for _, row in sorted(timed, key=lambda entry: entry[0])]
 
 
 def run(

@@ -115,6 +115,39 @@ def test_a_late_record_joins_what_is_still_kept() -> None:
     assert out(bench.feed("left", ("k", "a", 95))) == []
 
 
+def itself(where: str, *times: int) -> list[int]:
+    """Of a stream that is joined with itself, when results come of records of ``times``: those behind the first one
+    after a restart, with the stores or from the changelog."""
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", STRINGS)
+    windows = ps.JoinWindows.of_time_difference_and_grace(10, 30)
+    stream.join(stream, "{}+{}".format, windows).to("out", ps.Produced.with_(TEXT, TEXT))
+    config = {"topology.optimization": "all"}
+    bench = Bench(builder, config)
+    assert len(bench.program.stores) == 1
+    logged = bench.feed("in", ("first", "a", times[0]))
+    bench.commit()
+    offsets = bench.task.offsets()
+    if where != "running":
+        bench = Bench(builder, config, stores=bench.stores if where == "the same disk" else None, start=False)
+        bench.state_manager.goes_on_from(offsets)
+        (store,) = bench.program.stores
+        rows = [each for each in logged if each.topic == changelog(store) and where == "its changelog"]
+        columns = [each.key for each in rows], [each.value for each in rows], [each.timestamp for each in rows]
+        bench.state_manager.restore(store, *columns, len(rows))
+        bench.task.resume(offsets)
+        bench.task.init(0)
+    return [time for _, _, time in out(bench.feed("in", *(("k", "b", time) for time in times[1:]), offset=1))]
+
+
+@pytest.mark.parametrize("where", ["running", "the same disk", "its changelog"])
+def test_a_record_that_comes_too_late_does_not_join_itself_after_a_restart_either(where: str) -> None:
+    # Kafka Streams begins with no time again, and takes it.
+    retention_ms = 10 + 10 + 30
+    assert itself(where, 1000, 1000 - retention_ms + 1) == []
+    assert itself(where, 1000, 1000 - retention_ms + 2) == [1000 - retention_ms + 2]
+
+
 def test_a_record_without_a_match_waits_for_its_window_and_the_grace_period_to_close() -> None:
     bench = Bench(joined("left_join", ps.JoinWindows.of_time_difference_and_grace(10, 5)))
     headers = (("h", b"x"),)

@@ -18,14 +18,16 @@ from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
+from penstock.state.windowed.expiring_store import ExpiringStateStore
+from penstock.state.windowed.join_window_store import JoinWindowStateStore
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input
 from tests.live.comparable import changelogs_made_comparable, made_comparable
-from tests.live.comparison import differences, last_differences
+from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import Written
-from tests.live.play import excluded, expiring, halves
+from tests.live.play import excluded, forgets, halves
 from tests.live.rig import configuration
 from tests.parity.fuzz.staged_driver import Read, StagedDriver
 from tests.pipeline.without_spark import backfill_without_spark
@@ -65,11 +67,10 @@ def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[st
 def differing_in_backfills(case: Case, report: BackfillReport) -> list[str]:
     """What differs, in words."""
     bunch = Bunch("one", case["config"], (case,), False)
-    try:
-        played = _Played(bunch)
-    except Exception:  # penstock refuses the program: nothing can be compared
+    if _error(lambda: bunch.built) is not None:  # penstock refuses the program: nothing can be compared
         report.refused += 1
         return []
+    played = _Played(bunch, forgets(case))
     begun = report.backfills
     for half in (*halves(bunch, case), None):
         played.send([] if half is None else [*half.filled, *half.records])
@@ -86,7 +87,7 @@ def differing_in_backfills(case: Case, report: BackfillReport) -> list[str]:
     return list(played.differences())
 
 
-def _error(step: Callable[[], None]) -> str | None:
+def _error(step: Callable[[], object]) -> str | None:
     try:
         step()
     except Exception as error:  # whatever it is, both sides must raise it
@@ -105,8 +106,8 @@ class _Broker(FakeBroker):
 class _Played:
     """A program on both sides."""
 
-    def __init__(self, bunch: Bunch) -> None:
-        self._bunch, self._topology = bunch, bunch.built.topology
+    def __init__(self, bunch: Bunch, forgets: bool) -> None:
+        self._bunch, self._topology, self._forgets = bunch, bunch.built.topology, forgets
         settings = configuration(bunch, APPLICATION)
         self._config = StreamsConfig.of(settings)
         self._driver = StagedDriver(self._topology, settings, APPLICATION)
@@ -132,9 +133,11 @@ class _Played:
                     yield Read(at, record)
 
     def drive(self, unread: Iterable[Read]) -> None:
-        """The tasks take it, and are restored from what they have written, as those of each backfill."""
+        """The tasks take it. Those of each backfill are restored, which must make no difference where they forget
+        nothing."""
         self._driver.take_all(unread)
-        self._driver.restart()
+        if self._forgets:
+            self._driver.restart()
 
     def backfill(self) -> None:
         """The same by a backfill."""
@@ -160,16 +163,38 @@ class _Played:
         there = made_comparable({**driver.topics, **driver.written}, comparable)
         found = made_comparable(came, comparable)
         yield from differences(there, found, results)
-        yield from last_differences(there, found, changelogs, expiring(self._bunch, APPLICATION))
+        yield from last_differences(self._not_expired(there), self._not_expired(found), changelogs)
         committed = broker.committed(APPLICATION)
         for hosted in driver.hosted:
             for partition, offset in hosted.offsets().items():
                 if partition.topic in driver.read and committed[partition] != offset:
                     yield f"offset of {partition}: expected {offset}, committed {committed[partition]}"
 
+    def _not_expired(self, topics: Topics) -> Topics:
+        """``topics`` without those rows of changelogs that no reader is shown, for they have expired. A backfill does
+        not hand them over, and what stood there of an earlier one stays."""
+        left = dict(topics)
+        for hosted in self._driver.hosted:
+            number = hosted.id.partition
+            for name in hosted.state_manager.store_names:
+                store, topic = hosted.state_manager.store(name), internal_topic(APPLICATION, f"{name}-changelog")
+                if isinstance(store, ExpiringStateStore) and topic in left:
+                    first, time = _first_kept(store), store.rows.schema.time
+                    kept = [row for row in left[topic][number] if row.key and time(row.key) >= first]
+                    left[topic] = [*left[topic][:number], kept, *left[topic][number + 1 :]]
+        return left
+
     def _log(self, partition: TopicPartition) -> list[Written]:
         records = self._clients.broker.log(partition).records
         return [Written(it.key, it.value, it.timestamp, tuple(it.headers or ()) or NO_HEADERS) for it in records]
+
+
+def _first_kept(store: ExpiringStateStore) -> int:
+    """The oldest time of rows that are handed over: segments go as a whole, but of join windows each row by itself."""
+    segments, now = store.rows.segments, store.rows.expiry_time
+    if isinstance(store, JoinWindowStateStore):
+        return segments.first_visible(now)
+    return segments.first_timestamp(segments.first_live(now))
 
 
 def _partitions(topic: str) -> list[TopicPartition]:
