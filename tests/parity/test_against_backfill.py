@@ -14,6 +14,7 @@ from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import Topology
 from tests.live.bunches import Case
+from tests.live.shapes import every_shape
 from tests.parity.fuzz import against_backfill
 from tests.parity.fuzz.against_backfill import APPLICATION, BackfillReport, hold_against_tasks
 from tests.pipeline.without_spark import backfill_without_spark
@@ -31,6 +32,7 @@ WINDOWS: list[dict[str, Any]] = [
     {"op": "count", "in": "cut", "store": "counts", "id": "counts"},
 ]
 _SEGMENT_MS = 60_000
+SHAPES = every_shape()
 Plant = Callable[[FakeClients, str], None]
 
 
@@ -49,6 +51,14 @@ def held(case: Case) -> tuple[BackfillReport, list[str]]:
 def test_the_backfills_of_a_program_do_what_its_tasks_do() -> None:
     report, told = held(case_of(COUNTS, 1, 5, 3))
     assert (report.cases, report.backfills, report.refused, report.differences) == (1, 2, 0, {})
+    assert told == []
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"idle"}))
+def test_every_fifth_case_of_the_corpus_is_in_backfills_what_its_tasks_make_of_it(shape: str) -> None:
+    told: list[str] = []
+    report = hold_against_tasks(SHAPES[shape][::5], 600, told.append)
+    assert report.cases > 0
     assert told == []
 
 

@@ -3,20 +3,21 @@
 A quarter of the time goes to cases of what Kafka Streams has not, which are held against a reference model; ``--model``
 plays these alone, without a JVM.
 
-``--backfilled`` plays random cases of Kafka Streams' shapes in backfills, without Spark, and holds these against live
-tasks.
+``--backfilled`` plays the corpus, and then random cases of Kafka Streams' shapes, in backfills without Spark, and holds
+these against live tasks.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from itertools import count
+from itertools import chain, count
 from typing import Annotated
 
 import structlog
 import typer
 
+from tests.live.shapes import every_shape
 from tests.parity import corpus
 from tests.parity.fuzz.against_backfill import BackfillReport, hold_against_tasks
 from tests.parity.fuzz.against_model import ModelReport, hold_against_model
@@ -49,7 +50,8 @@ def main(
     typer.echo(f"seed {chosen}" + ("" if model or backfilled else f", Kafka Streams {kafka_streams}"))
     cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
     if backfilled:
-        in_backfills = hold_against_tasks(cases, seconds, typer.echo)
+        given = chain.from_iterable(every_shape().values()) if case is None else ()
+        in_backfills = hold_against_tasks(chain(given, cases), seconds, typer.echo)
         typer.echo(told_of_backfills(in_backfills))
         raise typer.Exit(1 if in_backfills.differences else 0)
     report, against_model = Report(), ModelReport()

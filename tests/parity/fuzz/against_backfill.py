@@ -23,11 +23,12 @@ from penstock.state.windowed.join_window_store import JoinWindowStateStore
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import internal_topic
+from tests.live.backfilled import excluded_from_backfill
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input
 from tests.live.comparable import changelogs_made_comparable, made_comparable
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import Written
-from tests.live.play import excluded, forgets, halves
+from tests.live.play import forgets, halves
 from tests.live.rig import configuration
 from tests.parity.fuzz.staged_driver import Read, StagedDriver
 from tests.pipeline.without_spark import backfill_without_spark
@@ -54,7 +55,7 @@ def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[st
     """Play ``cases`` for ``seconds``; each that differs is told."""
     report, until = BackfillReport(), time.monotonic() + seconds
     for case in cases:
-        if excluded(case) is None:
+        if excluded_from_backfill(case) is None:
             report.cases += 1
             if found := differing_in_backfills(case, report):
                 report.differences[case["name"]] = found
