@@ -74,6 +74,7 @@ class Coordinator:
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._assignment: frozenset[TopicPartition] | None = None
+        self._session_lost = False
         self._owned: frozenset[TaskId] = frozenset()
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
@@ -146,8 +147,9 @@ class Coordinator:
     # ---- events ----
 
     def _group_assigned(self, event: GroupAssigned) -> None:
-        self._assignment = event.partitions
-        self._owned = self._plan.owned(event.partitions)
+        self._session_lost = event.partitions is None
+        self._assignment = event.partitions or frozenset()
+        self._owned = self._plan.owned(self._assignment)
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
@@ -307,6 +309,8 @@ class Coordinator:
 
     def _start_and_stop_actors(self) -> None:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
+        if self._session_lost:
+            return  # most likely the next one has the same tasks
         wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
         staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
         by_worth = sorted(
@@ -354,10 +358,10 @@ class Coordinator:
                 self._out.append(AssignTasks(name, actor.epoch, tasks))
 
     def _update_state(self) -> None:
-        """RUNNING when each task that the group gives runs where it belongs, else REBALANCING."""
+        """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
         settled = [actor for actor in self._actors.values() if actor.settled]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
-        done = running >= self._owned and not self.unplanned
+        done = running >= self._owned and not self.unplanned and not self._session_lost
         state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
         if self.state is ApplicationState.CREATED and done:
             self._set_state(ApplicationState.REBALANCING)

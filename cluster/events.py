@@ -23,9 +23,9 @@ class Timer(Enum):
 
 @dataclass(frozen=True)
 class GroupAssigned:
-    """The whole assignment of this member of the consumer group, each time it changes."""
+    """The whole assignment of this member of the consumer group, each time it changes; None: its session is lost."""
 
-    partitions: frozenset[TopicPartition]
+    partitions: frozenset[TopicPartition] | None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import GroupMember, SessionLostError
+from penstock.kafka.contracts import GroupMember, OnAssigned, SessionLostError
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
@@ -27,15 +27,15 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment at each change, ``on_failed`` the error that ended the membership for
-    good, at most once. Both are called in the thread.
+    ``on_assigned`` gets the whole assignment at each change, None when the session is lost; ``on_failed`` gets the
+    error that ended the membership for good, at most once. Both are called in the thread.
     """
 
     def __init__(
         self,
         member: Callable[[], GroupMember],
         topics: Iterable[str],
-        on_assigned: Callable[[frozenset[TopicPartition]], None],
+        on_assigned: OnAssigned,
         on_failed: Callable[[StreamsError], None],
     ) -> None:
         self._member = member
@@ -87,9 +87,11 @@ class Membership:
         member = self._member()
         mine: frozenset[TopicPartition] | None = None
 
-        def assigned(partitions: frozenset[TopicPartition]) -> None:
+        def assigned(partitions: frozenset[TopicPartition] | None) -> None:
             nonlocal mine
-            mine = partitions
+            if partitions is None:
+                self._log.warning("lost the session in the group, no task runs until there is another")
+            mine = partitions or frozenset()
             self._on_assigned(partitions)
 
         try:

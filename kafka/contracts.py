@@ -155,14 +155,17 @@ class SessionLostError(StreamsError):
     nobody has taken the seat, a new client can join."""
 
 
+OnAssigned = Callable[[frozenset[TopicPartition] | None], None]
+
+
 class GroupMember(Protocol):
     """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
 
-    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         """Join with a static id and the range assignor.
 
-        ``on_assigned`` is called from ``poll`` with the whole assignment each time it changes, and with the empty set
-        when it is lost.
+        ``on_assigned`` is called from ``poll`` with the whole assignment each time it changes, and with None when the
+        session is lost.
         """
 
     def poll(self, timeout_s: float) -> None:

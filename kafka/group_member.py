@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,7 +15,7 @@ from typing_extensions import override
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import GroupMember, SessionLostError
+from penstock.kafka.contracts import GroupMember, OnAssigned, SessionLostError
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -28,7 +28,6 @@ from penstock.kafka.settings import (
     member_settings,
 )
 
-OnAssigned = Callable[[frozenset[TopicPartition]], None]
 _JOIN_PATIENCE_S = 60.0
 """A client that is not seated after so long may be what is stuck (``fetch_watch.py`` says how). Where a broker is away,
 or a group waits for other members, nothing is lost by another client with the same static id."""
@@ -80,13 +79,13 @@ class ConfluentGroupMember(GroupMember):
     def _lost(self, client: Consumer, partitions: list[Tpo]) -> None:
         client.unassign()
         self._unseat()
-        self._report(frozenset())
+        self._report(None)
 
     def _unseat(self) -> None:
         if self._unseated_s is None:
             self._unseated_s = time.monotonic()
 
-    def _report(self, partitions: frozenset[TopicPartition]) -> None:
+    def _report(self, partitions: frozenset[TopicPartition] | None) -> None:
         if partitions != self._reported and self._on_assigned is not None and not self._closed:
             self._reported = partitions
             self._on_assigned(partitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -21,6 +21,7 @@ from penstock.kafka.contracts import (
     Admin,
     GroupMember,
     Mark,
+    OnAssigned,
     RecordConsumer,
     RecordProducer,
 )
@@ -318,10 +319,10 @@ class FakeGroupMember(GroupMember):
         self._incarnation = 0
         self._generation = -1
         self._reported: frozenset[TopicPartition] | None = None
-        self._on_assigned: Callable[[frozenset[TopicPartition]], None] | None = None
+        self._on_assigned: OnAssigned | None = None
 
     @override
-    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         self._on_assigned = on_assigned
         self._incarnation = self._broker.join(self._group, self._instance, topics)
 

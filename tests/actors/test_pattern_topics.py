@@ -54,13 +54,13 @@ def test_a_topic_that_appears_later_is_read_from_its_beginning_into_the_state_th
 def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
-    assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
+    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(lambda: clients.group_member("seat"), ["orders-a"], assigned.put, failed.put)
     try:
-        assert assigned.get(timeout=10) == {FIRST}
+        assert assigned.get(timeout=10) == frozenset({FIRST})
         membership.subscribe(["orders-a", "orders-b"])
-        assert assigned.get(timeout=10) == {FIRST, LATER}
+        assert assigned.get(timeout=10) == frozenset({FIRST, LATER})
         assert failed.empty()
     finally:
         membership.close()

@@ -442,6 +442,13 @@ class World:
         self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
         self._tell_group()
 
+    def lose_session(self) -> None:
+        """The group gives nothing until the member has joined again, which may be after the next coordinator has."""
+        if self.dispatcher is not None:
+            self.assigned_told = frozenset()
+            self.dispatcher.feed(GroupAssigned(None))
+            self.spawn(self._tell_group_later())
+
     async def _tell_group_later(self) -> None:
         """The topics are seen to grow before the group assigns the new partitions."""
         await self.pause()

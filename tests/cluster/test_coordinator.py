@@ -371,6 +371,24 @@ def test_after_a_restart_living_actors_keep_their_tasks_and_nothing_else_moves_u
     assert rest.epoch > 78
 
 
+def test_without_a_session_no_task_runs_and_the_application_does_not_and_the_actors_wait_for_the_next(
+    play: Play,
+) -> None:
+    given = play.running()
+    epoch = max(epoch_of(play, name) for name in given)
+    play(GroupAssigned(None))
+    assert play.machine.state is ApplicationState.REBALANCING
+    assert [(it.actor_id, it.tasks) for it in play.of(AssignTasks)] == [(name, frozenset()) for name in given]
+    assert play.of(StopActor) == []
+    play.confirm()
+    assert play.machine.state is ApplicationState.REBALANCING, (
+        "nothing runs where it belongs, for nothing belongs to us"
+    )
+    play(GroupAssigned(ALL))
+    assert {it.actor_id: it.tasks for it in play.of(AssignTasks)} == given
+    assert all(it.epoch > epoch for it in play.of(AssignTasks))
+
+
 def test_no_task_of_ours_is_a_running_application_without_actors(play: Play) -> None:
     play.running()
     play(GroupAssigned(frozenset()))

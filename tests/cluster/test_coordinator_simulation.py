@@ -20,6 +20,7 @@ async def troubled(seed: int, rounds: int = 120) -> World:
     await world.start_coordinator()
     faults = [
         world.lose_an_actor, world.resize, world.regroup, world.restart, world.restart, world.grow, world.broker_outage,
+        world.lose_session,
     ]  # fmt: skip
     for _ in range(rounds):
         await world.let_pass(world.rng.uniform(0, 8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import SessionLostError
+from penstock.kafka.contracts import OnAssigned, SessionLostError
 
 HERE = TopicPartition("lines", 0)
 
@@ -20,14 +20,14 @@ HERE = TopicPartition("lines", 0)
 class FakeMember:
     """Polls give what the test has put into ``script``: an assignment, or an error to raise."""
 
-    def __init__(self, script: queue.Queue[frozenset[TopicPartition] | Exception]) -> None:
+    def __init__(self, script: queue.Queue[frozenset[TopicPartition] | Exception | None]) -> None:
         self._script = script
         self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
         self.subscribed: queue.Queue[tuple[str, ...]] = queue.Queue()
         self.refusal: StreamsError | None = None
         self.closed = threading.Event()
 
-    def subscribe(self, topics: Iterable[str], on_assigned: Callable[[frozenset[TopicPartition]], None]) -> None:
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         self._on_assigned = on_assigned
         self.subscribed.put(tuple(topics))
 
@@ -54,9 +54,9 @@ class FakeMember:
 
 class Seat:
     def __init__(self) -> None:
-        self.script: queue.Queue[frozenset[TopicPartition] | Exception] = queue.Queue()
+        self.script: queue.Queue[frozenset[TopicPartition] | Exception | None] = queue.Queue()
         self.members: list[FakeMember] = []
-        self.assigned: queue.Queue[frozenset[TopicPartition]] = queue.Queue()
+        self.assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
         self.failed: queue.Queue[StreamsError] = queue.Queue()
         self.membership = Membership(self._member, ["lines"], self.assigned.put, self.failed.put)
 
@@ -81,7 +81,7 @@ def test_a_commit_waits_until_the_seat_is_taken() -> None:
         assert not done.done()
         seat.script.put(frozenset({HERE}))
         done.result(10)
-        assert seat.assigned.get(timeout=10) == {HERE}
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
         assert seat.members[0].commits == [{HERE: CommittedOffset(5)}]
 
 
@@ -99,7 +99,7 @@ def test_a_refused_commit_is_told_and_the_seat_kept() -> None:
 
 def test_after_the_session_is_lost_nothing_is_committed_before_the_group_has_assigned_anew() -> None:
     with taken() as seat:
-        for change in (frozenset({HERE}), frozenset[TopicPartition]()):
+        for change in (frozenset({HERE}), None):
             seat.script.put(change)
             assert seat.assigned.get(timeout=10) == change
         with pytest.raises(StreamsError, match="partition lines-0 is not assigned"):
@@ -130,7 +130,7 @@ def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
         with pytest.raises(SessionLostError):
             seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
         seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == {HERE}
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
         seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
         assert seat.members[0].closed.is_set()
         assert seat.members[1].commits == [{HERE: CommittedOffset(5)}]
@@ -141,7 +141,7 @@ def test_an_error_that_passes_leads_to_a_new_member() -> None:
     with taken() as seat:
         seat.script.put(StreamsError("lost"))
         seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == {HERE}
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
         assert len(seat.members) == 2
         assert seat.members[0].closed.is_set()
 

@@ -412,7 +412,7 @@ class Seat:
     def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
         self.told: list[frozenset[TopicPartition]] = []
         self.member: GroupMember = rig.clients.group_member(instance)
-        self.member.subscribe(topics, self.told.append)
+        self.member.subscribe(topics, lambda assigned: self.told.append(assigned or frozenset()))
 
     def has(self, *partitions: TopicPartition) -> bool:
         self.member.poll(0.05)
