@@ -25,10 +25,10 @@ from penstock.cluster.store_reader import StoreQuestions
 from penstock.common.errors import SerializationError
 from penstock.common.log import logger
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
+from penstock.state.times import whole_ms
 from penstock.state.versioned.views import VersionedRecord
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, FETCH_SESSIONS, FIND_SESSIONS, in_places
-from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import ReadOnlySessionStore, ReadOnlyWindowStore
 
 K = TypeVar("K", default=Any)
