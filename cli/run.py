@@ -52,7 +52,9 @@ def run_application(app: KafkaStreams) -> None:
     happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
     line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
     and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. For the main thread.
+    Raises TypeError for what is no application.
     """
+    _check_kind(app)
     try:
         _run_to_the_end(app)
     except StreamsError as error:
@@ -66,6 +68,13 @@ def run_application(app: KafkaStreams) -> None:
             markup=False,
         )
         sys.exit(_INTERRUPTED)
+
+
+def _check_kind(app: object) -> None:
+    from penstock.cluster.kafka_streams import KafkaStreams
+
+    if not isinstance(app, KafkaStreams):
+        raise TypeError(f"run needs a KafkaStreams, not a {type(app).__name__}: make KafkaStreams(topology, config)")
 
 
 def _run_to_the_end(app: KafkaStreams) -> None:

@@ -94,7 +94,8 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
     return ApplicationStateError(
         "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, said "
-        f"what runs in it: {'; '.join(problems)}"
+        f"what runs in it: {'; '.join(problems)}. If the machine is busy, ask again; or name your cluster by "
+        "RAY_ADDRESS=host:port"
     )
 
 

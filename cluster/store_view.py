@@ -24,11 +24,12 @@ from penstock.cluster.read_side import (
 from penstock.cluster.store_reader import StoreQuestions
 from penstock.common.errors import SerializationError
 from penstock.common.log import logger
+from penstock.common.shown import shown_with_type
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
+from penstock.state.times import whole_ms
 from penstock.state.versioned.views import VersionedRecord
 from penstock.state.views import ValueAndTimestamp
 from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, FETCH_SESSIONS, FIND_SESSIONS, in_places
-from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import ReadOnlySessionStore, ReadOnlyWindowStore
 
 K = TypeVar("K", default=Any)
@@ -81,7 +82,9 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """The values of those ``keys`` that are there, by one call to each actor. They are read one after the other: no
-        snapshot."""
+        snapshot. Raises TypeError for one key, a text or bytes, in place of several."""
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"get_many takes several keys, not {shown_with_type(keys)}: write [{keys!r}]")
         asked = list(keys)
         entries = self._questions.run(lambda side, reading: side.get_many(self.name, asked, reading))
         return {entry.key: self._value(entry) for entry in entries if entry is not None}

@@ -7,6 +7,9 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
 
+from penstock.common.shown import shown_with_type
+from penstock.state.times import whole_ms
+
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T", default=Any)
@@ -17,6 +20,22 @@ class ValueAndTimestamp(NamedTuple, Generic[T]):
 
     value: T
     timestamp: int
+
+
+def taken(store: str, kind: str, value: object) -> tuple[Any, int]:
+    """Value and timestamp of what a program puts into a timestamped ``kind`` store.
+
+    Raises TypeError for all but a :class:`ValueAndTimestamp` with a whole number of ms: any text of two letters, pair
+    or list of two could be taken apart as one.
+    """
+    if not isinstance(value, ValueAndTimestamp):
+        raise TypeError(
+            f"store {store}: is a timestamped {kind} store: put ValueAndTimestamp(value, timestamp), not "
+            f"{shown_with_type(value)}"
+        )
+    if type(value.timestamp) is int:
+        return value
+    return value.value, whole_ms(store, "timestamp", value.timestamp)
 
 
 class KeyValueStore(Protocol[K, V]):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
-from penstock.topology.materialized import StoreType
+from penstock.topology.materialized import StoreType, checked_store_type
 from penstock.topology.naming import checked_name
 
 K = TypeVar("K")
@@ -50,6 +50,7 @@ class Deduplicated(Generic[K, V, I]):
         for what in ("key_serde", "value_serde", "id_serde"):
             if (serde := getattr(self, what)) is not None and not isinstance(serde, Serde):
                 raise TopologyError(f"Deduplicated: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
+        checked_store_type(self.store_type, "Deduplicated")
         if self.name is not None:
             checked_name(self.name)
         if self.store_name is not None:

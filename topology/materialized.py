@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
@@ -43,6 +44,14 @@ class StoreType(Enum):
     """In memory; restored from its changelog whenever its task starts."""
 
 
+def checked_store_type(given: object, whose: str) -> None:
+    """Raises TopologyError unless ``given`` is a StoreType: its value, ``"rocksDB"``, is easily taken for one."""
+    if not isinstance(given, StoreType):
+        raise TopologyError(
+            f"{whose}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {shown_with_type(given)}"
+        )
+
+
 @dataclass(frozen=True)
 class Materialized(Generic[K, V]):
     """How the content of a table is kept. Mirrors ``Materialized``.
@@ -73,6 +82,7 @@ class Materialized(Generic[K, V]):
             self.refuse_ttl("a window, session or versioned store", "it has the retention that its supplier says")
         if self.name is not None:
             checked_name(self.name, "store name")
+        checked_store_type(self.store_type, "Materialized")
         for what, serde in (("key_serde", self.key_serde), ("value_serde", self.value_serde)):
             if serde is not None and not isinstance(serde, Serde):
                 raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")

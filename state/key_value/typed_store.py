@@ -12,7 +12,7 @@ from penstock.state.contracts import StateStoreContext
 from penstock.state.queries import behind_prefix
 from penstock.state.row_formats import Entry
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.views import KeyValueStore, ValueAndTimestamp
+from penstock.state.views import KeyValueStore, ValueAndTimestamp, taken
 from penstock.state.with_headers.views import ValuesWithHeaders
 from penstock.state.write_buffer import WriteBuffer
 
@@ -42,7 +42,7 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         timestamp = self._now()
         if self._timestamped and value is not None:
-            value, timestamp = value
+            value, timestamp = taken(self.name, "key-value", value)
         self._buffer.put(self._keys.written(key), value, timestamp, None)
 
     @override

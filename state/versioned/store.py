@@ -17,6 +17,7 @@ from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.times import whole_ms
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.versioned.latest_buffer import NOT_PUT
 from penstock.state.versioned.queries import (
@@ -28,7 +29,6 @@ from penstock.state.versioned.queries import (
 )
 from penstock.state.versioned.versions import Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
-from penstock.state.windowed.times import whole_ms
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")

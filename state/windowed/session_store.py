@@ -19,6 +19,7 @@ from penstock.state.flush_listeners import OnFlush
 from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import VALUE, Entry, EntryRow
+from penstock.state.times import whole_ms
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
@@ -27,7 +28,6 @@ from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, Win
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.session_buffer import SessionBuffer, SessionHeadersBuffer
 from penstock.state.windowed.session_index import SessionIndex
-from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import SessionStore
 from penstock.state.with_headers.views import AggregationsWithHeaders
 

@@ -19,15 +19,15 @@ from penstock.state.entries import EntryForm
 from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
+from penstock.state.times import whole_ms
 from penstock.state.typed_keys import TypedKeys
-from penstock.state.views import ValueAndTimestamp
+from penstock.state.views import ValueAndTimestamp, taken
 from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
 from penstock.state.windowed.segments import Segments
-from penstock.state.windowed.times import whole_ms
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.with_headers.views import ValuesWithHeaders
@@ -187,12 +187,7 @@ class TypedWindowStore(WindowStore[Any, Any]):
         if type(window_start) is not int:
             window_start = whole_ms(self.name, "window_start", window_start)
         if self._timestamped and value is not None:
-            if not isinstance(value, ValueAndTimestamp):
-                raise TypeError(
-                    f"store {self.name}: is a timestamped window store: put ValueAndTimestamp(value, timestamp), not "
-                    f"{value!r} ({type(value).__name__})"
-                )
-            value, timestamp = value
+            value, timestamp = taken(self.name, "window", value)
         self._store.put(self._keys.written(key), value, timestamp, window_start)
 
     @override

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import penstock as ps
 from penstock.cli.main import app
 from penstock.cli.output import print_json
 
@@ -27,6 +29,12 @@ def test_help_is_given_for_h_too(command: list[str]) -> None:
     assert short.exit_code == long.exit_code == 0
     assert short.stdout == long.stdout
     assert "Usage:" in short.stdout
+
+
+@pytest.mark.parametrize("given", [ps.StreamsBuilder(), ps.StreamsBuilder().stream("in"), None])
+def test_what_is_no_application_cannot_be_run(given: Any) -> None:
+    with pytest.raises(TypeError, match=rf"run needs a KafkaStreams, not a {type(given).__name__}: make KafkaStreams"):
+        ps.run(given)
 
 
 def test_the_version_is_that_of_the_package() -> None:

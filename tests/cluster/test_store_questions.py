@@ -198,6 +198,9 @@ def test_entries_from_outside_are_those_that_a_processor_sees(
     values = [(key, value.value) for key, value in everything]
     assert list(view.all()) == values
     assert view.get_many([*KEYS, "nobody"]) == dict(values)
+    for one in ("ada", b"ada"):
+        with pytest.raises(TypeError, match=rf"get_many takes several keys, not {one!r} .*: write \[{one!r}\]"):
+            view.get_many(one)
     assert list(view.range("a", "b")) == [pair for pair in values if "a" <= pair[0] <= "b"]
     assert list(view.reverse_range("a", None)) == [pair for pair in values[::-1] if pair[0] >= "a"]
     assert list(view.prefix_scan(b"a")) == [pair for pair in values if pair[0].startswith("a")]

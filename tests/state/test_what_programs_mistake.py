@@ -12,6 +12,8 @@ import pytest
 import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, SerializationError, TopologyError
+from penstock.state.contracts import StateStoreContext
+from penstock.state.disk.memory import InMemoryTaskStores
 from tests.state.windowed_model import Shape
 from tests.state.windowed_rig import Rig
 
@@ -50,6 +52,13 @@ def test_a_serdes_factory_that_was_not_called_is_refused() -> None:
         TopologyError, match=r"store own: key_serde must be a Serde, such as Serdes.string\(\), not <func"
     ):
         S.key_value_store_builder(SUPPLIERS["key_value"], ps.Serdes.string, ps.Serdes.long())  # type: ignore[arg-type]
+
+
+def a_timestamped_store() -> Any:
+    text = ps.Serdes.string()
+    builder = S.timestamped_key_value_store_builder(SUPPLIERS["key_value"], text, text).with_logging_disabled()
+    stores = InMemoryTaskStores([builder])
+    return builder.open(StateStoreContext(stores.store("own"), None, False, lambda: 0, lambda: None)).view()
 
 
 WINDOWS = Shape(HOUR, timestamped=False)
@@ -119,6 +128,33 @@ def test_a_plain_value_in_a_timestamped_window_store_is_refused() -> None:
     with pytest.raises(TypeError, match=r"put ValueAndTimestamp\(value, timestamp\), not 3 \(int\)"):
         rig.view.put("a", 3, 0)
     rig.close()
+
+
+# A text of two letters, a pair and a list of two could all be taken apart as value and time.
+@pytest.mark.parametrize("given", ["xy", "x", 3, ("v", 7), ["v", 7], ps.ValueTimestampHeaders("v", 7)])
+def test_a_plain_value_in_a_timestamped_key_value_store_is_refused(given: Any) -> None:
+    view = a_timestamped_store()
+    for put in (view.put, view.put_if_absent, lambda key, value: view.put_all([(key, value)])):
+        with pytest.raises(TypeError, match=r"own: is a timestamped key-value store: put ValueAndTimestamp\(value, ti"):
+            put("a", given)
+    assert list(view.all()) == []
+
+
+@pytest.mark.parametrize("time", [None, "7", 1.5, True])
+def test_a_timestamp_that_is_no_whole_number_of_ms_is_refused(time: Any) -> None:
+    view = a_timestamped_store()
+    with pytest.raises(TypeError, match="store own: timestamp must be whole milliseconds since 1970"):
+        view.put("a", ps.ValueAndTimestamp("v", time))
+    view.put("a", ps.ValueAndTimestamp("v", numpy.int64(7)))  # type: ignore[arg-type]  # numpy's integers are times
+    assert view.get("a") == ps.ValueAndTimestamp("v", 7)
+
+
+@pytest.mark.parametrize("given", ["rocksDB", "in_memory", "memory", None, True])
+@pytest.mark.parametrize("made", [ps.Materialized.as_("own"), ps.Deduplicated.as_("own")])
+def test_a_type_of_store_that_is_only_text_is_refused(given: Any, made: Any) -> None:
+    said = rf"{type(made).__name__}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {given!r}"
+    with pytest.raises(TopologyError, match=said):
+        made.with_store_type(given)
 
 
 def test_a_value_that_the_serde_refuses_is_told_with_its_window() -> None:

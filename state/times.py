@@ -1,4 +1,4 @@
-"""Times as programs give them to windowed stores."""
+"""Times as programs give them to stores."""
 
 from __future__ import annotations
 
