@@ -219,6 +219,13 @@ def test_a_result_of_another_type_names_sink_topic_serde_and_value() -> None:
         play(lambda b: one(b).map_values(lambda v: 7).to("out", OUT), ("in", "k", "v", 0))
 
 
+def test_a_value_of_another_type_in_a_store_is_told_with_what_its_serde_takes() -> None:
+    kept: ps.Materialized[str, str] = ps.Materialized.as_("kept")
+    long: ps.Serde[Any] = ps.Serdes.long()
+    with pytest.raises(ps.StreamsError, match=r"long cannot write 'v' \(str\): an int from .* is expected"):
+        play(lambda b: one(b).to_table(kept.with_value_serde(long)), ("in", "k", "v", 0))
+
+
 def test_a_function_that_gets_another_type_than_it_takes_is_named() -> None:
     with pytest.raises(ProcessingError, match="KSTREAM-MAPVALUES-0000000001"):
         play(lambda b: one(b).map_values(lambda v: v + 1).to("out", OUT), ("in", "k", "v", 0))
