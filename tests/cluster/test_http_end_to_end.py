@@ -120,7 +120,8 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
         app.wait_until_running()
         address = app.status().http_address
         assert address is not None
-        assert httpx.get(f"{address}/readyz").status_code == 200
+        # An actor that has come late, on a busy machine, has tasks moved to it.
+        eventually(lambda: httpx.get(f"{address}/readyz").status_code == 200, "it is ready")
 
 
 def _entries(client: httpx.Client, store: str, query: Mapping[str, str | int]) -> dict[str, int]:
