@@ -65,3 +65,13 @@ class FakeCluster:
         assert self.go_on.wait(10)
         self.now = ApplicationState.NOT_RUNNING
         return self.status() if self.drains else None
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    return FakeCluster(monkeypatch)
+
+
+@pytest.fixture
+def app() -> KafkaStreams:
+    return KafkaStreams(counting(), {"application.id": "app"})

@@ -23,16 +23,8 @@ from penstock.cluster.read_side import StoreEntries
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from tests.cluster.fake_cluster import FakeCluster, counting
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    return FakeCluster(monkeypatch)
-
-
-@pytest.fixture
-def app() -> KafkaStreams:
-    return KafkaStreams(counting(), {"application.id": "app"})
+from tests.cluster.fake_cluster import app as app
+from tests.cluster.fake_cluster import cluster as cluster
 
 
 def store_threads() -> list[str]:

@@ -12,17 +12,9 @@ from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import control
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.errors import ApplicationStateError
-from tests.cluster.fake_cluster import FakeCluster, counting
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    return FakeCluster(monkeypatch)
-
-
-@pytest.fixture
-def app() -> KafkaStreams:
-    return KafkaStreams(counting(), {"application.id": "app"})
+from tests.cluster.fake_cluster import FakeCluster
+from tests.cluster.fake_cluster import app as app
+from tests.cluster.fake_cluster import cluster as cluster
 
 
 class Heard:
