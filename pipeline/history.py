@@ -87,6 +87,9 @@ def _time(*written_by: str) -> Column:
     return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
 
 
+_FETCH_MAX_WAIT_MS = 10  # what is read is there
+
+
 @cache
 def _slots(spark: SparkSession, tasks: int) -> list[int]:
     """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
@@ -110,6 +113,8 @@ def _read(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFr
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("kafka.isolation.level", "read_committed")
+        # Spark asks for offsets on the connection where Kafka holds back its next fetch, for half a second unless told.
+        .option("kafka.fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
         .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))
         .option("startingOffsets", json.dumps(begins))
         .option("endingOffsets", json.dumps(ends))
