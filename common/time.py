@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from penstock.common.windows import LARGEST_TIMESTAMP
+
 Duration = timedelta | int
 Instant = datetime | int
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -12,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def to_ms(duration: Duration, what: str) -> int:
     """``duration`` in whole ms; ``what`` names it in an error.
 
-    Raises ValueError when it is negative, TypeError when it is neither form.
+    Raises ValueError when it is negative or more than Kafka's 63 bits, TypeError when it is neither form.
     """
     if isinstance(duration, timedelta):
         duration = duration // timedelta(milliseconds=1)
@@ -20,13 +22,14 @@ def to_ms(duration: Duration, what: str) -> int:
         raise TypeError(f"{what} must be a timedelta or whole milliseconds, not {duration!r}")
     if duration < 0:
         raise ValueError(f"{what} may not be negative: {duration} ms")
+    _check_size(duration, what)
     return duration
 
 
 def to_epoch_ms(instant: Instant, what: str) -> int:
     """``instant`` in whole ms since the epoch, rounded down; ``what`` names it in an error.
 
-    Raises TypeError when it is neither whole ms nor a datetime with a time zone.
+    Raises TypeError when it is neither whole ms nor a datetime with a time zone, ValueError for more than 63 bits.
     """
     if isinstance(instant, datetime):
         if instant.utcoffset() is None:
@@ -34,4 +37,10 @@ def to_epoch_ms(instant: Instant, what: str) -> int:
         return (instant - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(instant, bool) or not isinstance(instant, int):
         raise TypeError(f"{what} must be a datetime or whole milliseconds, not {instant!r}")
+    _check_size(instant, what)
     return instant
+
+
+def _check_size(ms: int, what: str) -> None:
+    if ms > LARGEST_TIMESTAMP:
+        raise ValueError(f"{what} is too large: {ms} ms. Kafka's times have 63 bits")

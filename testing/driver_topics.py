@@ -12,6 +12,7 @@ from penstock.common.records import NO_HEADERS, Headers, check_headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.shown import shown
 from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.testing.collector import ProducedRecord
 
 K = TypeVar("K")
@@ -87,8 +88,8 @@ class TestInputTopic(Generic[K, V]):
         in ms since the epoch, or a ``datetime`` with a time zone; a record that is given one leaves the automatic one
         as it is. None as key or value is Kafka's null.
 
-        Raises SerializationError for a key or value that its serde does not take, and TypeError for headers that are
-        not pairs of text and bytes (nothing happens then), RecordError for a record that cannot be handled,
+        Raises SerializationError for a key or value that its serde does not take, TypeError for headers that are not
+        pairs of text and bytes, and ValueError for a time of more than 63 bits (nothing happens then), RecordError for a record that cannot be handled,
         RuleBrokenError when the program breaks a rule (the driver has ended then), StreamsError when it has ended or is
         closed.
         """
@@ -99,7 +100,7 @@ class TestInputTopic(Generic[K, V]):
                 key, value = None, key
         if timestamp_ms is None:
             timestamp = self._timestamp_ms
-        elif type(timestamp_ms) is int:
+        elif type(timestamp_ms) is int and timestamp_ms <= LARGEST_TIMESTAMP:
             timestamp = timestamp_ms
         else:
             timestamp = to_epoch_ms(timestamp_ms, "timestamp_ms")

@@ -125,12 +125,9 @@ class Suppressed(Generic[K]):
         let the last go on.
 
         Time is that of the updates: the largest timestamp that has come in. Later updates of the key change what goes
-        on, not when. With a limit of 0 all go on at once. Raises TopologyError for a negative one.
+        on, not when. With a limit of 0 all go on at once. Raises ValueError for a negative one.
         """
-        try:
-            return Suppressed(buffer_config, to_ms(limit, "Suppressed.until_time_limit: limit"))
-        except (TypeError, ValueError) as error:
-            raise TopologyError(str(error)) from None
+        return Suppressed(buffer_config, to_ms(limit, "Suppressed.until_time_limit: limit"))
 
     @staticmethod
     def until_window_closes(buffer_config: StrictBufferConfig) -> Suppressed[Windowed[Any]]:

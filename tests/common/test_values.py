@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.murmur2 import murmur2, partition_for
 from penstock.common.records import NO_HEADERS, Record, RecordBatch
-from penstock.common.time import to_ms
+from penstock.common.time import to_epoch_ms, to_ms
 
 
 def test_ids_are_written_as_kafka_streams_writes_them() -> None:
@@ -103,6 +103,13 @@ def test_a_duration_is_a_timedelta_or_whole_milliseconds(duration: timedelta | i
 def test_a_negative_duration_is_refused(duration: timedelta | int) -> None:
     with pytest.raises(ValueError, match=r"^grace may not be negative: -1 ms$"):
         to_ms(duration, "grace")
+
+
+def test_a_time_has_63_bits_as_in_kafka() -> None:
+    assert to_ms(2**63 - 1, "grace") == to_epoch_ms(2**63 - 1, "grace") == 2**63 - 1
+    for convert in (to_ms, to_epoch_ms):
+        with pytest.raises(ValueError, match=rf"^grace is too large: {2**63} ms\. Kafka's times have 63 bits$"):
+            convert(2**63, "grace")
 
 
 @pytest.mark.parametrize("duration", [1.5, True, "5", None])

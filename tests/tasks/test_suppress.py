@@ -389,8 +389,6 @@ def test_the_longest_grace_of_all_windows_upward_counts() -> None:
         (lambda: ps.BufferConfig.max_records(-1), "max_records must be a whole number from 0 on, not -1"),
         (lambda: ps.BufferConfig.max_bytes(True), "max_bytes must be a whole number from 0 on, not True"),
         (lambda: UNBOUNDED.with_max_records(WRONG), "max_records must be a whole number from 0 on, not 'wrong'"),
-        (lambda: ps.Suppressed.until_time_limit(-1, UNBOUNDED), "limit may not be negative: -1 ms"),
-        (lambda: ps.Suppressed.until_time_limit(WRONG, UNBOUNDED), "limit must be a timedelta or whole milliseconds"),
         (lambda: ps.Suppressed.until_time_limit(1, WRONG), "needs a BufferConfig, not 'wrong'"),
         (lambda: ps.Suppressed.until_window_closes(EAGER), "add .shut_down_when_full()"),
         (lambda: ps.Suppressed.until_time_limit(1, UNBOUNDED).with_name("a b"), "illegal name 'a b'"),
@@ -400,6 +398,13 @@ def test_the_longest_grace_of_all_windows_upward_counts() -> None:
 def test_what_cannot_be_is_refused_in_words(make: Callable[[], Any], told: str) -> None:
     with pytest.raises(ps.TopologyError, match=told):
         make()
+
+
+def test_a_limit_that_is_no_duration_is_refused_as_everywhere() -> None:
+    with pytest.raises(ValueError, match=r"until_time_limit: limit may not be negative: -1 ms"):
+        ps.Suppressed.until_time_limit(-1, UNBOUNDED)
+    with pytest.raises(TypeError, match=r"until_time_limit: limit must be a timedelta or whole milliseconds"):
+        ps.Suppressed.until_time_limit(WRONG, UNBOUNDED)
 
 
 def test_a_config_keeps_what_was_said_of_it_before() -> None:

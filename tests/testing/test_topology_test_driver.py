@@ -111,6 +111,15 @@ class TestInput:
         driver.pipe("in", b"k", b"v", 0)
         assert sink.read_value() == "V"
 
+    def test_a_time_of_more_than_63_bits_is_refused_and_nothing_happens(
+        self, driver: TopologyTestDriver, source: Input, sink: Output
+    ) -> None:
+        with pytest.raises(ValueError, match="timestamp_ms is too large"):
+            source.pipe_input("k", "v", 2**63)
+        assert sink.is_empty()
+        source.pipe_input("k", "v", 2**63 - 1)
+        assert sink.read_record().timestamp == 2**63 - 1
+
     def test_negative_durations_are_refused(self, driver: TopologyTestDriver, source: Input) -> None:
         with pytest.raises(ValueError, match="negative"):
             source.advance_time(-1)
