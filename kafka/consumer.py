@@ -154,11 +154,12 @@ class ConfluentConsumer(RecordConsumer):
 
     def _renew(self) -> None:
         """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
-        self._fetcher.close()
-        # A client in such a state may take its time to end.
-        threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
         with broker_errors("fetch anew", self._address):
-            self._client = Consumer(self._settings)
+            client = Consumer(self._settings)
+            self._fetcher.close()
+            # A client in such a state may take its time to end.
+            threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
+            self._client = client
             self._fetcher = open_fetcher(self._client, self._overrides)
             self._client.incremental_assign([Tpo(*tp, offset) for tp, offset in self._positions.items()])
             self._client.pause([Tpo(*tp) for tp in self._paused & self._positions.keys()])

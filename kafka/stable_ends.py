@@ -25,13 +25,18 @@ class StableEnds:
     """Asks in the background. An answer counts until 100 ms after the question, as the ends of a fetch do."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
-        with client_configuration("consumer."):
-            self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
+        self._settings = admin_settings(bootstrap_servers, overrides)
+        self._client = self._new_client()
         self._asked: dict[TopicPartition, tuple[float, Future[Any]]] = {}
         self._known: dict[TopicPartition, tuple[float, int]] = {}
 
+    def _new_client(self) -> AdminClient:
+        with client_configuration("consumer."):
+            return AdminClient(self._settings)
+
     def end(self, partition: TopicPartition) -> int | None:
-        """The last stable offset as of a moment ago; None while that is not known. Never waits."""
+        """The last stable offset as of a moment ago; None while that is not known. Waits only, and for 1 s at most, to
+        look up leaders after an answer that they are others."""
         now = time.monotonic()
         asked_at, asked = self._asked.get(partition, (0.0, None))
         if asked is not None and asked.done():
@@ -44,6 +49,11 @@ class StableEnds:
                 if code_of(error) in LEADERS_OUTDATED:
                     with suppress(KafkaException):  # asked again after the next answer that says so
                         refresh_leaders(self._client, _REFRESH_S)
+                else:
+                    # No answer: the broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with
+                    # whatever else it was asked.
+                    self._asked.clear()
+                    self._client = self._new_client()
         at, offset = self._known.get(partition, (0.0, 0))
         if partition not in self._asked and now - at > _AGE_S / 2:
             answers = self._client.list_offsets(

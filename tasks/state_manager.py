@@ -10,7 +10,6 @@ from typing import cast
 from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers
-from penstock.state.buffers.change_buffer import ChangeBuffer
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, Log, LogWithHeaders, StateStore, StateStoreContext, TaskStores
 from penstock.state.memory_budget import MemoryBudget
@@ -51,9 +50,7 @@ class StateManager:
         self._task_stores = stores
         self._collector = collector
         opened = {name: self._open(builder) for name, builder in program.stores.items()}
-        # What has left such a buffer goes from its changelog behind all that it has led to, in caches too: a crash
-        # between the two would lose it.
-        self._stores = dict(sorted(opened.items(), key=lambda item: isinstance(item[1], ChangeBuffer)))
+        self._stores = dict(sorted(opened.items(), key=lambda item: item[1].flushed_last))
         self._batch: CommitBatch | None = None
         self._frozen: list[StateStore] = []
         self.budget.add(self._stores.values())

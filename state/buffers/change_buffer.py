@@ -62,6 +62,7 @@ class ChangeBuffer(StateStore):
     """
 
     takes_changes_while_committed = True
+    flushed_last = True
 
     def __init__(self, builder: AnyStoreBuilder, context: StateStoreContext) -> None:
         if builder.key_serde is None or builder.value_serde is None:

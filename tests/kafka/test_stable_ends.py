@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.common.ids import TopicPartition
 from penstock.kafka.stable_ends import StableEnds
@@ -82,3 +83,18 @@ def test_an_answer_is_as_old_as_its_question_however_late_it_is_looked_at(clock:
     broker.answer(12)
     clock.now += 0.01
     assert ends.end(TP) == 12
+
+
+def test_what_has_no_answer_is_asked_by_a_new_client(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, broker = opened()
+    other = TopicPartition("t", 1)
+    assert ends.end(TP) is ends.end(other) is None
+    broker.asked[0].set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    clock.now += 10
+    another = Broker()
+    monkeypatch.setattr("penstock.kafka.stable_ends.AdminClient", lambda _: another)
+    assert ends.end(TP) is ends.end(other) is None
+    assert (len(broker.asked), len(another.asked)) == (2, 2), "the other question was with the same client"
+    another.answer(3)
+    clock.now += 0.01
+    assert ends.end(other) == 3
