@@ -161,7 +161,7 @@ class Coordinator:
         owned = event.plan.owned(self._assignment or frozenset())
         # Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
         # would be nobody's. When the group does, they are unplanned and the plan comes again.
-        if self.unplanned or owned >= self._owned:
+        if self.unplanned or (owned >= self._owned and not self.session_lost):
             self._plan, self._owned = event.plan, owned
 
     def _actor_recovered(self, event: ActorRecovered) -> None:

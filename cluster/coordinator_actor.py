@@ -49,7 +49,7 @@ from penstock.topology.physical.topology import internal_topic, serde_topic
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
 _CHECK_TOPICS_S = 1.0
-_CHECK_BROKER_S = 5.0
+_CHECK_BROKER_S = 2.0
 _TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0

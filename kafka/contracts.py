@@ -118,7 +118,7 @@ class Admin(Protocol):
     """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError within 10 s."""
 
     def reach(self) -> None:
-        """Return when a broker answers; one that is up does so at once, however many topics it has."""
+        """Return when a broker answers. May be asked often."""
 
     def topics(self) -> dict[str, int]:
         """Every topic with its number of partitions."""

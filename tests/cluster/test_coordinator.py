@@ -520,3 +520,15 @@ def test_a_task_that_will_read_more_works_on_until_the_group_gives_it_the_new_pa
     assert play.machine.unplanned == {TopicPartition("stops", 1)}, "so the topics are looked at again at once"
     play(TasksPlanned(plan))
     assert [it.tasks for it in play.of(AssignTasks)] == [TASKS]
+
+
+def test_a_plan_made_without_a_session_waits_for_the_group_as_well(play: Play) -> None:
+    given = play.running(cpus=1)
+    plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
+    play(GroupAssigned(None))
+    play.confirm()
+    play(TasksPlanned(plan), GroupAssigned(ALL))
+    assert [it.tasks for it in play.of(AssignTasks)] == [given["stream/1"]], "(1, 1) is read as before"
+    play.confirm()
+    play(GroupAssigned(plan.reads), TasksPlanned(plan))
+    assert not play.machine.unplanned
