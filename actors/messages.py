@@ -207,7 +207,7 @@ class ApplicationStatus:
     http_address: str | None = None
     error: str | None = None
     waiting: str | None = None
-    """What the application waits for that a user can fix: a CPU, and which applications have them."""
+    """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

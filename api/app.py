@@ -70,12 +70,13 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         """Whether the application is RUNNING: all its tasks are restored and process."""
         status = await queries.status()
         if status.state is not ApplicationState.RUNNING:
+            why = status.error or status.waiting
             detail = f"application {status.application_id!r} is {status.state.value}"
             raise ProblemError(
                 503,
                 "not-ready",
                 "The application is not ready",
-                f"{detail}: {status.error}" if status.error else detail,
+                f"{detail}: {why}" if why else detail,
                 retry_after_s=1,
                 state=status.state.value,
             )

@@ -59,7 +59,7 @@ class ApplicationBody(_Body):
     actors: list[ActorBody]
     http_address: str | None
     error: str | None
-    waiting: str | None = Field(description="What it waits for that a user can fix: a CPU, and who has them.")
+    waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
 
 
 class StoreBody(_Body):

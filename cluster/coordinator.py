@@ -74,7 +74,8 @@ class Coordinator:
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._assignment: frozenset[TopicPartition] | None = None
-        self._session_lost = False
+        self.session_lost = False
+        self._lost_epoch = 0  # the last one before a session was lost
         self._owned: frozenset[TaskId] = frozenset()
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
@@ -147,7 +148,9 @@ class Coordinator:
     # ---- events ----
 
     def _group_assigned(self, event: GroupAssigned) -> None:
-        self._session_lost = event.partitions is None
+        self.session_lost = event.partitions is None
+        if self.session_lost:
+            self._lost_epoch = self.epoch
         self._assignment = event.partitions or frozenset()
         self._owned = self._plan.owned(self._assignment)
 
@@ -158,7 +161,7 @@ class Coordinator:
         owned = event.plan.owned(self._assignment or frozenset())
         # Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
         # would be nobody's. When the group does, they are unplanned and the plan comes again.
-        if self.unplanned or owned >= self._owned:
+        if self.unplanned or (owned >= self._owned and not self.session_lost):
             self._plan, self._owned = event.plan, owned
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
@@ -280,6 +283,9 @@ class Coordinator:
             return f"actor {request.actor_id} is no longer part of the application"
         if not actor.confirmed <= request.epoch <= actor.epoch:
             return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
+        if request.epoch <= self._lost_epoch:
+            # Others may have had its partitions since, and its state would lack what they have made of them.
+            return f"epoch {request.epoch} belongs to a session in the group that is lost"
         held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
         if foreign := sorted(set(request.offsets) - held):
             return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
@@ -309,7 +315,7 @@ class Coordinator:
 
     def _start_and_stop_actors(self) -> None:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
-        if self._session_lost:
+        if self.session_lost:
             return  # most likely the next one has the same tasks
         wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
         staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
@@ -331,6 +337,8 @@ class Coordinator:
 
     def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
+        if self.session_lost:
+            return  # where a task was, it goes on in the next one without a long restore
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
@@ -347,7 +355,9 @@ class Coordinator:
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
             elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task, target in self._target.items() if target == name} - elsewhere
+            meant = {task for task in self._owned if self._target.get(task) == name} - elsewhere
+            if actor.epoch <= self._lost_epoch and actor.issued:
+                meant = set()  # first it must let go of what it held under the lost session
             tasks = frozenset(meant & actor.held if unsure else meant)
             issued = {task: self._plan.partitions[task] for task in tasks}
             if issued != actor.issued or actor.unsure or actor.refused:
@@ -361,7 +371,7 @@ class Coordinator:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
         settled = [actor for actor in self._actors.values() if actor.settled]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
-        done = running >= self._owned and not self.unplanned and not self._session_lost
+        done = running >= self._owned and not self.unplanned and not self.session_lost
         state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
         if self.state is ApplicationState.CREATED and done:
             self._set_state(ApplicationState.REBALANCING)

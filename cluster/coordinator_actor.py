@@ -28,6 +28,7 @@ from penstock.actors.messages import (
     StoreMetadata,
 )
 from penstock.cluster import events, final_state
+from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
@@ -48,9 +49,11 @@ from penstock.topology.physical.topology import internal_topic, serde_topic
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
 _CHECK_TOPICS_S = 1.0
+_CHECK_BROKER_S = 2.0
 _TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
+_NO_SESSION = "its session in the consumer group is lost, no task runs until it has joined again"
 
 
 class CoordinatorActor:
@@ -70,6 +73,7 @@ class CoordinatorActor:
         self._state = ApplicationState.CREATED
         self._error: str | None = None
         self._waiting: str | None = None
+        self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
         self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._ended = asyncio.Event()
@@ -111,8 +115,14 @@ class CoordinatorActor:
             it.machine.placement if it else {},
             self._http_address,
             self._error,
-            self._waiting,
+            None if self._state.has_ended else self._waits_for(),
         )
+
+    def _waits_for(self) -> str | None:
+        no_session = self._dispatcher is not None and self._dispatcher.machine.session_lost
+        no_broker = self._broker_watch.reason if self._broker_watch is not None else None
+        reasons = [no_broker, _NO_SESSION if no_session else None, self._waiting]
+        return "; ".join(reason for reason in reasons if reason is not None) or None
 
     async def metadata(self) -> ApplicationMetadata:
         """Where each store's keys live."""
@@ -198,6 +208,8 @@ class CoordinatorActor:
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
+        self._broker_watch = BrokerWatch(self._application_id, spec.config.bootstrap_servers, clients.admin, time.time)
+        self._repeat(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check))
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
         self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
@@ -271,7 +283,6 @@ class CoordinatorActor:
             self._dispatcher.close()
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
-        self._waiting = None
         self._ended.set()
 
     # ---- periodic tasks ----
@@ -301,6 +312,8 @@ class CoordinatorActor:
             plan = await asyncio.to_thread(watch.check, machine.plan)
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
+        except BrokerUnreachableError:
+            return  # ``broker_watch.py`` says so, sooner, and once
         except StreamsError as error:
             self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:

@@ -27,8 +27,9 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment at each change, None when the session is lost; ``on_failed`` gets the
-    error that ended the membership for good, at most once. Both are called in the thread.
+    ``on_assigned`` gets the whole assignment at each change, None when the session is lost, with which a client that is
+    given up counts as well; ``on_failed`` gets the error that ended the membership for good, at most once. Both are
+    called in the thread.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class Membership:
         self._on_assigned = on_assigned
         self._on_failed = on_failed
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
+        self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
+        self._lost = False
         self._closing = threading.Event()
         self._log = logger(__name__)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
@@ -85,29 +88,35 @@ class Membership:
 
     def _poll_as_member(self) -> None:
         member = self._member()
-        mine: frozenset[TopicPartition] | None = None
-
-        def assigned(partitions: frozenset[TopicPartition] | None) -> None:
-            nonlocal mine
-            if partitions is None:
-                self._log.warning("lost the session in the group, no task runs until there is another")
-            mine = partitions or frozenset()
-            self._on_assigned(partitions)
-
         try:
             subscribed: tuple[str, ...] = ()
             while not self._closing.is_set():
                 if subscribed != self._topics:
                     subscribed = self._topics
-                    member.subscribe(subscribed, assigned)
-                if mine is None:
+                    member.subscribe(subscribed, self._assigned)
+                if self._mine is None:
                     # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
                     member.poll(_POLL_EACH_S)
                 else:
-                    self._commit_waiting(member, mine)
+                    self._commit_waiting(member, self._mine)
                     member.poll(0)
+        except FINAL:
+            raise
+        except StreamsError:
+            self._assigned(None)  # whether the group has kept the seat is not known to another client
+            raise
         finally:
             member.close()
+
+    def _assigned(self, partitions: frozenset[TopicPartition] | None) -> None:
+        if partitions is None and self._lost:
+            return
+        self._lost = partitions is None
+        if self._lost:
+            self._log.warning("lost the session in the group, no task runs until there is another")
+        # Of a lost session nothing is ours, and commits are refused instead of waiting: who stops must not wait either.
+        self._mine = partitions or frozenset()
+        self._on_assigned(partitions)
 
     def _commit_waiting(self, member: GroupMember, mine: frozenset[TopicPartition]) -> None:
         try:
@@ -116,7 +125,7 @@ class Membership:
             return
         if not done.set_running_or_notify_cancel():
             return
-        # Nothing is ours after a lost session: until the client has joined again its commits would be fenced.
+        # Nothing is ours after a lost session: until a client has joined again its commits would be fenced.
         if foreign := sorted(offsets.keys() - mine):
             done.set_exception(StreamsError(f"partition {foreign[0]} is not assigned to this member of the group now"))
             return

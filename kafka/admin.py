@@ -43,6 +43,7 @@ _VISIBLE_TIMEOUT_S = 30.0
 _EACH_PARTITION_S = 0.1
 """So much longer for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
+_REACH_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 2.0
 """An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16)."""
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
@@ -59,6 +60,15 @@ class ConfluentAdmin(Admin):
         self._readers: dict[str, Consumer] = {}
         with client_configuration("admin."):
             self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
+
+    @override
+    def reach(self) -> None:
+        with broker_errors("ask for the cluster", self._address):
+            try:
+                bounded_result(self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S))
+            except KafkaException:
+                # The controller is asked, which alone may be away. Any broker can list the topics, however many.
+                self._client.list_topics(timeout=_REACH_TIMEOUT_S)
 
     @override
     def topics(self) -> dict[str, int]:

@@ -117,6 +117,9 @@ class RecordProducer(Protocol):
 class Admin(Protocol):
     """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError within 10 s."""
 
+    def reach(self) -> None:
+        """Return when a broker answers. May be asked often."""
+
     def topics(self) -> dict[str, int]:
         """Every topic with its number of partitions."""
 

@@ -259,6 +259,10 @@ class FakeAdmin(Admin):
         self._broker = broker
 
     @override
+    def reach(self) -> None:
+        """It always does."""
+
+    @override
     def topics(self) -> dict[str, int]:
         return self._broker.topics()
 

@@ -107,6 +107,12 @@ def test_an_application_that_is_not_running_is_not_ready(client: httpx.Client, r
     assert (document["state"], document["retry-after"]) == ("REBALANCING", "1")
 
 
+def test_an_application_that_waits_says_for_what(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.current = replace(STATUS, state=ApplicationState.REBALANCING, waiting="no broker answers at kafka:9092")
+    detail = problem(client, "/readyz", 503, "not-ready")["detail"]
+    assert str(detail).endswith("REBALANCING: no broker answers at kafka:9092")
+
+
 def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.ERROR, error="topic lines is gone")
     assert problem(client, "/readyz", 503, "not-ready")["detail"].endswith("ERROR: topic lines is gone")

@@ -55,6 +55,8 @@ class SimulatedActor:
         self.epoch = 0
         self.tasks: dict[TaskId, frozenset[TopicPartition]] = {}
         self.running: set[TaskId] = set()
+        self.taken: dict[TaskId, int] = {}
+        """The epoch under which each task was begun."""
         self.finished: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jobs: deque[tuple[Callable[[], Coroutine[Any, Any, None]], asyncio.Future[None]]] = deque()
@@ -132,6 +134,7 @@ class SimulatedActor:
         self.epoch = epoch
         for task in sorted(sources.keys() - self.tasks.keys()):
             self.tasks[task] = sources[task]
+            self.taken[task] = epoch
             self.world.moves += 1
             self.world.spawn(self._restore(task))
         self.world.check()
@@ -158,6 +161,7 @@ class SimulatedActor:
         # Now and then under an assignment that has passed: whatever the reason, it must not stay without its tasks.
         stale = not self.world.calm and self.world.rng.random() < 0.05
         request = CommitRequest(self.name, self.epoch - stale, offsets, self._number)
+        self.world.begun[position] = min(self.taken[task] for task in tasks)
         answer = await self.world.ask_to_commit(request)
         if not answer.accepted:
             self._drop(tasks)
@@ -262,6 +266,9 @@ class World:
         self.refused_for_good = False
         self.unanswered = 0
         self.committed: set[tuple[int, str, int]] = set()
+        self.begun: dict[int, int] = {}
+        """Of each position that is to be committed: the epoch under which the eldest of its tasks was begun."""
+        self.lost_epoch = 0
         self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
         self.broken: BaseException | None = None
         """What must never happen, and did."""
@@ -322,6 +329,7 @@ class World:
         positions = {(tp, committed.offset) for tp, committed in offsets.items()}
         if not self.seat_lost:
             assert offsets.keys() <= self.assigned_told
+        assert all(self.begun[offset] > self.lost_epoch for _, offset in positions), "begun under a lost session"
         await self.pause()
         if incarnation != self.incarnation:
             raise BrokerUnreachableError("its member is gone")
@@ -345,6 +353,7 @@ class World:
         self.incarnation += 1
         mine = self.incarnation
         self.state, self.error = ApplicationState.CREATED, None
+        self.lost_epoch = 0  # it does not know of it
         machine = Coordinator(self.plan, self.tasks_per_actor, first_epoch=1_000_000 * mine)
         dispatcher = Dispatcher(machine, self, QUIET)
         self._begun = dispatcher
@@ -446,6 +455,7 @@ class World:
         """The group gives nothing until the member has joined again, which may be after the next coordinator has."""
         if self.dispatcher is not None:
             self.assigned_told = frozenset()
+            self.lost_epoch = self.dispatcher.machine.epoch
             self.dispatcher.feed(GroupAssigned(None))
             self.spawn(self._tell_group_later())
 

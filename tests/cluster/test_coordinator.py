@@ -389,6 +389,60 @@ def test_without_a_session_no_task_runs_and_the_application_does_not_and_the_act
     assert all(it.epoch > epoch for it in play.of(AssignTasks))
 
 
+def test_after_a_lost_session_each_task_comes_back_to_the_actor_that_had_it(play: Play) -> None:
+    play.running(cpus=2)
+    play(ClusterResized(3))
+    play(ActorUp("stream/3"))
+    while play.of(AssignTasks):
+        play.confirm()
+    placed = play.machine.placement
+    fresh = Play()
+    fresh.running(cpus=3)
+    assert placed != fresh.machine.placement, "what follows would prove nothing"
+    play(GroupAssigned(None))
+    play.confirm()
+    assert play.machine.placement == {}
+    play(GroupAssigned(ALL))
+    assert play.machine.placement == placed
+
+
+def test_what_was_done_under_a_lost_session_is_not_committed_under_the_next(play: Play) -> None:
+    given = play.running()
+    (task, *_) = sorted(given["stream/1"])
+    old = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
+    play(GroupAssigned(None), GroupAssigned(ALL))
+    (refused,) = play(CommitRequested(old))  # others may have had the partition, and gone on with its state
+    assert isinstance(refused, RefuseCommit)
+    assert "session" in refused.reason
+    for _ in range(2):  # of nothing, and of their tasks
+        play(*(ActorAssigned(name, epoch_of(play, name)) for name in given))
+    assert play.machine.placement == {task: name for name, tasks in given.items() for task in tasks}
+    anew = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 2)
+    assert play(CommitRequested(anew)) == [CommitOffsets(anew)]
+
+
+def test_an_actor_that_is_lost_without_a_session_is_replaced_in_the_next(play: Play) -> None:
+    play.running()
+    play(GroupAssigned(None))
+    play.confirm()
+    play(ActorLost("stream/1", "killed"), ClusterResized(2))
+    assert play.of(StartActor) == []
+    play(GroupAssigned(ALL))
+    assert [it.actor_id for it in play.of(StartActor)] == ["stream/3"]
+
+
+def test_an_application_without_a_session_can_be_stopped(play: Play) -> None:
+    given = play.running()
+    play(GroupAssigned(None))
+    play(StopRequested())
+    assert [it.actor_id for it in play.of(StopActor)] == list(given)
+    (task, *_) = sorted(given["stream/1"])
+    play(CommitRequested(CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)))
+    assert len(play.of(RefuseCommit)) == 1
+    play(*(ActorStopped(name) for name in given))
+    assert play.machine.state is ApplicationState.NOT_RUNNING
+
+
 def test_no_task_of_ours_is_a_running_application_without_actors(play: Play) -> None:
     play.running()
     play(GroupAssigned(frozenset()))
@@ -466,3 +520,15 @@ def test_a_task_that_will_read_more_works_on_until_the_group_gives_it_the_new_pa
     assert play.machine.unplanned == {TopicPartition("stops", 1)}, "so the topics are looked at again at once"
     play(TasksPlanned(plan))
     assert [it.tasks for it in play.of(AssignTasks)] == [TASKS]
+
+
+def test_a_plan_made_without_a_session_waits_for_the_group_as_well(play: Play) -> None:
+    given = play.running(cpus=1)
+    plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
+    play(GroupAssigned(None))
+    play.confirm()
+    play(TasksPlanned(plan), GroupAssigned(ALL))
+    assert [it.tasks for it in play.of(AssignTasks)] == [given["stream/1"]], "(1, 1) is read as before"
+    play.confirm()
+    play(GroupAssigned(plan.reads), TasksPlanned(plan))
+    assert not play.machine.unplanned

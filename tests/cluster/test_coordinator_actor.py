@@ -12,6 +12,7 @@ import pytest
 import ray
 from ray import cloudpickle
 from ray.experimental import internal_kv
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.messages import (
@@ -24,16 +25,19 @@ from penstock.actors.messages import (
     TaskStatus,
 )
 from penstock.cluster import coordinator_actor
+from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.events import GroupAssigned
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError
+from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
 from penstock.common.ids import TaskId
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.entries import PLAIN
+from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
 
@@ -129,6 +133,52 @@ def test_work_that_fails_now_and_then_is_done_again_and_ends_nothing() -> None:
         await asyncio.sleep(5)
         assert coordinator.looks > 2
         assert (await coordinator.status()).state is ApplicationState.CREATED
+        await coordinator.stop()
+
+    run(play())
+
+
+def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until_they_are_back() -> None:
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        assert (await coordinator.status()).waiting is None
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        assert coordinator._dispatcher is not None
+        coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
+        coordinator._broker_watch.reason = "no broker answers at kafka:9092"
+        coordinator._dispatcher.feed(GroupAssigned(None))
+        waiting = (await coordinator.status()).waiting
+        assert waiting is not None
+        assert waiting.startswith("no broker answers at kafka:9092; its session in the consumer group is lost")
+        coordinator._broker_watch.check()
+        assert str((await coordinator.status()).waiting).startswith("its session")
+        coordinator._dispatcher.feed(GroupAssigned(frozenset()))
+        assert (await coordinator.status()).waiting is None
+        coordinator._dispatcher.feed(GroupAssigned(None))
+        assert (await coordinator.stop()).waiting is None, "an application that has ended waits for nothing"
+
+    run(play())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(BrokerUnreachableError("no broker answers"), []), (StreamsError("odd"), ["periodic task failed, retrying"])],
+)
+def test_that_no_broker_answers_is_not_told_as_a_failure_of_who_looks_for_partitions(
+    error: StreamsError, told: list[str]
+) -> None:
+    def check(_: TaskPlan) -> None:
+        raise error
+
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        watch: Any = SimpleNamespace(due=lambda unplanned: True, check=check)
+        with capture_logs() as logged:
+            await coordinator._check_topics(watch)
+        assert [line["event"] for line in logged] == told
         await coordinator.stop()
 
     run(play())

@@ -129,6 +129,7 @@ def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
         seat.members[0].refusal = SessionLostError("its session ended meanwhile")
         with pytest.raises(SessionLostError):
             seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.assigned.get(timeout=10) is None
         seat.script.put(frozenset({HERE}))
         assert seat.assigned.get(timeout=10) == frozenset({HERE})
         seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
@@ -137,13 +138,37 @@ def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
         assert seat.failed.empty()
 
 
-def test_an_error_that_passes_leads_to_a_new_member() -> None:
+@pytest.mark.parametrize("error", [StreamsError("lost"), SessionLostError("a minute without a seat")])
+def test_an_error_that_passes_leads_to_a_new_member_and_the_session_of_the_old_one_is_lost(error: StreamsError) -> None:
     with taken() as seat:
-        seat.script.put(StreamsError("lost"))
+        seat.script.put(frozenset({HERE}))
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        seat.script.put(error)
+        assert seat.assigned.get(timeout=10) is None
         seat.script.put(frozenset({HERE}))
         assert seat.assigned.get(timeout=10) == frozenset({HERE})
         assert len(seat.members) == 2
         assert seat.members[0].closed.is_set()
+
+
+def test_a_session_is_lost_once_however_many_members_join_in_vain() -> None:
+    with taken() as seat:
+        for happens in (None, SessionLostError("a minute without a seat"), StreamsError("again"), frozenset({HERE})):
+            seat.script.put(happens)
+        assert seat.assigned.get(timeout=10) is None
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        assert len(seat.members) == 3
+
+
+def test_a_commit_does_not_wait_for_the_member_that_joins_after_a_lost_session() -> None:
+    with taken() as seat:
+        seat.script.put(frozenset({HERE}))
+        seat.assigned.get(timeout=10)
+        seat.script.put(SessionLostError("no broker answers"))
+        assert seat.assigned.get(timeout=10) is None
+        with pytest.raises(StreamsError, match="partition lines-0 is not assigned"):  # an application may be stopped
+            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.failed.empty()
 
 
 def test_a_seat_taken_by_another_ends_it_and_what_waits_is_refused() -> None:

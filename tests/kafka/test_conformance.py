@@ -363,6 +363,10 @@ def test_a_mark_behind_a_refused_record_is_never_reached(rig: Rig, eventually: E
 # ---- admin ----
 
 
+def test_a_broker_that_is_up_is_reached(rig: Rig) -> None:
+    rig.clients.admin().reach()
+
+
 def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
     admin = rig.clients.admin()
     topic = rig.topic(partitions=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -14,6 +15,7 @@ import penstock as ps
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
+from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.settings import (
@@ -130,14 +132,26 @@ def test_the_clients_travel_by_pickle() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_an_unreachable_broker_is_named_within_ten_seconds() -> None:
+@pytest.mark.parametrize("question", ["topics", "reach"])
+def test_an_unreachable_broker_is_named_within_ten_seconds(question: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         begun = time.monotonic()
         with pytest.raises(BrokerUnreachableError, match=address):
-            clients(bootstrap__servers=address).admin().topics()
+            getattr(clients(bootstrap__servers=address).admin(), question)()
         assert time.monotonic() - begun < 10
+
+
+def test_a_cluster_is_reached_although_its_controller_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def controller_away(**_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    admin = ConfluentAdmin("b:1", {})
+    monkeypatch.setattr(
+        admin, "_client", SimpleNamespace(describe_cluster=controller_away, list_topics=lambda timeout: None)
+    )
+    admin.reach()
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | MISSING_TOPIC | UNREACHABLE))

@@ -1,0 +1,61 @@
+"""Whether a broker answers: said once, early and plainly, when none does, and once more when one does again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.log import logger
+
+
+class Reachable(Protocol):
+    """The part of :class:`~penstock.kafka.contracts.Admin` that is needed here."""
+
+    def reach(self) -> None:
+        """Return when a broker answers."""
+
+
+class BrokerWatch:
+    """Asks for an answer, each time it is told to. ``clock`` gives seconds since 1970. One thread at a time."""
+
+    def __init__(
+        self, application_id: str, bootstrap_servers: str, admin: Callable[[], Reachable], clock: Callable[[], float]
+    ) -> None:
+        self.reason: str | None = None
+        """What to tell a user while no broker answers; None while one does."""
+        self._address = bootstrap_servers
+        self._admin = admin
+        self._client: Reachable | None = None
+        self._clock = clock
+        self._answered_s = clock()
+        self._log = logger(__name__).bind(application=application_id)
+
+    def check(self) -> None:
+        """Ask. What else can be wrong than that nobody answers is raised."""
+        try:
+            # One that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            self._client = self._client or self._admin()
+            self._client.reach()
+        except BrokerUnreachableError as error:
+            self._client = None
+            self._note(error)
+            return
+        now = self._clock()
+        if self.reason is not None:
+            self._log.info("broker answers again", address=self._address, away_s=round(now - self._answered_s, 1))
+        self.reason, self._answered_s = None, now
+
+    def _note(self, error: BrokerUnreachableError) -> None:
+        if self.reason is not None:
+            return
+        since = datetime.fromtimestamp(self._answered_s, UTC).isoformat(timespec="seconds")
+        self.reason = f"no broker answers at {self._address} since {since}; all goes on by itself when one does"
+        self._log.warning(
+            "broker unreachable",
+            address=self._address,
+            since=since,
+            meanwhile="nothing is read, written or committed; penstock keeps asking and goes on by itself",
+            error=str(error),
+        )
