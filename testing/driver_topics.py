@@ -89,9 +89,9 @@ class TestInputTopic(Generic[K, V]):
         as it is. None as key or value is Kafka's null.
 
         Raises SerializationError for a key or value that its serde does not take, TypeError for headers that are not
-        pairs of text and bytes, and ValueError for a time of more than 63 bits (nothing happens then), RecordError for a record that cannot be handled,
-        RuleBrokenError when the program breaks a rule (the driver has ended then), StreamsError when it has ended or is
-        closed.
+        pairs of text and bytes, and ValueError for a time of more than 63 bits (nothing happens then), RecordError for
+        a record that cannot be handled, RuleBrokenError when the program breaks a rule (the driver has ended then),
+        StreamsError when it has ended or is closed.
         """
         if value is _NOT_GIVEN:
             if isinstance(key, TestRecord):
