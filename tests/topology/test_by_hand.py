@@ -66,7 +66,7 @@ def refused() -> Iterator[tuple[Program, str]]:
     yield lambda t: t.add_processor("C", fixed, "A"), "the supplier must make a Processor, not .*PassValues"
     yield lambda t: t.add_sink("C", "out"), "'C' needs at least one parent"
     yield lambda t: t.add_sink("C", "a b", "A"), "illegal topic 'a b'"
-    yield lambda t: t.add_sink("C", anything, "A"), "add_sink: topic must be callable"
+    yield lambda t: t.add_sink("C", anything, "A"), "add_sink: a topic that is no string must be callable"
     yield lambda t: t.add_sink("C", "out", "B").add_sink("D", "out", "C"), "sink 'C' cannot be the parent of 'D'"
     yield lambda t: t.add_sink("C", "out", "B").add_processor("D", Pass, "C"), "sink 'C' cannot be the parent of 'D'"
     yield lambda t: t.add_state_store(anything), "add_state_store needs a StoreBuilder"

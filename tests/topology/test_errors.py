@@ -84,7 +84,7 @@ def test_a_program_that_cannot_run_is_refused_by_build(program: Program, message
         (lambda b: b.global_table(re.compile("a.*")), "only streams .* are read by a pattern"),
         (lambda b: b.table(["a", "b"]), r"topic must be a string, not \['a', 'b'\]"),
         (lambda b: b.stream("a").to(""), "illegal topic ''"),
-        (lambda b: b.stream("a").to(7), "to: topic must be callable"),
+        (lambda b: b.stream("a").to(7), r"to: a topic that is no string must be callable, not 7 \(int\)"),
         (lambda b: b.stream("a").filter("yes"), r"filter: predicate must be callable, not 'yes' \(str\)"),
         (lambda b: b.stream("a").filter_not(None), "filter_not: predicate must be callable"),
         (lambda b: b.stream("a").map(3), "map: mapper must be callable"),

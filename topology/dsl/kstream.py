@@ -257,7 +257,7 @@ class KStream(KStreamProcessors[K, V]):
         if isinstance(topic, str):
             checked_name(topic, "topic")
         else:
-            checked_function(topic, "to: topic", "key", "value", "context")
+            checked_function(topic, "to: a topic that is no string", "key", "value", "context")
         checked_option(produced, Produced, "to")
         how = produced or Produced()
         head = self._head

@@ -147,7 +147,7 @@ class Topology(TopologyValue):
         if isinstance(topic, str):
             checked_name(topic, "topic")
         else:
-            checked_function(topic, "add_sink: topic", "key", "value", "context")
+            checked_function(topic, "add_sink: a topic that is no string", "key", "value", "context")
         how = Produced(key_serde, value_serde, partitioner)
         by = _written_by("add_sink", name)
         serdes = how.key_serde, how.value_serde
