@@ -53,7 +53,7 @@ _CHECK_BROKER_S = 2.0
 _TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
-_NO_SESSION = "its session in the consumer group is lost, no task runs until it has joined again"
+_NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
 
 class CoordinatorActor:

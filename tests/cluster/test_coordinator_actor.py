@@ -150,9 +150,9 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
         coordinator._dispatcher.feed(GroupAssigned(None))
         waiting = (await coordinator.status()).waiting
         assert waiting is not None
-        assert waiting.startswith("no broker answers at kafka:9092; its session in the consumer group is lost")
+        assert waiting.startswith("no broker answers at kafka:9092; the session in the consumer group is lost")
         coordinator._broker_watch.check()
-        assert str((await coordinator.status()).waiting).startswith("its session")
+        assert str((await coordinator.status()).waiting).startswith("the session")
         coordinator._dispatcher.feed(GroupAssigned(frozenset()))
         assert (await coordinator.status()).waiting is None
         coordinator._dispatcher.feed(GroupAssigned(None))
