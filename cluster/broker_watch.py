@@ -1,4 +1,4 @@
-"""Whether a broker answers: said once, early and plainly, when none does, and once more when one does again."""
+"""Tells a user early, and once, that no broker answers, and once that one answers again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reachable(Protocol):
 
 
 class BrokerWatch:
-    """Asks for an answer, each time it is told to. ``clock`` gives seconds since 1970. One thread at a time."""
+    """Asks the broker at each ``check``. ``clock`` gives seconds since 1970. One thread at a time."""
 
     def __init__(
         self, application_id: str, bootstrap_servers: str, admin: Callable[[], Reachable], clock: Callable[[], float]
@@ -33,9 +33,9 @@ class BrokerWatch:
         self._log = logger(__name__).bind(application=application_id)
 
     def check(self) -> None:
-        """Ask. What else can be wrong than that nobody answers is raised."""
+        """Ask once. Raises StreamsError for another reason than that no broker answers."""
         try:
-            # One that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            # A client that was not answered may be what is stuck (``kafka/fetch_watch.py``).
             self._client = self._client or self._admin()
             self._client.reach()
         except BrokerUnreachableError as error:

@@ -51,6 +51,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.cluster.names import actor_id, actor_number
+from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.state_transitions import check_transition
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -68,15 +69,11 @@ class Coordinator:
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
     def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int) -> None:
-        self._plan = plan
+        self._owned = OwnedTasks(plan)
         self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._assignment: frozenset[TopicPartition] | None = None
-        self.session_lost = False
-        self._lost_epoch = 0  # the last one before a session was lost
-        self._owned: frozenset[TaskId] = frozenset()
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
         self._losses = 0
@@ -119,17 +116,24 @@ class Coordinator:
     @property
     def plan(self) -> TaskPlan:
         """The tasks there are."""
-        return self._plan
+        return self._owned.plan
 
     @property
     def unplanned(self) -> frozenset[TopicPartition]:
         """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
-        return (self._assignment or frozenset()) - self._plan.reads
+        return self._owned.unplanned
+
+    @property
+    def session_lost(self) -> bool:
+        """Whether there is no session in the group now, after one: no task runs until there is another."""
+        return self._owned.session_lost
 
     @property
     def placement(self) -> dict[TaskId, str]:
         """Task to the actor that it is assigned to."""
-        return {task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned}
+        return {
+            task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned.tasks
+        }
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -148,24 +152,16 @@ class Coordinator:
     # ---- events ----
 
     def _group_assigned(self, event: GroupAssigned) -> None:
-        self.session_lost = event.partitions is None
-        if self.session_lost:
-            self._lost_epoch = self.epoch
-        self._assignment = event.partitions or frozenset()
-        self._owned = self._plan.owned(self._assignment)
+        self._owned.assign(event.partitions, self.epoch)
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
-        owned = event.plan.owned(self._assignment or frozenset())
-        # Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
-        # would be nobody's. When the group does, they are unplanned and the plan comes again.
-        if self.unplanned or (owned >= self._owned and not self.session_lost):
-            self._plan, self._owned = event.plan, owned
+        self._owned.replan(event.plan)
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
-        issued = {task: self._plan.partitions.get(task, frozenset()) for task in event.tasks}
+        issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(Phase.UP, event.epoch, event.epoch, issued, event.tasks, unsure=True)
         self._target.update(dict.fromkeys(event.tasks, event.actor_id))
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
@@ -283,16 +279,10 @@ class Coordinator:
             return f"actor {request.actor_id} is no longer part of the application"
         if not actor.confirmed <= request.epoch <= actor.epoch:
             return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
-        if request.epoch <= self._lost_epoch:
-            # Others may have had its partitions since, and its state would lack what they have made of them.
-            return f"epoch {request.epoch} belongs to a session in the group that is lost"
-        held = {partition for task in actor.held for partition in self._plan.partitions.get(task, ())}
+        held = {partition for task in actor.held for partition in self.plan.partitions.get(task, ())}
         if foreign := sorted(set(request.offsets) - held):
             return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
-        # Unknown just after a restart: then the group itself judges the commit.
-        if self._assignment is not None and (lost := sorted(set(request.offsets) - self._assignment)):
-            return f"partition {lost[0]} is not assigned to this cluster"
-        return None
+        return self._owned.refusal_reason(request.epoch, request.offsets)
 
     def _fail(self, error: str) -> None:
         if self.state.is_live or self.state is ApplicationState.PENDING_SHUTDOWN:
@@ -300,7 +290,7 @@ class Coordinator:
 
     def _reconcile(self) -> None:
         if self.state.is_live:
-            if self._assignment is None or self._cpus is None:
+            if not self._owned.known or self._cpus is None:
                 return
             self._start_and_stop_actors()
             self._choose_actors()
@@ -317,7 +307,7 @@ class Coordinator:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
         if self.session_lost:
             return  # most likely the next one has the same tasks
-        wanted = wanted_actors(len(self._owned), self._tasks_per_actor, self._cpus or 0)
+        wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0)
         staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
         by_worth = sorted(
             staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
@@ -338,15 +328,15 @@ class Coordinator:
     def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
         if self.session_lost:
-            return  # where a task was, it goes on in the next one without a long restore
+            return  # in the next one a task goes on where it was, without a long restore
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
-        self._target = {task: name for task, name in self._target.items() if task in self._owned and name in up}
+        self._target = {task: name for task, name in self._target.items() if task in self._owned.tasks and name in up}
         if not starting and not self._backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._backing_off:
             return
-        self._target = assign(self._owned, up, self._target, self._plan.stateful)
+        self._target = assign(self._owned.tasks, up, self._target, self.plan.stateful)
 
     def _send_assignments(self) -> None:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
@@ -355,11 +345,11 @@ class Coordinator:
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
             elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task in self._owned if self._target.get(task) == name} - elsewhere
-            if actor.epoch <= self._lost_epoch and actor.issued:
-                meant = set()  # first it must let go of what it held under the lost session
+            meant = {task for task in self._owned.tasks if self._target.get(task) == name} - elsewhere
+            if actor.issued and self._owned.under_lost_session(actor.epoch):
+                meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
             tasks = frozenset(meant & actor.held if unsure else meant)
-            issued = {task: self._plan.partitions[task] for task in tasks}
+            issued = {task: self.plan.partitions[task] for task in tasks}
             if issued != actor.issued or actor.unsure or actor.refused:
                 actor.refused = False
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
@@ -371,7 +361,7 @@ class Coordinator:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
         settled = [actor for actor in self._actors.values() if actor.settled]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
-        done = running >= self._owned and not self.unplanned and not self.session_lost
+        done = running >= self._owned.tasks and not self.unplanned and not self.session_lost
         state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
         if self.state is ApplicationState.CREATED and done:
             self._set_state(ApplicationState.REBALANCING)

@@ -53,7 +53,7 @@ _CHECK_BROKER_S = 2.0
 _TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
-_NO_SESSION = "its session in the consumer group is lost, no task runs until it has joined again"
+_NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
 
 class CoordinatorActor:
@@ -120,9 +120,11 @@ class CoordinatorActor:
 
     def _waits_for(self) -> str | None:
         no_session = self._dispatcher is not None and self._dispatcher.machine.session_lost
-        no_broker = self._broker_watch.reason if self._broker_watch is not None else None
-        reasons = [no_broker, _NO_SESSION if no_session else None, self._waiting]
+        reasons = [self._no_broker(), _NO_SESSION if no_session else None, self._waiting]
         return "; ".join(reason for reason in reasons if reason is not None) or None
+
+    def _no_broker(self) -> str | None:
+        return self._broker_watch.reason if self._broker_watch is not None else None
 
     async def metadata(self) -> ApplicationMetadata:
         """Where each store's keys live."""
@@ -186,6 +188,10 @@ class CoordinatorActor:
             if await self._has_ended():
                 return
             clients = ConfluentClients.of(spec.config)
+            self._broker_watch = BrokerWatch(
+                self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
+            )
+            self._repeat(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check))
             plan = await self._plan(spec, clients)
         except (StreamsError, ImportError, AttributeError) as error:
             self._log.error("the application cannot start", error=str(error))
@@ -208,8 +214,6 @@ class CoordinatorActor:
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
-        self._broker_watch = BrokerWatch(self._application_id, spec.config.bootstrap_servers, clients.admin, time.time)
-        self._repeat(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check))
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
         self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
@@ -312,9 +316,9 @@ class CoordinatorActor:
             plan = await asyncio.to_thread(watch.check, machine.plan)
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
-        except BrokerUnreachableError:
-            return  # ``broker_watch.py`` says so, sooner, and once
         except StreamsError as error:
+            if isinstance(error, BrokerUnreachableError) and self._no_broker() is not None:
+                return  # that is told already, once
             self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:
             if plan is not None:

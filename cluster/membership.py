@@ -27,9 +27,9 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment at each change, None when the session is lost, with which a client that is
-    given up counts as well; ``on_failed`` gets the error that ended the membership for good, at most once. Both are
-    called in the thread.
+    ``on_assigned`` gets the whole assignment at each change, and None when the session is lost, as it is when a client
+    is given up; ``on_failed`` gets the error that ended the membership for good, at most once. Both are called in the
+    thread.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Membership:
         self._on_failed = on_failed
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
-        self._lost = False
+        self._session_lost = False
         self._closing = threading.Event()
         self._log = logger(__name__)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
@@ -103,18 +103,19 @@ class Membership:
         except FINAL:
             raise
         except StreamsError:
-            self._assigned(None)  # whether the group has kept the seat is not known to another client
+            self._assigned(None)  # the next client cannot know whether the group has kept the seat for it
             raise
         finally:
             member.close()
 
     def _assigned(self, partitions: frozenset[TopicPartition] | None) -> None:
-        if partitions is None and self._lost:
+        if partitions is None and self._session_lost:
             return
-        self._lost = partitions is None
-        if self._lost:
+        self._session_lost = partitions is None
+        if self._session_lost:
             self._log.warning("lost the session in the group, no task runs until there is another")
-        # Of a lost session nothing is ours, and commits are refused instead of waiting: who stops must not wait either.
+        # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
+        # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
         self._on_assigned(partitions)
 
@@ -125,7 +126,7 @@ class Membership:
             return
         if not done.set_running_or_notify_cancel():
             return
-        # Nothing is ours after a lost session: until a client has joined again its commits would be fenced.
+        # After a lost session this is all of them: until a client has joined again its commits would be fenced.
         if foreign := sorted(offsets.keys() - mine):
             done.set_exception(StreamsError(f"partition {foreign[0]} is not assigned to this member of the group now"))
             return

@@ -65,7 +65,8 @@ class ConfluentAdmin(Admin):
     def reach(self) -> None:
         with broker_errors("ask for the cluster", self._address):
             try:
-                bounded_result(self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S))
+                asked = self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S)
+                bounded_result(asked, _REACH_TIMEOUT_S + 1)
             except KafkaException:
                 # The controller is asked, which alone may be away. Any broker can list the topics, however many.
                 self._client.list_topics(timeout=_REACH_TIMEOUT_S)
@@ -274,9 +275,9 @@ def _only(answers: Mapping[Any, Future[T]]) -> T:
     return bounded_result(answer)
 
 
-def bounded_result(answer: Future[T]) -> T:
+def bounded_result(answer: Future[T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
     """The answer, or a KafkaException that says time is up."""
     try:
-        return answer.result(ANSWER_TIMEOUT_S)
+        return answer.result(timeout_s)
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.common.ids import TopicPartition
 from penstock.kafka.admin import LATEST
 from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
-from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings, client_configuration, code_of
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, UNREACHABLE, admin_settings, client_configuration, code_of
 
 _AGE_S = 0.1
 _REFRESH_S = 1.0
@@ -35,8 +35,8 @@ class StableEnds:
             return AdminClient(self._settings)
 
     def end(self, partition: TopicPartition) -> int | None:
-        """The last stable offset as of a moment ago; None while that is not known. Waits only, and for 1 s at most, to
-        look up leaders after an answer that they are others."""
+        """The last stable offset as of a moment ago; None while that is not known. Does not wait for it: only a look-up
+        of leaders, after an answer that they have changed, takes up to 1 s."""
         now = time.monotonic()
         asked_at, asked = self._asked.get(partition, (0.0, None))
         if asked is not None and asked.done():
@@ -49,9 +49,9 @@ class StableEnds:
                 if code_of(error) in LEADERS_OUTDATED:
                     with suppress(KafkaException):  # asked again after the next answer that says so
                         refresh_leaders(self._client, _REFRESH_S)
-                else:
-                    # No answer: the broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with
-                    # whatever else it was asked.
+                elif code_of(error) in UNREACHABLE:
+                    # The broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with whatever
+                    # else it was asked.
                     self._asked.clear()
                     self._client = self._new_client()
         at, offset = self._known.get(partition, (0.0, 0))

@@ -129,8 +129,8 @@ class StateStore(ABC):
     """Whether it tells changes that come after :meth:`freeze`, or after the end of :meth:`flush`, from those of the
     commit until :meth:`batch_written`. Records wait for the commits of a task that has a store that does not."""
     flushed_last: ClassVar[bool] = False
-    """Whether it is flushed after all stores that are not: what it no longer holds may have led to changes of theirs,
-    and its changelog must not tell so before they have told theirs. A crash between the two would lose them."""
+    """Whether a commit flushes it after all stores that are not. What has left it may have changed them: if its
+    changelog said so before theirs had these changes, a crash between the two would lose them."""
 
     def __init__(self, name: str, context: StateStoreContext) -> None:
         self.name = name

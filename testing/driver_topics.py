@@ -12,7 +12,6 @@ from penstock.common.records import NO_HEADERS, Headers, check_headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.shown import shown
 from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
-from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.testing.collector import ProducedRecord
 
 K = TypeVar("K")
@@ -98,12 +97,7 @@ class TestInputTopic(Generic[K, V]):
                 key, value, timestamp_ms, headers = key.key, key.value, key.timestamp, key.headers
             else:
                 key, value = None, key
-        if timestamp_ms is None:
-            timestamp = self._timestamp_ms
-        elif type(timestamp_ms) is int and timestamp_ms <= LARGEST_TIMESTAMP:
-            timestamp = timestamp_ms
-        else:
-            timestamp = to_epoch_ms(timestamp_ms, "timestamp_ms")
+        timestamp = to_epoch_ms(self._timestamp_ms if timestamp_ms is None else timestamp_ms, "timestamp_ms")
         raw_key = None if key is None else self._bytes("key", self._key_serde, key)
         raw_value = None if value is None else self._bytes("value", self._value_serde, value)
         if headers:

@@ -421,6 +421,22 @@ def test_what_was_done_under_a_lost_session_is_not_committed_under_the_next(play
     assert play(CommitRequested(anew)) == [CommitOffsets(anew)]
 
 
+def test_a_task_that_a_lost_session_left_with_its_actor_is_let_go_of_before_it_is_begun_anew(play: Play) -> None:
+    play.running(cpus=1)
+    play(ClusterResized(2))
+    play(ActorUp("stream/2"))
+    (less,) = play.of(AssignTasks)
+    play(GroupAssigned(None), GroupAssigned(ALL))
+    assert play.of(AssignTasks) == [], "one is on its way to stream/1"
+    play(ActorAssigned("stream/1", less.epoch))
+    assert {it.actor_id: it.tasks for it in play.of(AssignTasks)} == {
+        "stream/1": frozenset(),
+        "stream/2": TASKS - less.tasks,
+    }
+    play.confirm()
+    assert [(it.actor_id, it.tasks) for it in play.of(AssignTasks)] == [("stream/1", less.tasks)]
+
+
 def test_an_actor_that_is_lost_without_a_session_is_replaced_in_the_next(play: Play) -> None:
     play.running()
     play(GroupAssigned(None))

@@ -37,7 +37,7 @@ from penstock.common.errors import BrokerUnreachableError, MissingTopicError, St
 from penstock.common.ids import TaskId
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.entries import PLAIN
-from penstock.testing.fake_clients import FakeClients
+from penstock.testing.fake_clients import FakeAdmin, FakeClients
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.virtual_time import run
 
@@ -150,9 +150,9 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
         coordinator._dispatcher.feed(GroupAssigned(None))
         waiting = (await coordinator.status()).waiting
         assert waiting is not None
-        assert waiting.startswith("no broker answers at kafka:9092; its session in the consumer group is lost")
+        assert waiting.startswith("no broker answers at kafka:9092; the session in the consumer group is lost")
         coordinator._broker_watch.check()
-        assert str((await coordinator.status()).waiting).startswith("its session")
+        assert str((await coordinator.status()).waiting).startswith("the session")
         coordinator._dispatcher.feed(GroupAssigned(frozenset()))
         assert (await coordinator.status()).waiting is None
         coordinator._dispatcher.feed(GroupAssigned(None))
@@ -161,12 +161,10 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
     run(play())
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [(BrokerUnreachableError("no broker answers"), []), (StreamsError("odd"), ["periodic task failed, retrying"])],
-)
-def test_that_no_broker_answers_is_not_told_as_a_failure_of_who_looks_for_partitions(
-    error: StreamsError, told: list[str]
+@pytest.mark.parametrize("error", [BrokerUnreachableError("no broker answers"), StreamsError("odd")])
+@pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["told", "not told"])
+def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
+    error: StreamsError, reason: str | None
 ) -> None:
     def check(_: TaskPlan) -> None:
         raise error
@@ -175,10 +173,13 @@ def test_that_no_broker_answers_is_not_told_as_a_failure_of_who_looks_for_partit
         coordinator = Restarted(LivingActor())
         coordinator.may_begin.set()
         await coordinator._beginning
+        coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
+        coordinator._broker_watch.reason = reason
         watch: Any = SimpleNamespace(due=lambda unplanned: True, check=check)
         with capture_logs() as logged:
             await coordinator._check_topics(watch)
-        assert [line["event"] for line in logged] == told
+        known = reason is not None and isinstance(error, BrokerUnreachableError)
+        assert [line["event"] for line in logged] == ([] if known else ["periodic task failed, retrying"])
         await coordinator.stop()
 
     run(play())
@@ -239,7 +240,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[float]:
         raise left.pop(0) if len(left) > 1 else left[0]
 
     monkeypatch.setattr(coordinator_actor, "ensure_topics", ensure_topics)
-    monkeypatch.setattr(ConfluentClients, "admin", lambda _: None)
+    monkeypatch.setattr(ConfluentClients, "admin", lambda _: FakeClients("app").admin())
     return looks
 
 
@@ -275,6 +276,27 @@ def test_a_restarted_coordinator_that_cannot_begin_leaves_no_actor_at_work(
         status = await coordinator.status()
         assert (status.state, status.error) == (ApplicationState.ERROR, "MissingTopicError: topic 'lines' is gone")
         assert living.killed
+
+    run(play())
+
+
+def test_a_restarted_coordinator_says_that_it_waits_for_a_broker(
+    living: LivingActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reach(_: FakeAdmin) -> None:
+        raise BrokerUnreachableError("not yet")
+
+    refuse(monkeypatch, BrokerUnreachableError("not yet"))
+    monkeypatch.setattr(FakeAdmin, "reach", reach)
+
+    async def play() -> None:
+        coordinator = CoordinatorActor("app", SPEC)
+        async with asyncio.timeout(60):
+            while (waiting := (await coordinator.status()).waiting) is None:
+                await asyncio.sleep(0.1)
+        assert waiting.startswith("no broker answers at ")
+        coordinator._beginning.cancel()
+        assert (await coordinator.stop()).waiting is None
 
     run(play())
 

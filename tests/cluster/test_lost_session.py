@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,8 +62,8 @@ def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
     own_broker: Frozen, application: tuple[WordCount, KafkaStreams]
 ) -> None:
     it, app = application
-    states: queue.SimpleQueue[ApplicationState] = queue.SimpleQueue()
-    app.set_state_listener(lambda new, _: states.put(new))
+    told: list[ApplicationState] = []
+    app.set_state_listener(lambda new, _: told.append(new))
     app.start()
     app.wait_until_running()
     it.send(LINES)
@@ -90,8 +89,8 @@ def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
     eventually(it.complete, "what came later is counted as well, and what came before only once")
     eventually(lambda: app.status().waiting is None, "nothing to wait for")
     assert {actor.pid for actor in app.status().actors} == pids, "its actors were kept"
-    told = [states.get(timeout=10) for _ in range(states.qsize())]
-    assert told[-3:] == [ApplicationState.RUNNING, ApplicationState.REBALANCING, ApplicationState.RUNNING]
+    running, rebalancing = ApplicationState.RUNNING, ApplicationState.REBALANCING
+    eventually(lambda: told[-3:] == [running, rebalancing, running], "all that its listener hears", timeout_s=10)
 
 
 def all_committed(it: WordCount) -> bool:

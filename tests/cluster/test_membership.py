@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.cluster import membership
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -63,6 +64,11 @@ class Seat:
     def _member(self) -> FakeMember:
         self.members.append(FakeMember(self.script))
         return self.members[-1]
+
+
+@pytest.fixture(autouse=True)
+def rejoining_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_REJOIN_AFTER_S", 0.0)
 
 
 @contextmanager

@@ -154,6 +154,28 @@ def test_a_cluster_is_reached_although_its_controller_is_away(monkeypatch: pytes
     admin.reach()
 
 
+def test_a_client_that_never_answers_whether_a_broker_does_holds_nobody_up_for_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[float] = []
+
+    def never(timeout: float) -> None:
+        waited.append(timeout)
+        raise TimeoutError
+
+    def away(timeout: float) -> None:
+        waited.append(timeout)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    admin = ConfluentAdmin("b:1", {})
+    client = SimpleNamespace(describe_cluster=lambda **_: SimpleNamespace(result=never), list_topics=away)
+    monkeypatch.setattr(admin, "_client", client)
+    with pytest.raises(BrokerUnreachableError):
+        admin.reach()
+    assert len(waited) == 2
+    assert sum(waited) < 10
+
+
 @pytest.mark.parametrize("code", sorted(RETRIABLE | MISSING_TOPIC | UNREACHABLE))
 def test_what_passes_by_itself_may_be_tried_again(code: int) -> None:
     error = as_streams_error(KafkaException(KafkaError(code)), "do this", "b:1")

@@ -98,3 +98,13 @@ def test_what_has_no_answer_is_asked_by_a_new_client(clock: Clock, monkeypatch: 
     another.answer(3)
     clock.now += 0.01
     assert ends.end(other) == 3
+
+
+def test_after_an_answer_that_refuses_the_same_client_asks_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, broker = opened()
+    assert ends.end(TP) is None
+    broker.asked[0].set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    clock.now += 1
+    monkeypatch.setattr("penstock.kafka.stable_ends.AdminClient", lambda _: pytest.fail("another client each time"))
+    assert ends.end(TP) is None
+    assert len(broker.asked) == 2

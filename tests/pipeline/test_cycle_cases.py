@@ -23,8 +23,8 @@ from tests.live.play import excluded, halves
 from tests.live.rig import configuration
 from tests.live.shapes import of_shapes
 from tests.parity import corpus
+from tests.pipeline.rows import Row, batches, output
 from tests.pipeline.test_cycle_host import written
-from tests.pipeline.test_task_host import Row, batches, output
 from tests.pipeline.without_spark import ordered
 
 APPLICATION = "app"

@@ -19,7 +19,7 @@ from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
-from tests.pipeline.test_task_host import Row, batches, output
+from tests.pipeline.rows import Row, batches, output
 from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, self_join
 
 KEYS = 15

@@ -19,8 +19,8 @@ from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.pipeline.rows import Row
 from tests.pipeline.test_cycle_host import UNCACHED, history
-from tests.pipeline.test_task_host import Row
 from tests.pipeline.topologies import foreign_key_join
 
 

@@ -20,7 +20,7 @@ from penstock.pipeline.rows import SINK
 from penstock.pipeline.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from tests.pipeline.test_task_host import CONFIG, batches, output, process
+from tests.pipeline.rows import CONFIG, batches, output, process
 from tests.pipeline.topologies import described, latest_words
 
 

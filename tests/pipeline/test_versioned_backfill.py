@@ -13,7 +13,7 @@ from penstock.state.stores import Stores
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Produced
-from tests.pipeline.test_task_host import Row, batches, host, output, process
+from tests.pipeline.rows import Row, batches, host, output, process
 from tests.tasks.bench import STRINGS, Bench
 
 HISTORY_MS, SEGMENT_MS = 100, 30

@@ -20,7 +20,7 @@ from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
-from tests.pipeline.test_task_host import Row, batches, output
+from tests.pipeline.rows import Row, batches, output
 
 Results = dict[str, list[dict[str, Any]]]
 

@@ -119,6 +119,10 @@ class TestInput:
         assert sink.is_empty()
         source.pipe_input("k", "v", 2**63 - 1)
         assert sink.read_record().timestamp == 2**63 - 1
+        source.advance_time(2**63 - 1)
+        with pytest.raises(ValueError, match="timestamp_ms is too large"):
+            source.pipe_input("k", "v")
+        assert sink.is_empty()
 
     def test_negative_durations_are_refused(self, driver: TopologyTestDriver, source: Input) -> None:
         with pytest.raises(ValueError, match="negative"):

@@ -1,0 +1,66 @@
+"""Which tasks are this cluster's: those whose partitions the consumer group gives to it, while its session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.physical.task_plan import TaskPlan
+
+
+class OwnedTasks:
+    """The part of the coordinator's state machine that looks at the group: plan and partitions in, tasks out.
+
+    While a session is lost no task is ours, and what was begun under it is never committed under the next one: others
+    may have had the partitions since, and its state would lack what they have made of them.
+    """
+
+    def __init__(self, plan: TaskPlan) -> None:
+        self.plan = plan
+        self.tasks: frozenset[TaskId] = frozenset()
+        self.session_lost = False
+        self._partitions: frozenset[TopicPartition] | None = None  # None until the group has answered
+        self._lost_epoch = 0  # the last one before a session was lost
+
+    @property
+    def known(self) -> bool:
+        """Whether the group has answered since the coordinator began."""
+        return self._partitions is not None
+
+    @property
+    def unplanned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
+        return (self._partitions or frozenset()) - self.plan.reads
+
+    def under_lost_session(self, epoch: int) -> bool:
+        """Whether the epoch was given out under a session that is lost."""
+        return epoch <= self._lost_epoch
+
+    def assign(self, partitions: frozenset[TopicPartition] | None, epoch: int) -> None:
+        """Take what the group gives; None when the session is lost, with the last ``epoch`` given out so far."""
+        self.session_lost = partitions is None
+        if self.session_lost:
+            self._lost_epoch = epoch
+        self._partitions = partitions or frozenset()
+        self.tasks = self.plan.owned(self._partitions)
+
+    def replan(self, plan: TaskPlan) -> None:
+        """Take another plan, if now is the time for it; else it comes again when the group has given what it reads.
+
+        Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
+        would be nobody's. When the group does, they are unplanned.
+        """
+        if self.session_lost:
+            return  # what the next one gives is not known yet
+        tasks = plan.owned(self._partitions or frozenset())
+        if self.unplanned or tasks >= self.tasks:
+            self.plan, self.tasks = plan, tasks
+
+    def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:
+        """Why the group's assignment does not let these be committed under ``epoch``; None when it does."""
+        if self.under_lost_session(epoch):
+            return f"epoch {epoch} belongs to a session in the group that is lost"
+        # Unknown just after a restart: then the group itself judges the commit.
+        if self._partitions is not None and (lost := sorted(set(partitions) - self._partitions)):
+            return f"partition {lost[0]} is not assigned to this cluster"
+        return None
