@@ -14,6 +14,9 @@ from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
 """Of ``INPUT_SCHEMA``."""
+_FETCH_MAX_WAIT_MS = 10
+"""What is read is there, so that nobody gains by waiting for more; and Spark asks for offsets on the connection on which
+the broker holds back its next fetch, for half a second unless told otherwise."""
 
 
 def records_of(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:
@@ -87,9 +90,6 @@ def _time(*written_by: str) -> Column:
     return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
 
 
-_FETCH_MAX_WAIT_MS = 10  # what is read is there
-
-
 @cache
 def _slots(spark: SparkSession, tasks: int) -> list[int]:
     """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
@@ -113,7 +113,6 @@ def _read(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFr
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("kafka.isolation.level", "read_committed")
-        # Spark asks for offsets on the connection where Kafka holds back its next fetch, for half a second unless told.
         .option("kafka.fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
         .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))
         .option("startingOffsets", json.dumps(begins))
