@@ -15,7 +15,7 @@ from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
 """Of ``INPUT_SCHEMA``."""
 _FETCH_MAX_WAIT_MS = 10
-"""What is read is there, so that nobody gains by waiting for more; and Spark asks for offsets on the connection on which
+"""What is read is there, so nothing is gained by waiting for more; and Spark asks for offsets on the connection on which
 the broker holds back its next fetch, for half a second unless told otherwise."""
 
 
