@@ -173,6 +173,13 @@ class StreamsConfig(BaseModel):
             raise ValueError("this key takes neither True nor False")  # to Python they are the numbers 1 and 0
         return value
 
+    @field_validator("*")
+    @classmethod
+    def _numbers_have_63_bits(cls, value: object) -> object:
+        if isinstance(value, int) and value >= 1 << 63:
+            raise ValueError("too large: Kafka's numbers have 63 bits")
+        return value
+
     @field_validator("topology_optimization", mode="before")
     @classmethod
     def _optimizations(cls, value: object) -> frozenset[str]:

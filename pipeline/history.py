@@ -15,8 +15,8 @@ from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
 """Of ``INPUT_SCHEMA``."""
 _FETCH_MAX_WAIT_MS = 10
-"""What is read is there, so nothing is gained by waiting for more. And Spark asks for offsets on the connection where the
-broker holds back its next fetch, for half a second unless told otherwise."""
+"""What is read is there, so nothing is gained by waiting for more. And Spark asks for offsets on the connection where
+the broker holds back its next fetch, for half a second unless told otherwise."""
 
 
 def records_of(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:

@@ -169,6 +169,7 @@ def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) ->
         ("application.id", 7, "valid string"),
         ("application.id", None, "valid string"),
         ("bootstrap.servers", "", "at least 1 character"),
+        ("commit.interval.ms", 1 << 63, "too large: Kafka's numbers have 63 bits"),
         ("bootstrap.servers", ["a:1"], "valid string"),
         ("processing.guarantee", "exactly_once", "'at_least_once' or 'exactly_once_v2'"),
         ("commit.interval.ms", 0, "greater than or equal to 1"),

@@ -7,6 +7,7 @@ them: output, internal, stores, description, metrics. For a case that it cannot 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -124,4 +125,7 @@ def main(lines: Iterable[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m tests.parity.play", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     main(sys.stdin.buffer)
