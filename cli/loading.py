@@ -25,7 +25,7 @@ def load_application(target: str) -> KafkaStreams:
     if not module_name or not colon or not name.isidentifier():
         raise ConfigError(f"{target!r} is not MODULE:APP, such as examples.word_count:app")
     if module_name.endswith(".py"):
-        module_name = module_name.removesuffix(".py").replace("/", ".")
+        module_name = Path(module_name).with_suffix("").as_posix().replace("/", ".").lstrip(".")
         raise ConfigError(f"{target!r} names a file: name the module, {module_name}:{name}")
     module = _imported(module_name, search_current_folder_first())
     if not hasattr(module, name):

@@ -224,6 +224,7 @@ def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
     ("target", "says"),
     [
         ("program", "'program' is not MODULE:APP"),
+        ("./live.py:app", "'./live.py:app' names a file: name the module, live:app"),
         ("programs/live.py:app", "'programs/live.py:app' names a file: name the module, programs.live:app"),
         ("nowhere:app", "there is no module 'nowhere'"),
         ("program:nope", "module 'program' has no 'nope'; it has program:app"),
