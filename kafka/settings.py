@@ -139,10 +139,12 @@ RETRIABLE = frozenset(
      KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
      KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
      KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.UNSTABLE_OFFSET_COMMIT,
-     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT}
+     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT, KafkaError._DESTROY_BROKER, KafkaError._WAIT_CACHE,
+     KafkaError._OUTDATED, KafkaError._RETRY, KafkaError._PARTIAL}
 )  # fmt: skip
-"""A leader, a coordinator or a replica changes: the same request succeeds a little later. (``_NOENT`` is librdkafka's
-word for a partition whose leader it does not know.)"""
+"""A leader, a coordinator or a replica changes: the same request succeeds a little later. (Those with an underscore are
+librdkafka's words for a partition whose leader it does not know, a broker that it has let go since the cluster named it
+no more, and a look-up of leaders that is not at its end.)"""
 MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """The topic does not exist, or a broker that has just started has not heard of it yet."""
 POSITION_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
