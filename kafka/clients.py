@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
-from penstock.kafka.contracts import Admin, GroupMember, RecordConsumer, RecordProducer
+from penstock.kafka.contracts import Admin, GroupMember, RecordConsumer, RecordProducer, TransactionalProducer
 
 
 class KafkaClients(Protocol):
@@ -20,6 +20,9 @@ class KafkaClients(Protocol):
 
     def producer(self) -> RecordProducer:
         """A writer."""
+
+    def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
+        """A writer of transactions."""
 
     def admin(self) -> Admin:
         """Topics and offsets."""
@@ -74,6 +77,12 @@ class ConfluentClients(KafkaClients):
         from penstock.kafka.producer import open_producer
 
         return open_producer(self.bootstrap_servers, self.producer_overrides)
+
+    @override
+    def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
+        from penstock.kafka.transactions import open_transactional_producer
+
+        return open_transactional_producer(self.bootstrap_servers, transactional_id, self.producer_overrides)
 
     @override
     def admin(self) -> Admin:

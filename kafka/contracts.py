@@ -114,6 +114,45 @@ class RecordProducer(Protocol):
         """Give up what is queued and leave. Idempotent."""
 
 
+class TransactionAbortedError(StreamsError):
+    """Kafka did not take a transaction, or nobody knows whether it did: what was sent in it does not count until
+    Kafka says so, and the tasks go on from what is committed. Mirrors ``TaskMigratedException``.
+
+    ``producer_is_spent``: the producer can do nothing any more, or nobody knows what it has done: another must take its
+    ``transactional.id``.
+    """
+
+    def __init__(self, message: str, *, producer_is_spent: bool = False) -> None:
+        super().__init__(message)
+        self.producer_is_spent = producer_is_spent
+
+
+class TransactionalProducer(RecordProducer, Protocol):
+    """A producer all of whose records belong to transactions: readers of committed records see all of one, with the
+    offsets committed in it, or nothing. At each time one producer has the ``transactional.id``: the last to come.
+
+    Every call of :class:`RecordProducer` raises TransactionAbortedError too: what was sent since ``begin_transaction``
+    does not count. Calls that ask the broker may be made in another thread, while no other call is under way.
+    """
+
+    def init_transactions(self) -> None:
+        """Take the id, before anything else: whoever had it can write nothing any more, its transaction is aborted, or
+        committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
+
+    def begin_transaction(self) -> None:
+        """What is sent from here on belongs to the next transaction. Asks nobody."""
+
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
+        """Commit what was sent together with ``offsets`` of the application's group, as the member that
+        ``group_metadata`` (:meth:`GroupMember.group_metadata`) tells of. Raises TransactionAbortedError: when that
+        member has no seat any more, when another producer has the id, when the broker has given the transaction up
+        (``transaction.timeout.ms``), or when nobody answers."""
+
+    def abort_transaction(self) -> None:
+        """Nothing that was sent counts. Raises TransactionAbortedError with ``producer_is_spent`` when only a new
+        producer can see to that."""
+
+
 class Admin(Protocol):
     """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError within 10 s."""
 

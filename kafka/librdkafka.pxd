@@ -10,6 +10,8 @@ ctypedef void rd_kafka_queue_t
 ctypedef void rd_kafka_error_t
 ctypedef void rd_kafka_headers_t
 ctypedef void rd_kafka_event_t
+ctypedef void rd_kafka_consumer_group_metadata_t
+ctypedef void rd_kafka_topic_partition_list_t
 
 ctypedef struct rd_kafka_message_t:
     int err
@@ -21,6 +23,13 @@ ctypedef struct rd_kafka_message_t:
     size_t key_len
     int64_t offset
     void *_private
+
+ctypedef struct rd_kafka_topic_partition_t:
+    char *topic
+    int32_t partition
+    int64_t offset
+    void *metadata  # freed with the list
+    size_t metadata_size
 
 ctypedef struct Bytes:
     const char *at
@@ -81,7 +90,23 @@ cdef extern nogil:
     int rd_kafka_fatal_error(rd_kafka_t *, char *, size_t)
     int rd_kafka_error_code(const rd_kafka_error_t *)
     const char *rd_kafka_error_string(const rd_kafka_error_t *)
+    int rd_kafka_error_is_fatal(const rd_kafka_error_t *)
+    int rd_kafka_error_is_retriable(const rd_kafka_error_t *)
+    int rd_kafka_error_txn_requires_abort(const rd_kafka_error_t *)
     void rd_kafka_error_destroy(rd_kafka_error_t *)
+    rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *, int)
+    rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *)
+    rd_kafka_error_t *rd_kafka_send_offsets_to_transaction(
+        rd_kafka_t *, const rd_kafka_topic_partition_list_t *, const rd_kafka_consumer_group_metadata_t *, int)
+    rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *, int)
+    rd_kafka_error_t *rd_kafka_abort_transaction(rd_kafka_t *, int)
+    rd_kafka_error_t *rd_kafka_consumer_group_metadata_read(
+        rd_kafka_consumer_group_metadata_t **, const void *, size_t)
+    void rd_kafka_consumer_group_metadata_destroy(rd_kafka_consumer_group_metadata_t *)
+    rd_kafka_topic_partition_list_t *rd_kafka_topic_partition_list_new(int)
+    rd_kafka_topic_partition_t *rd_kafka_topic_partition_list_add(
+        rd_kafka_topic_partition_list_t *, const char *, int32_t)
+    void rd_kafka_topic_partition_list_destroy(rd_kafka_topic_partition_list_t *)
     rd_kafka_headers_t *rd_kafka_headers_new(size_t)
     int rd_kafka_header_add(rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t)
     int rd_kafka_header_get_all(const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)

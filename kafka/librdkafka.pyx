@@ -209,8 +209,7 @@ cdef class Sender:
 
     def __dealloc__(self):
         self._end(0)
-        free(self._failure.topic)
-        free(self._failure.key)
+        self._forget_failure()
 
     def send(self, topic, key, value, timestamp, headers=None, int32_t partition=-1):
         """See ``RecordProducer.send``. librdkafka reads time 0 as "now", so such a record goes out with 1 ms."""
@@ -297,6 +296,77 @@ cdef class Sender:
         """See ``RecordProducer.close``."""
         self._end(1000)
 
+    # Transactions: as confluent_kafka.Producer has them, and with its errors.
+
+    def init_transactions(self, double timeout_s):
+        """``rd_kafka_init_transactions``."""
+        cdef int timeout_ms = <int> (timeout_s * 1000)
+        cdef rd_kafka_error_t *error
+        self._check_open()
+        with nogil:
+            error = rd_kafka_init_transactions(self._client, timeout_ms)
+        _raise_error(error)
+
+    def begin_transaction(self):
+        """``rd_kafka_begin_transaction``. What the one before has left undelivered, having been aborted, is forgotten."""
+        cdef rd_kafka_error_t *error
+        cdef Topic topic
+        self._check_open()
+        with nogil:
+            error = rd_kafka_begin_transaction(self._client)
+        _raise_error(error)
+        if self._failure.code != 0:
+            for topic in self._topics.values():
+                topic.forget_lanes()
+            self._begin_mark(None)
+            self._forget_failure()
+
+    def send_offsets_to_transaction(self, offsets, bytes group_metadata, double timeout_s):
+        """``rd_kafka_send_offsets_to_transaction`` for (topic, partition, offset, metadata), each of them."""
+        cdef int timeout_ms = <int> (timeout_s * 1000)
+        cdef rd_kafka_consumer_group_metadata_t *metadata = NULL
+        cdef rd_kafka_topic_partition_list_t *partitions
+        cdef rd_kafka_error_t *error
+        self._check_open()
+        _raise_error(rd_kafka_consumer_group_metadata_read(
+            &metadata, PyBytes_AS_STRING(group_metadata), PyBytes_GET_SIZE(group_metadata)
+        ))
+        partitions = rd_kafka_topic_partition_list_new(len(offsets))
+        try:
+            for topic, partition, offset, note in offsets:
+                _add_offset(partitions, topic.encode(), partition, offset, note.encode())
+            with nogil:
+                error = rd_kafka_send_offsets_to_transaction(self._client, partitions, metadata, timeout_ms)
+            _raise_error(error)
+        finally:
+            rd_kafka_topic_partition_list_destroy(partitions)
+            rd_kafka_consumer_group_metadata_destroy(metadata)
+
+    def commit_transaction(self, double timeout_s):
+        """``rd_kafka_commit_transaction``."""
+        cdef int timeout_ms = <int> (timeout_s * 1000)
+        cdef rd_kafka_error_t *error
+        self._check_open()
+        with nogil:
+            error = rd_kafka_commit_transaction(self._client, timeout_ms)
+        _raise_error(error)
+
+    def abort_transaction(self, double timeout_s):
+        """``rd_kafka_abort_transaction``."""
+        cdef int timeout_ms = <int> (timeout_s * 1000)
+        cdef rd_kafka_error_t *error
+        self._check_open()
+        with nogil:
+            error = rd_kafka_abort_transaction(self._client, timeout_ms)
+        _raise_error(error)
+
+    cdef void _forget_failure(self):
+        free(self._failure.topic)
+        free(self._failure.key)
+        self._failure.code = 0
+        self._failure.topic = self._failure.key = NULL
+        self._failure.key_size = 0
+
     cdef Topic _topic(self, name):
         self._check_open()
         cdef Topic topic = self._topics.get(name)
@@ -349,6 +419,33 @@ cdef class Sender:
             rd_kafka_purge(client, QUEUED_AND_IN_FLIGHT)
             rd_kafka_flush(client, timeout_ms)
             rd_kafka_destroy(client)
+
+
+cdef int _raise_error(rd_kafka_error_t *error) except -1:
+    """Raise what confluent-kafka raises for ``error``, if there is one."""
+    if error == NULL:
+        return 0
+    said = KafkaError(
+        rd_kafka_error_code(error), rd_kafka_error_string(error).decode(errors="replace"),
+        bool(rd_kafka_error_is_fatal(error)), bool(rd_kafka_error_is_retriable(error)),
+        bool(rd_kafka_error_txn_requires_abort(error)),
+    )
+    rd_kafka_error_destroy(error)
+    raise KafkaException(said)
+
+
+cdef int _add_offset(
+    rd_kafka_topic_partition_list_t *partitions, bytes topic, int32_t partition, int64_t offset, bytes note
+) except -1:
+    cdef rd_kafka_topic_partition_t *added = rd_kafka_topic_partition_list_add(partitions, topic, partition)
+    added.offset = offset
+    if note:
+        # With its terminating zero, as confluent-kafka commits it.
+        added.metadata = strdup(note)
+        if added.metadata == NULL:
+            raise MemoryError()
+        added.metadata_size = len(note) + 1
+    return 0
 
 
 cdef inline Bytes _bytes(object given, topic, str part) except *:

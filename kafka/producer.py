@@ -8,12 +8,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from typing_extensions import override
 
-from penstock.common.errors import ProductionError, StreamsError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import Mark, RecordProducer
-from penstock.kafka.refusals import check_headers, not_bytes, producer_failed, refusal, require_partitions
+from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused, require_partitions
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -27,11 +27,12 @@ _FULL_QUEUE_WAIT_S = 0.1
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
     """The faster form that there is."""
+    settings = producer_settings(bootstrap_servers, overrides)
     if not supports(overrides) or binding() is None:
-        return ConfluentProducer(bootstrap_servers, overrides)
+        return ConfluentProducer(bootstrap_servers, settings)
     from penstock.kafka.native_producer import NativeProducer
 
-    return NativeProducer(bootstrap_servers, overrides)
+    return NativeProducer(bootstrap_servers, settings)
 
 
 class _Mark(Mark):
@@ -76,13 +77,13 @@ class _Mark(Mark):
 class ConfluentProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on confluent-kafka."""
 
-    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], refused: Refused = refused) -> None:
         self._address = bootstrap_servers
-        self._failure: ProductionError | None = None
+        self._refused = refused
+        self._failure: StreamsError | None = None
         self._partitions: dict[str, int] = {}
-        settings = producer_settings(bootstrap_servers, overrides)
         with client_configuration("producer."):
-            self._client = Producer(settings)
+            self._client = Producer(dict(settings))
         self._open = _Mark(None, self._on_refused)
         self._produce = self._client.produce
 
@@ -112,7 +113,7 @@ class ConfluentProducer(RecordProducer):
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
-            raise refusal(error.args[0], topic, partition, key) from error
+            raise self._error(error.args[0], topic, partition, key) from error
         self._open.sent += 1
 
     def _send_when_there_is_room(
@@ -133,7 +134,7 @@ class ConfluentProducer(RecordProducer):
             except BufferError:
                 continue
             except KafkaException as error:
-                raise refusal(error.args[0], topic, partition, key) from error
+                raise self._error(error.args[0], topic, partition, key) from error
             return
 
     @override
@@ -145,7 +146,7 @@ class ConfluentProducer(RecordProducer):
         try:
             left = self._client.flush(timeout_s)
         except KafkaException as error:
-            raise producer_failed(error.args[0]) from error
+            raise self._error(error.args[0], None, None, None) from error
         self._raise_failure()
         return left == 0
 
@@ -153,7 +154,7 @@ class ConfluentProducer(RecordProducer):
         try:
             self._client.poll(timeout_s)
         except KafkaException as error:
-            raise producer_failed(error.args[0]) from error
+            raise self._error(error.args[0], None, None, None) from error
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -167,10 +168,17 @@ class ConfluentProducer(RecordProducer):
         self._open = _Mark(closed, self._on_refused)
         return closed
 
+    def _forget_failure(self) -> None:
+        self._failure = None
+        self._open = _Mark(None, self._on_refused)  # those before it are never delivered
+
     def _on_refused(self, error: KafkaError, message: Message) -> None:
         # The first failure is the cause; what follows are its consequences.
         if self._failure is None:
-            self._failure = refusal(error, message.topic(), message.partition(), message.key())
+            self._failure = self._error(error, message.topic(), message.partition(), message.key())
+
+    def _error(self, error: KafkaError, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
+        return self._refused(error.code(), error.str(), topic, partition, key)
 
     @override
     def partitions(self, topic: str) -> int:
@@ -190,4 +198,5 @@ class ConfluentProducer(RecordProducer):
             self._client.purge()
             self._client.flush(1.0)
         except KafkaException as error:
-            raise StreamsError(f"the producer cannot be closed: {error}") from error
+            if not error.args[0].fatal():  # one that is fenced has nothing left to give up
+                raise StreamsError(f"the producer cannot be closed: {error}") from error

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError
 
-from penstock.common.errors import MissingTopicError, ProductionError
+from penstock.common.errors import MissingTopicError, ProductionError, StreamsError
 from penstock.common.records import check_headers as check_headers
 from penstock.common.records import not_bytes as not_bytes
+from penstock.kafka.contracts import TransactionAbortedError
+from penstock.kafka.settings import RETRIABLE, UNREACHABLE
+
+Refused = Callable[[int, "str | None", "str | None", "int | None", "bytes | None"], StreamsError]
+"""Makes the error for what the broker, or librdkafka, refuses: code, text, then topic, partition and key of the record.
+No topic: it is the whole producer that has come to its end."""
 
 
-def refusal(error: object, topic: str | None, partition: int | None, key: object) -> ProductionError:
-    """The error for a record that librdkafka or the broker refused for good."""
-    hint = _HINTS.get(error.code(), "") if isinstance(error, KafkaError) else ""
-    what = f"the record cannot be written to topic {topic!r}: {_description(error)}{hint}"
+def refused(code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
+    """Of a producer whose order or exactness would not hold any more, or of one record."""
+    said = _said(code, text)
+    if topic is None:
+        return ProductionError(f"the producer has failed, what it had queued is not written: {said}")
+    what = f"the record cannot be written to topic {topic!r}: {said}{_HINTS.get(code, '')}"
     return ProductionError(what, topic=topic, partition=partition, key=key)
 
 
-def producer_failed(error: object) -> ProductionError:
-    """The error for a producer that can write nothing any more: its order or its exactness would not hold."""
-    return ProductionError(f"the producer has failed, what it had queued is not written: {_description(error)}")
+def refused_in_transaction(
+    code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None
+) -> StreamsError:
+    """Of a transactional producer, whose transactions may have to be begun anew although no record is wrong."""
+    if topic is None or code in SPENT:
+        what = f"the transactional producer can go on no more: {_said(code, text)}"
+        return TransactionAbortedError(what, producer_is_spent=True)
+    if code in _ABORTED or code in UNREACHABLE or code in RETRIABLE:
+        return TransactionAbortedError(f"a record for topic {topic!r} was not written: {_said(code, text)}")
+    return refused(code, text, topic, partition, key)
 
 
-def _description(error: object) -> str:
-    return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(error)
+def _said(code: int, text: str | None) -> str:
+    error = KafkaError(code) if text is None else KafkaError(code, text)
+    return f"{error.str()} ({error.name()})"
 
 
 def require_partitions(topic: str, partitions: int) -> int:
@@ -32,6 +50,19 @@ def require_partitions(topic: str, partitions: int) -> int:
     return partitions
 
 
+SPENT = frozenset(
+    {KafkaError._FENCED, KafkaError._FATAL, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH,
+     KafkaError.INVALID_TXN_STATE, KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID,
+     KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.TRANSACTION_COORDINATOR_FENCED,
+     KafkaError._GAPLESS_GUARANTEE}
+)  # fmt: skip
+"""Another has the ``transactional.id``, the broker has given the transaction up, or what it knows of the producer does
+not fit (KAFKA-16699: that is no reason to end the application)."""
+_ABORTED = frozenset(
+    {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._MSG_TIMED_OUT,
+     KafkaError.TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
+)  # fmt: skip
+"""Of a record: nothing is wrong with it, but its transaction cannot be."""
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
     KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",

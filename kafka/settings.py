@@ -35,6 +35,9 @@ _PRODUCER: Mapping[str, Any] = {
     "topic.metadata.propagation.max.ms": 10_000,  # after so long a topic that is not there is an error
     "partitioner": "murmur2_random",  # as the Java client; librdkafka's own default puts keys elsewhere
 }
+_TRANSACTIONS: Mapping[str, Any] = {
+    "transaction.timeout.ms": 10_000,  # as Kafka Streams: so long may one that nobody ends keep readers waiting
+}
 _MEMBER: Mapping[str, Any] = {
     "partition.assignment.strategy": "range",  # so that the inputs of a join are co-assigned
     "session.timeout.ms": 45_000,
@@ -94,6 +97,14 @@ def producer_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> d
     """For a producer that loses, repeats and reorders nothing."""
     owned = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True}
     return {**_PRODUCER, **overrides, **owned, **_quiet(overrides)}
+
+
+def transactional_settings(
+    bootstrap_servers: str, transactional_id: str, overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """For a producer of transactions."""
+    owned = {"transactional.id": transactional_id}
+    return {**producer_settings(bootstrap_servers, {**_TRANSACTIONS, **overrides}), **owned}
 
 
 def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

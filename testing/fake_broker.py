@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
 
 from penstock.common.errors import (
     ApplicationStateError,
@@ -20,19 +22,45 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
 from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import TransactionAbortedError
 
 MAX_RECORD_BYTES = 1_048_588
 """A broker's default of ``max.message.bytes``."""
 
 
+class TransactionState(Enum):
+    """The life of a transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(eq=False)
+class FakeTransaction:
+    """What one producer writes between a beginning and an end; ``epoch`` is its producer's."""
+
+    transactional_id: str
+    epoch: int
+    state: TransactionState = TransactionState.OPEN
+    partitions: set[TopicPartition] = field(default_factory=set)
+
+
 @dataclass(frozen=True)
 class FakeRecord:
-    """One record of a log."""
+    """One record of a log, or the marker of a transaction's end, which is an offset that nobody sees."""
 
     key: bytes | None
     value: bytes | None
     timestamp: int
     headers: Headers | None
+    transaction: FakeTransaction | None = field(default=None, compare=False)
+    is_marker: bool = False
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether a reader of committed records gets it."""
+        return not self.is_marker and (self.transaction is None or self.transaction.state is TransactionState.COMMITTED)
 
 
 @dataclass
@@ -46,6 +74,14 @@ class FakeLog:
     def end(self) -> int:
         """The offset of the next record."""
         return self.beginning + len(self.records)
+
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset: where the first transaction begins that is open."""
+        for offset, record in enumerate(self.records, self.beginning):
+            if record.transaction is not None and record.transaction.state is TransactionState.OPEN:
+                return offset
+        return self.end
 
 
 @dataclass
@@ -72,6 +108,9 @@ class FakeBroker:
         self._configs: dict[str, dict[str, str]] = {}
         self._groups: dict[str, FakeGroup] = {}
         self._keyless = 0
+        self._producers: dict[str, tuple[int, FakeTransaction | None]] = {}
+        self.loses_answers = False
+        """Ends of transactions count, but nobody hears of it."""
 
     # ---- topics ----
 
@@ -124,9 +163,14 @@ class FakeBroker:
         return logs[partition.partition]
 
     def records(self, topic: str) -> list[FakeRecord]:
-        """Every record of ``topic``, partition by partition: what a test looks at."""
+        """Every record of ``topic`` that is committed, partition by partition: what a test looks at."""
         with self.changed:
-            return [record for log in self._topics[topic] for record in log.records]
+            return [record for log in self._topics[topic] for record in log.records if record.is_committed]
+
+    def uncommitted_records(self, topic: str) -> list[FakeRecord]:
+        """Every record of ``topic``, partition by partition, those of transactions that are open or aborted too."""
+        with self.changed:
+            return [record for log in self._topics[topic] for record in log.records if not record.is_marker]
 
     def append(self, topic: str, record: FakeRecord, partition: int = -1) -> int:
         """Write one record; partition −1 goes by murmur2 of the key, or in turn without one. Returns its offset. Raises
@@ -143,6 +187,9 @@ class FakeBroker:
                 raise _refused("the record is larger than the topic's max.message.bytes", topic, partition, record)
             if partition < 0:
                 partition = self._choose(record.key, len(logs))
+            if record.transaction is not None:
+                self._check_epoch(record.transaction)
+                record.transaction.partitions.add(TopicPartition(topic, partition))
             logs[partition].records.append(record)
             self.changed.notify_all()
             return logs[partition].end - 1
@@ -161,6 +208,75 @@ class FakeBroker:
                 raise StreamsError(f"cannot delete records of {partition} before {before}: its end is {log.end}")
             log.records = log.records[max(0, before - log.beginning) :]
             log.beginning = max(log.beginning, before)
+
+    # ---- transactions ----
+
+    def init_producer(self, transactional_id: str) -> int:
+        """The next epoch of the id: whoever had it before is fenced, and its transaction aborted."""
+        with self.changed:
+            self._answering()
+            epoch, open_one = self._producers.get(transactional_id, (-1, None))
+            if open_one is not None:
+                self._end(open_one, TransactionState.ABORTED)
+            self._producers[transactional_id] = epoch + 1, None
+            return epoch + 1
+
+    def begin(self, transactional_id: str, epoch: int) -> FakeTransaction:
+        """A transaction, which the broker hears of with its first record."""
+        with self.changed:
+            transaction = FakeTransaction(transactional_id, epoch)
+            if self._producers[transactional_id][0] == epoch:
+                self._producers[transactional_id] = epoch, transaction
+            return transaction
+
+    def end(
+        self,
+        transaction: FakeTransaction,
+        state: TransactionState,
+        group: str = "",
+        offsets: Mapping[TopicPartition, CommittedOffset] = MappingProxyType({}),
+        group_metadata: bytes = b"",
+    ) -> None:
+        """Commit it, with ``offsets`` of ``group``, or abort it. Raises TransactionAbortedError."""
+        with self.changed:
+            self._answering()
+            self._check_epoch(transaction)
+            if offsets and group_metadata not in self._metadata_now(group):
+                raise TransactionAbortedError(f"group {group!r} refuses the offsets: the generation has passed")
+            self._end(transaction, state)
+            self.group(group).offsets.update(offsets)
+            if self.loses_answers:
+                raise TransactionAbortedError("no answer to the end of a transaction", producer_is_spent=True)
+
+    def expire_transactions(self) -> None:
+        """Abort each that is open, as if ``transaction.timeout.ms`` had passed: their producers are fenced."""
+        with self.changed:
+            for transactional_id, (_, open_one) in list(self._producers.items()):
+                if open_one is not None and open_one.partitions:
+                    self.init_producer(transactional_id)
+
+    def _check_epoch(self, transaction: FakeTransaction) -> None:
+        known = self._producers[transaction.transactional_id]
+        if known != (transaction.epoch, transaction):
+            raise TransactionAbortedError(
+                f"the producer of {transaction.transactional_id!r} is fenced", producer_is_spent=True
+            )
+
+    def _end(self, transaction: FakeTransaction, state: TransactionState) -> None:
+        transaction.state = state
+        self._producers[transaction.transactional_id] = transaction.epoch, None
+        for topic, partition in sorted(transaction.partitions):
+            marker = FakeRecord(None, None, 0, None, transaction, is_marker=True)
+            self._topics[topic][partition].records.append(marker)
+        self.changed.notify_all()
+
+    def _metadata_now(self, group: str) -> set[bytes]:
+        return {self.metadata(group, seat, number) for seat, number in self.group(group).incarnations.items()}
+
+    def metadata(self, group: str, instance: str, incarnation: int) -> bytes:
+        """What the owner of a seat shows, so that the group takes offsets as its own."""
+        with self.changed:
+            return f"{group}/{instance}/{incarnation}/{self.group(group).generation}".encode()
 
     # ---- groups ----
 

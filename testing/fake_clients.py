@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
+from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.records import SENT_NOW, Headers, RecordBatch
+from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import (
@@ -20,20 +19,22 @@ from penstock.kafka.contracts import (
     END,
     Admin,
     GroupMember,
-    Mark,
     OnAssigned,
     RecordConsumer,
     RecordProducer,
+    TransactionalProducer,
 )
-from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeLog, FakeRecord
+from penstock.testing.fake_broker import FakeBroker, FakeLog
+from penstock.testing.fake_producers import FakeProducer, FakeTransactionalProducer
 
 
 class FakeConsumer(RecordConsumer):
     """:class:`~penstock.kafka.contracts.RecordConsumer` on a fake broker. Partitions take turns."""
 
-    def __init__(self, broker: FakeBroker, group: str) -> None:
+    def __init__(self, broker: FakeBroker, group: str, read_committed: bool = False) -> None:
         self._broker = broker
         self._group = group
+        self._read_committed = read_committed
         self._positions: dict[TopicPartition, int] = {}
         self._fetched: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
@@ -93,10 +94,19 @@ class FakeConsumer(RecordConsumer):
             self._lost[tp] = start
             self._stuck.add(tp)
             return None
-        records = log.records[start - log.beginning : start - log.beginning + max_records]
-        self._positions[tp] = start + len(records)
-        if not records:
+        found = []
+        for offset in range(start, self._end_of(log)):
+            record = log.records[offset - log.beginning]
+            self._positions[tp] = offset + 1
+            if record.is_committed or not (self._read_committed or record.is_marker):
+                found.append((offset, record))
+                if len(found) == max_records:
+                    break
+        else:
+            self._positions[tp] = max(start, self._end_of(log))
+        if not found:
             return None
+        offsets, records = zip(*found, strict=True)
         headers: list[Headers | None] | None = [r.headers or None for r in records]
         if not any(headers or ()):
             headers = None
@@ -105,15 +115,18 @@ class FakeConsumer(RecordConsumer):
             [r.key for r in records],
             [r.value for r in records],
             [r.timestamp for r in records],
-            list(range(start, start + len(records))),
+            list(offsets),
             headers,
         )
+
+    def _end_of(self, log: FakeLog) -> int:
+        return log.stable_end if self._read_committed else log.end
 
     def _resolved(self, tp: TopicPartition, log: FakeLog) -> int:
         position = self._positions[tp]
         if position == BEGINNING:
             return log.beginning
-        return log.end if position == END else position
+        return self._end_of(log) if position == END else position
 
     @override
     def position(self, partition: TopicPartition) -> int:
@@ -125,13 +138,13 @@ class FakeConsumer(RecordConsumer):
             if partition not in self._fetched:
                 return None
             if self._broker.answers:
-                self._ends[partition] = self._broker.log(partition).end
+                self._ends[partition] = self._end_of(self._broker.log(partition))
             return self._ends.get(partition)
 
     @override
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.changed:
-            return {tp: self._broker.log(tp).end for tp in partitions}
+            return {tp: self._end_of(self._broker.log(tp)) for tp in partitions}
 
     @override
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -154,102 +167,6 @@ class FakeConsumer(RecordConsumer):
     @override
     def close(self) -> None:
         self._positions.clear()
-
-
-class _FakeMark(Mark):
-    """:class:`~penstock.kafka.contracts.Mark`: delivered is what ``poll`` and ``flush`` have written."""
-
-    def __init__(self, before: _FakeMark | None) -> None:
-        self.waiting = 0
-        self._before = before
-        self._ends: dict[TopicPartition, int] = {}
-
-    def acknowledge(self, partition: TopicPartition, offset: int) -> None:
-        """One of its records was written."""
-        self.waiting -= 1
-        if partition.partition >= 0 and offset >= 0:
-            self._ends[partition] = max(offset + 1, self._ends.get(partition, 0))
-
-    @override
-    def delivered(self) -> bool:
-        if self._before is not None and self._before.delivered():
-            self._before = None
-        return self._before is None and self.waiting == 0
-
-    @override
-    def ends(self) -> dict[TopicPartition, int]:
-        return dict(self._ends)
-
-
-class FakeProducer(RecordProducer):
-    """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush.
-
-    ``most_at_once``: so many records arrive by one poll, or flush; None is all. ``offsets_unknown``: what arrives is
-    acknowledged as a batch that the broker had already, whose records librdkafka numbers from −1.
-    """
-
-    def __init__(self, broker: FakeBroker) -> None:
-        self.most_at_once: int | None = None
-        self.offsets_unknown = False
-        self._broker = broker
-        self._queue: deque[tuple[str, FakeRecord, int, _FakeMark]] = deque()
-        self._failure: ProductionError | None = None
-        self._open = _FakeMark(None)
-
-    @override
-    def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers | None = None,
-        partition: int = -1,
-    ) -> None:
-        # Time 0 becomes 1 ms, as the real client must do it.
-        timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp or 1
-        if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
-            raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
-        self._queue.append((topic, FakeRecord(key, value, timestamp, headers), partition, self._open))
-        self._open.waiting += 1
-
-    @override
-    def poll(self) -> None:
-        if not self._broker.answers:
-            return
-        numbers: Counter[TopicPartition] = Counter()
-        for _ in range(min(len(self._queue), self.most_at_once or len(self._queue))):
-            topic, record, partition, mark = self._queue.popleft()
-            tp = TopicPartition(topic, partition)
-            try:
-                offset = self._broker.append(topic, record, partition)
-                mark.acknowledge(tp, numbers[tp] - 1 if self.offsets_unknown else offset)
-                numbers[tp] += 1
-            except ProductionError as error:
-                self._failure = self._failure or error
-        if self._failure is not None:
-            raise self._failure
-
-    @override
-    def flush(self, timeout_s: float) -> bool:
-        self.poll()
-        return not self._queue
-
-    @override
-    def mark(self) -> Mark:
-        closed, self._open = self._open, _FakeMark(self._open)
-        return closed
-
-    @override
-    def partitions(self, topic: str) -> int:
-        count = self._broker.topics().get(topic)
-        if count is None:
-            raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
-        return count
-
-    @override
-    def close(self) -> None:
-        self._queue.clear()
 
 
 class FakeAdmin(Admin):
@@ -322,7 +239,7 @@ class FakeGroupMember(GroupMember):
         self._instance = instance
         self._incarnation = 0
         self._generation = -1
-        self._reported: frozenset[TopicPartition] | None = None
+        self._reported: tuple[int, frozenset[TopicPartition]] | None = None
         self._on_assigned: OnAssigned | None = None
 
     @override
@@ -335,7 +252,7 @@ class FakeGroupMember(GroupMember):
         # Raises ApplicationStateError when another has taken the seat.
         assigned = self._join_round(timeout_s)
         if assigned is not None and self._on_assigned is not None:
-            self._reported = assigned
+            self._reported = self._generation, assigned
             self._on_assigned(assigned)
 
     def _join_round(self, timeout_s: float) -> frozenset[TopicPartition] | None:
@@ -351,7 +268,7 @@ class FakeGroupMember(GroupMember):
                 seated = self._instance in group.subscriptions
                 self._generation = group.generation if seated else -1
                 assigned = self._broker.range_assignment(self._group, self._instance)
-                if assigned != self._reported:
+                if (self._generation, assigned) != self._reported:
                     return assigned
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -368,7 +285,7 @@ class FakeGroupMember(GroupMember):
 
     @override
     def group_metadata(self) -> bytes:
-        return f"{self._group}/{self._instance}/{self._incarnation}/{self._generation}".encode()
+        return self._broker.metadata(self._group, self._instance, self._incarnation)
 
     @override
     def close(self) -> None:
@@ -381,14 +298,19 @@ class FakeClients(KafkaClients):
 
     group: str
     broker: FakeBroker = field(default_factory=FakeBroker)
+    read_committed: bool = False
 
     @override
     def consumer(self) -> RecordConsumer:
-        return FakeConsumer(self.broker, self.group)
+        return FakeConsumer(self.broker, self.group, self.read_committed)
 
     @override
     def producer(self) -> RecordProducer:
         return FakeProducer(self.broker)
+
+    @override
+    def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
+        return FakeTransactionalProducer(self.broker, self.group, transactional_id)
 
     @override
     def admin(self) -> Admin:

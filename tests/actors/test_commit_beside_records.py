@@ -15,7 +15,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
-from penstock.testing.fake_clients import FakeProducer
+from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states
 
 KEYS = 3 * FLUSH_STEP_ENTRIES

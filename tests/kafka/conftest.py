@@ -48,7 +48,7 @@ def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
     """On a real broker, by the form that the fixture's parameter names."""
     if request.param == "confluent":
         monkeypatch = request.getfixturevalue("monkeypatch")
-        for module in ("fetcher", "producer"):
+        for module in ("fetcher", "producer", "transactions"):
             monkeypatch.setattr(f"penstock.kafka.{module}.binding", lambda: None)
     elif binding() is None:
         pytest.skip("penstock's binding to librdkafka was not built here")

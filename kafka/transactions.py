@@ -1,0 +1,131 @@
+"""Transactions on librdkafka: what its errors mean for the tasks whose records they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, Protocol
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+from typing_extensions import override
+
+from penstock.common.ids import Offsets
+from penstock.kafka.binding import binding, supports
+from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
+from penstock.kafka.producer import ConfluentProducer
+from penstock.kafka.refusals import SPENT, refused_in_transaction
+from penstock.kafka.settings import MISSING_TOPIC, REFUSED_FOR_GOOD, as_streams_error, transactional_settings
+
+_INIT_S = 10.0
+_COMMIT_S = 30.0
+"""A transaction that is not through by then has an unknown end, which only a new producer can find out."""
+_ABORT_S = 5.0
+
+
+class _Client(Protocol):
+    """A client of librdkafka that has a ``transactional.id``; its calls raise KafkaException."""
+
+    def init_transactions(self, timeout_s: float) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def send_offsets_to_transaction(self, offsets: Any, group_metadata: Any, timeout_s: float) -> None: ...
+    def commit_transaction(self, timeout_s: float) -> None: ...
+    def abort_transaction(self, timeout_s: float) -> None: ...
+
+
+class Transactions:
+    """The calls of :class:`~penstock.kafka.contracts.TransactionalProducer` that are about transactions.
+
+    librdkafka knows transactions of Kafka's first version only: after an answer that did not come, what it does next
+    might end up in another transaction. So such a producer is spent.
+    """
+
+    def __init__(self, client: _Client, transactional_id: str, address: str) -> None:
+        self._client = client
+        self._id = transactional_id
+        self._address = address
+
+    def init(self) -> None:
+        """See the contract."""
+        try:
+            self._client.init_transactions(_INIT_S)
+        except KafkaException as error:
+            detail: KafkaError = error.args[0]
+            if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
+                detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
+            what = f"take the transactional id {self._id!r}"
+            raise as_streams_error(KafkaException(detail), what, self._address) from error
+
+    def begin(self) -> None:
+        """See the contract."""
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            self._failed("begin a transaction", error)
+
+    def commit(self, offsets: Any, group_metadata: Any) -> None:
+        """See the contract."""
+        try:
+            if offsets:
+                self._client.send_offsets_to_transaction(offsets, group_metadata, _COMMIT_S)
+            self._client.commit_transaction(_COMMIT_S)
+        except KafkaException as error:
+            self._failed("commit a transaction", error)
+
+    def abort(self) -> None:
+        """See the contract."""
+        try:
+            self._client.abort_transaction(_ABORT_S)
+        except KafkaException as error:
+            detail: KafkaError = error.args[0]
+            what = f"cannot abort a transaction: {_said(detail)}"
+            raise TransactionAbortedError(what, producer_is_spent=True) from error
+
+    def _failed(self, what: str, error: KafkaException) -> NoReturn:
+        detail: KafkaError = error.args[0]
+        if detail.code() in REFUSED_FOR_GOOD | MISSING_TOPIC:
+            raise as_streams_error(error, what, self._address) from error
+        spent = not detail.txn_requires_abort() or detail.code() in SPENT
+        raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
+
+
+def _said(error: KafkaError) -> str:
+    return f"{error.str()} ({error.name()})"
+
+
+def open_transactional_producer(
+    bootstrap_servers: str, transactional_id: str, overrides: Mapping[str, Any]
+) -> TransactionalProducer:
+    """The faster form that there is."""
+    settings = transactional_settings(bootstrap_servers, transactional_id, overrides)
+    if not supports(overrides) or binding() is None:
+        return ConfluentTransactionalProducer(bootstrap_servers, settings)
+    from penstock.kafka.native_producer import NativeTransactionalProducer
+
+    return NativeTransactionalProducer(bootstrap_servers, settings)
+
+
+class ConfluentTransactionalProducer(ConfluentProducer, TransactionalProducer):
+    """:class:`~penstock.kafka.contracts.TransactionalProducer` on confluent-kafka."""
+
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any]) -> None:
+        super().__init__(bootstrap_servers, settings, refused_in_transaction)
+        self._transactions = Transactions(self._client, settings["transactional.id"], bootstrap_servers)
+
+    @override
+    def init_transactions(self) -> None:
+        self._transactions.init()
+
+    @override
+    def begin_transaction(self) -> None:
+        self._transactions.begin()
+        if self._failure is not None:  # of what was aborted
+            self._forget_failure()
+
+    @override
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
+        asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
+        self._transactions.commit(asked, group_metadata)
+
+    @override
+    def abort_transaction(self) -> None:
+        self._transactions.abort()
