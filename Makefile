@@ -30,8 +30,8 @@ check: environment  ## lint, format, types
 	@$(RUN) -m mypy
 
 SECONDS ?= 300
-chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…; then prove that nothing was lost
-	@$(RUN) -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2; then prove that nothing was lost
+	@$(RUN) -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE))
 
 golden: environment  ## play the parity corpus on KAFKA_STREAMS=4.3.1 and say what changed; WRITE=1 keeps it
 	@$(RUN) -m tests.parity.golden $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS)) $(if $(WRITE),--write)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.commit_stops import StopWatch
+from penstock.actors.guarantee import Guarantee
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import RecordProducer
 
 _FLUSH_SLICE_S = 0.005
 _ANSWER_SLICE_S = 0.005
-
-AskToCommit = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
 
 
 def delivery(producer: RecordProducer) -> Steps[None]:
@@ -38,8 +36,7 @@ class Commit:
         self,
         tasks: Sequence[HostedTask],
         running: Sequence[HostedTask],
-        producer: RecordProducer,
-        ask: AskToCommit,
+        guarantee: Guarantee,
         clock: Clock,
         beside_records: bool,
     ) -> None:
@@ -51,8 +48,8 @@ class Commit:
         self.blocks_records = not beside_records
         """Whether nothing else is to be done before it is through."""
         self._running = running
-        self._producer = producer
-        self._ask = ask
+        self._guarantee = guarantee
+        self._producer = guarantee.producer
         self._clock = clock
         self._beside_records = beside_records
 
@@ -79,10 +76,8 @@ class Commit:
         self._note_changelog_ends(before_flush.ends())
         if not self.tasks:
             return CommitAnswer(True)
-        asked = self._ask({tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()})
-        while not asked.done():
-            yield _ANSWER_SLICE_S
-        answer = asked.result()
+        offsets = {tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()}
+        answer = yield from self._guarantee.commit(offsets)
         if answer.accepted:
             for hosted in self.tasks:
                 for _ in hosted.has_committed(flushed.ends(), self._clock.wall_ms()):
@@ -115,18 +110,14 @@ class Commit:
 class Commits:
     """When the next commit is due, the one that is under way beside the records, and what became of all of them."""
 
-    def __init__(
-        self, producer: RecordProducer, ask: AskToCommit, clock: Clock, interval_s: float, beside_records: bool
-    ) -> None:
+    def __init__(self, guarantee: Guarantee, clock: Clock, interval_s: float) -> None:
         self.under_way: Commit | None = None
         self.accepted = 0
         self.stops = StopWatch(clock.monotonic_s)
         self._steps: Steps[CommitAnswer] | None = None
-        self._producer = producer
-        self._ask = ask
+        self._guarantee = guarantee
         self._clock = clock
         self._interval_s = interval_s
-        self._beside_records = beside_records
         self._due_s = 0.0
         self.postpone()
 
@@ -141,12 +132,12 @@ class Commits:
 
     def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
         assert self.under_way is None
-        return Commit(tasks, running, self._producer, self._ask, self._clock, beside_records)
+        return Commit(tasks, running, self._guarantee, self._clock, beside_records)
 
     def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
         """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
         if tasks := [hosted for hosted in running if hosted.needs_commit]:
-            self.under_way = self._commit(tasks, running, self._beside_records and may_run_beside_records)
+            self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
             self._steps = self.under_way.steps()
         else:
             self.postpone()
@@ -171,7 +162,8 @@ class Commits:
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
         """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
-        tasks = [hosted for hosted in tasks if hosted.needs_commit]
+        taken = running if self._guarantee.commits_all else tasks
+        tasks = [hosted for hosted in taken if hosted.needs_commit]
         if not tasks:
             return CommitAnswer(True)
         self.stops.stop()
@@ -193,3 +185,9 @@ class Commits:
         if self._steps is not None:
             self._steps.close()
         self.under_way = self._steps = None
+
+    def aborted(self) -> None:
+        """The tasks go back to the last commit: nothing comes of the one under way, if there is one."""
+        self.abandon()
+        self.stops.finished(accepted=False)
+        self.postpone()

@@ -97,13 +97,17 @@ class ActorStatus:
     commits: int = 0
     error: str | None = None
     stopping: bool = False
+    slot: int = 0
+    """Exactly once, the part of its ``transactional.id`` that no other actor of the application has."""
+    aborted_transactions: int = 0
     commit_stops: CommitStops = CommitStops()
     global_dropped_records: int | None = None
 
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """Offsets that an actor asks the coordinator to commit. Refused unless ``epoch`` is the actor's current one.
+    """Offsets that an actor asks the coordinator to commit, or, exactly once, whether it may commit them. Refused
+    unless ``epoch`` is the actor's current one.
 
     ``number`` counts the actor's commits: a request that is repeated keeps it, and must not undo a later one.
     """
@@ -116,10 +120,16 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class CommitAnswer:
-    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: the partitions are another's now."""
+    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: the partitions are another's now.
+
+    Exactly once, acceptance means that the actor may commit, and ``group_metadata`` is what it shows to the group.
+    ``for_all_tasks``: so it may until its assignment changes, whatever partitions of its tasks a commit is about.
+    """
 
     accepted: bool
     reason: str = ""
+    group_metadata: bytes = b""
+    for_all_tasks: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,10 @@ class _Replay:
 class Restoration:
     """All stores of an actor that are being restored, read through a consumer that is made when needed."""
 
-    def __init__(self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock) -> None:
+    def __init__(
+        self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool = False
+    ) -> None:
+        self._exactly_once = exactly_once
         self._make_consumer = make_consumer
         self._admin = admin
         self._clock = clock
@@ -62,7 +65,9 @@ class Restoration:
         consumer = self._consumer()
         partitions = set(hosted.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
-        ends = consumer.fetch_end_offsets(partitions)
+        # A transaction of the last owner may be committed, and its marker not yet be everywhere: where a changelog is
+        # behind that, its reader waits for the end of what is open.
+        ends = (self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets)(partitions)
         logged = dict(ends)
         # What follows the committed offset of a source topic is still to be processed as input.
         ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()

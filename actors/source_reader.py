@@ -78,6 +78,14 @@ class SourceReader:
         self._consumer.resume([tp])
         self._paused.discard(tp)
 
+    def pass_over_markers(self, running: Sequence[HostedTask]) -> None:
+        """Where all records are processed, what was fetched behind them is done, too: so a consumer's lag is zero at
+        the end of a topic that is written in transactions, as in Kafka Streams."""
+        for hosted in running:
+            for tp in hosted.sources:
+                if not hosted.task.buffered(tp):
+                    hosted.task.pass_over(tp, self._consumer.position(tp))
+
     # ---- ends ----
 
     def update_all_caught_up(self, hosted: HostedTask) -> None:

@@ -52,14 +52,15 @@ class StreamActor:
         self._starting = asyncio.Lock()
         self._log = logger(__name__).bind(actor=actor_id)
 
-    async def start(self, coordinator: Any) -> None:
-        """Connect to Kafka and begin to go round, without tasks. ``coordinator`` is the handle that takes commits."""
+    async def start(self, coordinator: Any, slot: int) -> None:
+        """Connect to Kafka and begin to go round, without tasks. ``coordinator`` is the handle that takes commits;
+        ``slot``: see :class:`~penstock.actors.stream_loop.StreamLoop`."""
         async with self._starting:
             if self._loop is None:
-                self._loop = await asyncio.to_thread(self._connect, coordinator, asyncio.get_running_loop())
+                self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
 
-    def _connect(self, coordinator: Any, events: asyncio.AbstractEventLoop) -> StreamLoop:
+    def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # Records make no cycles, but each is some tracked objects: without this the collector would go through all of
@@ -72,7 +73,7 @@ class StreamActor:
             return asyncio.run_coroutine_threadsafe(self._commit(coordinator, request), events)
 
         node = ray.get_runtime_context().get_node_id()
-        return StreamLoop(spec, self._actor_id, ConfluentClients.of(spec.config), committer, node_id=node)
+        return StreamLoop(spec, self._actor_id, ConfluentClients.of(spec.config), committer, node_id=node, slot=slot)
 
     async def _commit(self, coordinator: Any, request: CommitRequest) -> CommitAnswer:
         """The coordinator's answer. It may be restarted meanwhile, so the request is repeated: it is idempotent."""

@@ -16,9 +16,11 @@ from typing import Any
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
+from penstock.actors.exactly_once import guarantee_of
 from penstock.actors.failure import describe_error
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
+from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import (
     ActorStatus,
@@ -30,13 +32,14 @@ from penstock.actors.messages import (
 )
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.steps import Steps
 from penstock.actors.task_directory import remove_unused
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Sources, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import TransactionAbortedError
 from penstock.state.memory_budget import MemoryBudget
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
@@ -64,11 +67,14 @@ class StreamLoop:
         committer: Committer,
         clock: Clock | None = None,
         node_id: str = "",
+        slot: int = 0,
     ) -> None:
+        """``slot``: exactly once, the part of the ``transactional.id`` that no other actor of the application has."""
         self.finished: Future[str | None] = Future()
         self._spec = spec
         self._actor_id = actor_id
         self._node_id = node_id
+        self._slot = slot
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
@@ -78,25 +84,25 @@ class StreamLoop:
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
-        self._tasks: dict[TaskId, HostedTask] = {}
-        self._running: list[HostedTask] = []
         self._current: HostedTask | None = None
         self._epoch = 0
-        self._asked = 0
+        self._asked = self._aborted = 0
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
         self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
-        self._consumer, self._producer, admin = clients.consumer(), clients.producer(), clients.admin()
-        # Not with a transaction: it would commit what these records write.
-        beside_records = spec.config.processing_guarantee == "at_least_once"
-        interval_s = spec.config.commit_interval_ms / 1000
-        self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
+        self._consumer, admin = clients.consumer(), clients.admin()
+        self._guarantee = guarantee_of(spec.config, slot, clients, self._ask_to_commit, self._clock)
+        self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        self._restoration = Restoration(clients.consumer, admin, self._clock)
+        self._restoration = Restoration(clients.consumer, admin, self._clock, self._guarantee.commits_all)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        self._opening = TaskOpening(spec, self._consumer, self._producer, self._budget, self._globals, self._clock)
+        producer = lambda: self._guarantee.producer  # noqa: E731
+        opening = TaskOpening(spec, self._consumer, producer, self._budget, self._globals, self._clock)
+        self._hosted = HostedTasks(opening, self._restoration, self._globals, self._reader, self._clock)
+        self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._globals)
+        self._jobs += self._guarantee.opening()
         self._jobs += self._globals.opening()  # tasks are made over their stores
 
     # ---- from any thread ----
@@ -167,23 +173,28 @@ class StreamLoop:
             except StopIteration:
                 self._job = None
                 return 0.0
+        except TransactionAbortedError as error:
+            self._current = self._job = self._hosted.starting = None
+            self._jobs.appendleft(self._go_back(error))
+            return 0.0
         except BaseException as error:  # whatever it is, it must reach whoever waits for the loop
             self._fail(error)
             return 0.0
 
     def _round(self) -> float:
         now_ms = self._clock.wall_ms()
-        busy = self._restore_slice() if self._restoration.active else False
-        busy = self._follow_global_topics() or busy
+        busy, again = self._hosted.restore()
+        self._jobs += again
         if self._running and self._globals.ready:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
-            self._producer.poll()
+            self._guarantee.producer.poll()
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
+                self._reader.pass_over_markers(self._running)
                 # While it makes room, records would fill what it is to free.
                 self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
@@ -234,22 +245,6 @@ class StreamLoop:
                 hosted.touched = True
         self._current = None
 
-    def _restore_slice(self) -> bool:
-        busy, ready = self._restoration.step()
-        for hosted in ready:
-            self._start(hosted)
-        if self._restoration.overtaken:
-            self._jobs.append(retry_while_unavailable(self._restoration.begin_again, self._clock))
-        return busy
-
-    def _follow_global_topics(self) -> bool:
-        busy, admitted = self._globals.step()
-        for hosted in admitted:
-            self._start(hosted)
-        if self._globals.overtaken:
-            self._jobs.append(retry_while_unavailable(self._globals.begin_again, self._clock))
-        return busy
-
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
@@ -263,7 +258,8 @@ class StreamLoop:
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
         if answer is not None:
-            self._settle(commit.tasks, answer)
+            if not answer.accepted:
+                self._jobs.appendleft(self._drop_refused(commit.tasks, answer.reason))
             return 0.0
         if not free:
             return wait_s
@@ -272,14 +268,27 @@ class StreamLoop:
 
     def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
         """Commit ``tasks``; records wait."""
-        self._settle(tasks, (yield from self._commits.run(tasks, self._running)))
+        answer = yield from self._commits.run(tasks, self._running)
+        if not answer.accepted:
+            yield from self._drop_refused(tasks, answer.reason)
 
-    def _settle(self, tasks: Sequence[HostedTask], answer: CommitAnswer) -> None:
-        if answer.accepted:
-            return
-        self._log.warning("commit refused, tasks dropped", reason=answer.reason, tasks=[str(h.id) for h in tasks])
-        for hosted in tasks:
-            self._drop(hosted)
+    def _drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
+        if self._guarantee.commits_all:
+            tasks = list(self._running)
+        self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
+        for hosted in list(tasks):
+            self._hosted.drop(hosted)
+        if self._guarantee.commits_all:
+            yield from self._go_back(TransactionAbortedError(reason))
+
+    def _go_back(self, error: TransactionAbortedError) -> Steps[None]:
+        """Go on from the last commit, with what is committed in the stores."""
+        tasks = [str(task_id) for task_id in self._tasks]
+        self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
+        self._aborted += 1
+        self._commits.aborted()
+        yield from self._guarantee.go_back(error)
+        yield from self._hosted.reopen()
 
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
         self._asked += 1
@@ -301,55 +310,39 @@ class StreamLoop:
             return
         tasks = self._tasks.values()
         released = [it for it in tasks if sources.get(it.id) != it.reads]
-        yield from self._commit(released)
+        try:
+            yield from self._commit(released)
+        except TransactionAbortedError as error:
+            for hosted in released:
+                self._hosted.drop(hosted)
+            yield from self._go_back(error)
         for hosted in released:
-            self._drop(hosted)
+            self._hosted.drop(hosted)
             yield 0.0
         self._epoch = epoch
+        self._guarantee.forget_seat()
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
             # Records of a task that was dropped may be on their way to a changelog that is restored now.
-            yield from delivery(self._producer)
-            yield from self._open({task_id: sources[task_id] for task_id in added})
-
-    def _open(self, sources: Sources) -> Steps[None]:
-        for hosted in (yield from self._opening.open(sources, self._tasks)):
-            if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
-                self._start(hosted)
-            yield 0.0
-
-    def _start(self, hosted: HostedTask) -> None:
-        if not self._globals.admits(hosted):
-            return
-        self._current = hosted
-        hosted.run(self._clock.wall_ms())
-        self._current = None
-        self._running.append(hosted)
-        self._reader.assign(self._running)
-
-    def _drop(self, hosted: HostedTask) -> None:
-        if self._tasks.pop(hosted.id, None) is None:
-            return
-        self._restoration.forget(hosted)
-        self._globals.forget(hosted)
-        if hosted in self._running:
-            self._running.remove(hosted)
-            self._reader.assign(self._running)
-        hosted.close()
+            yield from delivery(self._guarantee.producer)
+            yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
         tasks = tuple(
             hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
         )
-        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted)
-        stops = self._commits.stops.summary()
-        return ActorStatus(*known, error, self._stopped is not None, stops, self._globals.dropped_records)
+        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
+        ended = (self._stopped is not None, self._slot, self._aborted)
+        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
 
     # ---- end ----
 
     def _stopping(self, done: Future[None]) -> Steps[None]:
-        yield from self._commit(list(self._running))
+        try:
+            yield from self._commit(list(self._running))
+        except TransactionAbortedError as error:
+            self._log.warning("transaction aborted at the end", reason=str(error))
         self._confirmations.remove(done)
         self._finish(None)
         done.set_result(None)
@@ -360,10 +353,10 @@ class StreamLoop:
             return
         text = describe_error(error)
         self._log.error("stream loop failed", error=text)
-        broken, self._current = self._current, None
+        broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or in_job or self._failed_with is not None:
+        if broken is None or self._guarantee.commits_all or in_job or self._failed_with is not None:
             # The first error is the cause and must be the one that is told.
             self._finish(self._failed_with or text)
         else:
@@ -378,14 +371,15 @@ class StreamLoop:
     def _finish(self, error: str | None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
-        closing += [self._globals.close, self._restoration.close, self._consumer.close, self._producer.close]
+        closing += [self._globals.close, self._restoration.close, self._consumer.close, self._guarantee.close]
         for close in closing:
             try:
                 close()
             except Exception as problem:  # the rest must be closed all the same
                 self._log.error("closing failed", error=describe_error(problem))
         self._tasks.clear()
-        self._running, self._jobs = [], deque()
+        self._running.clear()
+        self._jobs.clear()
         self.finished.set_result(error)
         self._queries.reject(self._ended_error())
         for waiting in self._confirmations:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
-from penstock.actors.hosted_task import HostedTask, open_hosted_task
+from penstock.actors.hosted_task import HostedTask, open_hosted_task, renew_hosted_task
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
 from penstock.actors.steps import Steps, retry_while_unavailable
@@ -23,7 +24,7 @@ class TaskOpening:
         self,
         spec: ApplicationSpec,
         consumer: RecordConsumer,
-        producer: RecordProducer,
+        producer: Callable[[], RecordProducer],
         budget: MemoryBudget,
         global_stores: GlobalStores,
         clock: Clock,
@@ -41,14 +42,23 @@ class TaskOpening:
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
             opening = partial(
-                open_hosted_task, program, task_id, self._producer, self._budget, reads, self._globals.stores
+                open_hosted_task, program, task_id, self._producer(), self._budget, reads, self._globals.stores
             )
             hosted = yield from retry_while_unavailable(opening, self._clock)
             tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0
+        yield from self.find_starts(opened)
+        return opened
+
+    def renew(self, hosted: HostedTask, tasks: dict[TaskId, HostedTask]) -> None:
+        """Put in place of ``hosted``, among ``tasks``, the same task as it was at the last commit."""
+        del tasks[hosted.id]  # in case it cannot even be closed
+        tasks[hosted.id] = renew_hosted_task(hosted, self._producer(), self._budget, self._globals.stores)
+
+    def find_starts(self, opened: Sequence[HostedTask]) -> Steps[None]:
+        """Find out where their sources begin; restoring comes next."""
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
-        return opened

@@ -15,22 +15,26 @@ class Phase(Enum):
     STARTING = "starting"
     UP = "up"
     STOPPING = "stopping"
+    FENCING = "fencing"
 
 
 @dataclass
 class ActorRecord:
     """``issued`` was sent last, under ``epoch``, with what each task reads; ``held`` is what the actor may still work
-    on; ``confirmed`` is the last epoch it confirmed. ``unsure``: found alive after a restart, may have taken tasks it
-    did not yet report. ``refused``: a commit of it was refused, so it has closed tasks that it must be assigned
-    again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
+    on; ``confirmed`` is the last epoch it confirmed. ``slot`` is the number in its ``transactional.id``. ``unsure``:
+    found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
+    ``refused``: a commit of it was refused, so it has closed tasks that it must be assigned again. ``answer`` is what
+    became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
 
     phase: Phase
+    slot: int = 0
     epoch: int = 0
     confirmed: int = 0
     issued: Sources = field(default_factory=dict)
     held: frozenset[TaskId] = frozenset()
     running: frozenset[TaskId] = frozenset()
     unsure: bool = False
+    worked: bool = False
     refused: bool = False
     last_commit: int = -1
     answer: AcceptCommit | RefuseCommit | None = None

@@ -10,20 +10,25 @@ The life of an actor::
 
     StartActor ──> STARTING ──ActorUp──> UP <──> UP, assignment on its way ──StopActor──> STOPPING ──> gone
                        └───────────────── ActorLost, from anywhere ─────────────────────────────────> gone
+
+Exactly once, one that is lost with tasks is FENCING before it is gone: until Kafka takes nothing of it any more, its
+tasks are no other's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
-from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.actors.messages import ApplicationState
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignor import assign, wanted_actors
+from penstock.cluster.commit_requests import CommitRequests
 from penstock.cluster.events import (
-    AcceptCommit,
     ActorAssigned,
     ActorFailed,
+    ActorFenced,
     ActorLost,
     ActorRecovered,
     ActorReported,
@@ -33,14 +38,13 @@ from penstock.cluster.events import (
     AssignTasks,
     ClusterResized,
     CommitFailed,
-    CommitOffsets,
     CommitRequested,
     CommitSucceeded,
     Event,
+    FenceActor,
     GroupAssigned,
     Instruction,
     KillActor,
-    RefuseCommit,
     SetState,
     SetTimer,
     StartActor,
@@ -52,34 +56,33 @@ from penstock.cluster.events import (
 )
 from penstock.cluster.names import actor_id, actor_number
 from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.replacements import Replacements
 from penstock.cluster.state_transitions import check_transition
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
 WAIT_FOR_ACTORS_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""
-FORGET_LOSSES_MS = 60_000
-"""After so long without another loss the next one is replaced at once again."""
-FIRST_BACKOFF_MS = 1_000
-LONGEST_BACKOFF_MS = 30_000
-_SUPERSEDED = "superseded by a later commit of the same actor"  # nobody waits for this answer: the actor has gone on
 
 
 class Coordinator:
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
-    def __init__(self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int) -> None:
+    def __init__(
+        self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int, exactly_once: bool = False
+    ) -> None:
         self._owned = OwnedTasks(plan)
+        self._exactly_once = exactly_once
         self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
-        self._losses = 0
-        self._backing_off = False
+        self._replacements = Replacements()
         self._waiting_for_actors = False
         self._out: list[Instruction] = []
+        self._commits = CommitRequests(self._actors, self._owned, exactly_once, lambda it: self._out.append(it))
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -92,10 +95,11 @@ class Coordinator:
             ActorReported: self._actor_reported,
             ActorStopped: self._actor_stopped,
             ActorLost: self._actor_lost,
+            ActorFenced: self._actor_fenced,
             ActorFailed: self._actor_failed,
             ApplicationFailed: self._application_failed,
-            CommitRequested: self._commit_requested,
-            CommitSucceeded: self._commit_succeeded,
+            CommitRequested: self._commits.requested,
+            CommitSucceeded: self._commits.succeeded,
             CommitFailed: self._commit_failed,
             StopRequested: self._stop_requested,
             TimerFired: self._timer_fired,
@@ -138,7 +142,7 @@ class Coordinator:
     @property
     def actors(self) -> tuple[str, ...]:
         """Every actor that is not gone."""
-        return tuple(self._actors)
+        return tuple(name for name, actor in self._actors.items() if actor.phase is not Phase.FENCING)
 
     @property
     def starting(self) -> tuple[str, ...]:
@@ -147,12 +151,13 @@ class Coordinator:
 
     def is_up(self, name: str) -> bool:
         """Whether the actor has started and is not gone."""
-        return name in self._actors and self._actors[name].phase is not Phase.STARTING
+        return name in self._actors and self._actors[name].phase in (Phase.UP, Phase.STOPPING)
 
     # ---- events ----
 
     def _group_assigned(self, event: GroupAssigned) -> None:
-        self._owned.assign(event.partitions, self.epoch)
+        self._owned.assign(event.partitions, self.epoch, event.group_metadata)
+        self._commits.group_has_answered()
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
@@ -162,7 +167,9 @@ class Coordinator:
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
-        self._actors[event.actor_id] = ActorRecord(Phase.UP, event.epoch, event.epoch, issued, event.tasks, unsure=True)
+        self._actors[event.actor_id] = ActorRecord(
+            Phase.UP, event.slot, event.epoch, event.epoch, issued, event.tasks, unsure=True
+        )
         self._target.update(dict.fromkeys(event.tasks, event.actor_id))
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._next_epoch = max(self._next_epoch, event.epoch + 1)
@@ -182,26 +189,33 @@ class Coordinator:
     def _actor_reported(self, event: ActorReported) -> None:
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
-        if actor is not None and event.epoch == actor.epoch:
+        if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
             actor.running = event.running
+            actor.worked = actor.worked or bool(event.running)
 
     def _actor_stopped(self, event: ActorStopped) -> None:
-        self._gone(event.actor_id)
+        self._gone(event.actor_id, released=True)
 
     def _actor_lost(self, event: ActorLost) -> None:
-        self._gone(event.actor_id)
+        self._gone(event.actor_id, released=False)
 
-    def _gone(self, name: str) -> None:
+    def _gone(self, name: str, released: bool) -> None:
+        """It was lost, or it has stopped and ``released`` what it held."""
         actor = self._actors.get(name)
-        self._forget(name)
-        if actor is None or actor.phase is Phase.STOPPING or not self.state.is_live:
+        if actor is None or actor.phase is Phase.FENCING:
             return
-        self._losses += 1
-        self._out.append(SetTimer(Timer.FORGET_LOSSES, FORGET_LOSSES_MS))
-        if self._losses > 1 and not self._backing_off:
-            delay = min(FIRST_BACKOFF_MS << min(self._losses - 2, 16), LONGEST_BACKOFF_MS)
-            self._backing_off = True
-            self._out.append(SetTimer(Timer.REPLACE_ACTORS, delay))
+        self._forget(name)
+        if not self.state.is_live:
+            return
+        if self._exactly_once and actor.held and not released:
+            self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held)
+            self._out.append(FenceActor(name, actor.slot))
+        if actor.phase is not Phase.STOPPING:
+            self._out += self._replacements.lost(actor.worked)
+
+    def _actor_fenced(self, event: ActorFenced) -> None:
+        if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
+            self._forget(event.actor_id)
 
     def _actor_failed(self, event: ActorFailed) -> None:
         if event.actor_id not in self._actors:
@@ -214,35 +228,10 @@ class Coordinator:
     def _application_failed(self, event: ApplicationFailed) -> None:
         self._fail(event.error)
 
-    def _commit_requested(self, event: CommitRequested) -> None:
-        request = event.request
-        actor = self._actors.get(request.actor_id)
-        if actor is None or request.number > actor.last_commit:
-            if actor is not None:
-                actor.last_commit, actor.answer = request.number, None
-            self._commit(request)
-        elif request.number < actor.last_commit:
-            self._refuse(request, _SUPERSEDED)
-        elif actor.answer is not None:
-            self._out.append(actor.answer)
-        # Else Kafka has it, and its answer answers this call too.
-
-    def _commit_succeeded(self, event: CommitSucceeded) -> None:
-        accepted = AcceptCommit(event.request)
-        actor = self._actors.get(event.request.actor_id)
-        if actor is not None and actor.last_commit == event.request.number:
-            actor.answer = accepted
-        self._out.append(accepted)
-
     def _commit_failed(self, event: CommitFailed) -> None:
-        actor = self._actors.get(event.request.actor_id)
+        self._commits.failed(event)
         if event.final:
-            self._refuse(event.request, event.error)
             self._fail(event.error)
-        elif actor is not None and actor.last_commit > event.request.number:
-            self._refuse(event.request, _SUPERSEDED)
-        else:
-            self._commit(event.request)
 
     def _stop_requested(self, _: StopRequested) -> None:
         if self.state.is_live:
@@ -252,37 +241,11 @@ class Coordinator:
         if event.timer is Timer.WAIT_FOR_ACTORS:
             self._waiting_for_actors = False
         elif event.timer is Timer.REPLACE_ACTORS:
-            self._backing_off = False
+            self._replacements.replace()
         else:
-            self._losses = 0
+            self._replacements.forget_losses()
 
     # ---- decisions ----
-
-    def _commit(self, request: CommitRequest) -> None:
-        """Let Kafka have it if the actor may commit it now."""
-        reason = self._refusal_reason(request)
-        if reason is None:
-            self._out.append(CommitOffsets(request))
-        else:
-            self._refuse(request, reason)
-
-    def _refuse(self, request: CommitRequest, reason: str) -> None:
-        refused = RefuseCommit(request, reason)
-        actor = self._actors.get(request.actor_id)
-        if actor is not None and actor.last_commit == request.number:
-            actor.answer, actor.refused = refused, True
-        self._out.append(refused)
-
-    def _refusal_reason(self, request: CommitRequest) -> str | None:
-        actor = self._actors.get(request.actor_id)
-        if actor is None:
-            return f"actor {request.actor_id} is no longer part of the application"
-        if not actor.confirmed <= request.epoch <= actor.epoch:
-            return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
-        held = {partition for task in actor.held for partition in self.plan.partitions.get(task, ())}
-        if foreign := sorted(set(request.offsets) - held):
-            return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
-        return self._owned.refusal_reason(request.epoch, request.offsets)
 
     def _fail(self, error: str) -> None:
         if self.state.is_live or self.state is ApplicationState.PENDING_SHUTDOWN:
@@ -297,6 +260,7 @@ class Coordinator:
             self._send_assignments()
             self._update_state()
         elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
+            self._commits.refuse_waiting("the application ends")
             for name in list(self._actors):
                 self._end(name)
             if not self._actors:
@@ -308,22 +272,27 @@ class Coordinator:
         if self.session_lost:
             return  # most likely the next one has the same tasks
         wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0)
-        staying = [name for name, actor in self._actors.items() if actor.phase is not Phase.STOPPING]
+        staying = [name for name, actor in self._actors.items() if actor.phase in (Phase.STARTING, Phase.UP)]
         by_worth = sorted(
             staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
         )
         for name in by_worth[: max(0, len(staying) - wanted)]:
             self._end(name)
-        if self._backing_off:
+        if self._replacements.backing_off:
             return
         for _ in range(wanted - len(staying)):
             name = actor_id(self._next_actor)
             self._next_actor += 1
-            self._actors[name] = ActorRecord(Phase.STARTING)
-            self._out.append(StartActor(name))
+            slot = self._free_slot()
+            self._actors[name] = ActorRecord(Phase.STARTING, slot)
+            self._out.append(StartActor(name, slot))
             if not self._waiting_for_actors:
                 self._waiting_for_actors = True
                 self._out.append(SetTimer(Timer.WAIT_FOR_ACTORS, WAIT_FOR_ACTORS_MS))
+
+    def _free_slot(self) -> int:
+        taken = {actor.slot for actor in self._actors.values()}
+        return next(slot for slot in count(1) if slot not in taken)
 
     def _choose_actors(self) -> None:
         """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
@@ -332,9 +301,9 @@ class Coordinator:
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned.tasks and name in up}
-        if not starting and not self._backing_off:
+        if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
-        elif self._waiting_for_actors or self._backing_off:
+        elif self._waiting_for_actors or self._replacements.backing_off:
             return
         self._target = assign(self._owned.tasks, up, self._target, self.plan.stateful)
 
@@ -371,7 +340,9 @@ class Coordinator:
     def _end(self, name: str) -> None:
         """Stop an actor: one that still starts has nothing to commit."""
         actor = self._actors[name]
-        if actor.phase is Phase.STARTING:
+        if actor.phase is Phase.FENCING:
+            self._forget(name)  # nobody waits for its tasks any more
+        elif actor.phase is Phase.STARTING:
             self._forget(name)
             self._out.append(KillActor(name))
         elif actor.phase is Phase.UP:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,9 @@ import ray
 from ray import cloudpickle
 from typing_extensions import override
 
+from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import (
+    ActorStatus,
     ApplicationMetadata,
     ApplicationSpec,
     ApplicationState,
@@ -39,7 +42,7 @@ from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
-from penstock.common.ids import Offsets, TaskId
+from penstock.common.ids import CommittedOffset, Offsets, TaskId
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
@@ -202,14 +205,15 @@ class CoordinatorActor:
             return
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
-        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000)
-        dispatcher = Dispatcher(machine, _RayEnvironment(self, purger), self._log)
+        exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
+        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000, exactly_once)
+        dispatcher = Dispatcher(machine, _RayEnvironment(self, purger, clients), self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
             lambda: clients.group_member(f"{self._application_id}-coordinator"),
             plan.tasks.topics,
-            lambda partitions: self._from_thread(events.GroupAssigned(partitions)),
+            lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
@@ -353,9 +357,10 @@ class CoordinatorActor:
 class _RayEnvironment(Environment):
     """The dispatcher's environment, of Ray and Kafka."""
 
-    def __init__(self, coordinator: CoordinatorActor, purger: Purger) -> None:
+    def __init__(self, coordinator: CoordinatorActor, purger: Purger, clients: ConfluentClients) -> None:
         self._coordinator = coordinator
         self._purger = purger
+        self._clients = clients
 
     @override
     def create_actor(self, actor_id: str) -> ActorHandle:
@@ -372,6 +377,20 @@ class _RayEnvironment(Environment):
         except FINAL as error:
             raise CommitRefusedError(f"{type(error).__name__}: {error}") from error
         self._purger.committed(offsets)
+
+    @override
+    async def fence(self, slot: int) -> None:
+        def take_id() -> None:
+            with closing(self._clients.transactional_producer(transactional_id(self._clients.group, slot))) as producer:
+                producer.init_transactions().result()
+
+        await asyncio.to_thread(take_id)
+
+    @override
+    def reported(self, status: ActorStatus) -> None:
+        # Exactly once, the actors commit themselves.
+        for task in status.tasks:
+            self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
 
     @override
     def entered(self, state: ApplicationState, error: str | None) -> None:

@@ -19,6 +19,7 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
 COMMIT_AGAIN_S = 0.5
+FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
 """An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
 
@@ -50,7 +51,7 @@ class ActorHandle(Protocol):
     ray_handle: Any
     """What readers send their queries to."""
 
-    async def start(self) -> None:
+    async def start(self, slot: int) -> None:
         """Returns when the actor is up, however long it waits for a CPU."""
 
     async def assign(self, epoch: int, sources: Sources) -> None:
@@ -77,6 +78,12 @@ class Environment(Protocol):
 
     async def commit(self, offsets: Offsets) -> None:
         """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""
+
+    async def fence(self, slot: int) -> None:
+        """Take the ``transactional.id`` of the actor in ``slot``. Raises StreamsError for what passes."""
+
+    def reported(self, status: ActorStatus) -> None:
+        """An actor has said what it does."""
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
         """The application is in another state."""
@@ -158,8 +165,8 @@ class Dispatcher:
 
     def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
-            case events.StartActor(name):
-                self._create(name)
+            case events.StartActor(name, slot):
+                self._create(name, slot)
             case events.AssignTasks(name, epoch, tasks):
                 self._assign(name, epoch, tasks)
             case events.StopActor(name):
@@ -168,10 +175,13 @@ class Dispatcher:
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._release(name)
+            case events.FenceActor(name, slot):
+                self._spawn(self._fence(name, slot))
             case events.CommitOffsets(request):
                 self._spawn(self._commit(request))
-            case events.AcceptCommit(request):
-                self._answer((request.actor_id, request.number), CommitAnswer(True))
+            case events.AcceptCommit(request, metadata, for_all_tasks):
+                answer = CommitAnswer(True, group_metadata=metadata, for_all_tasks=for_all_tasks)
+                self._answer((request.actor_id, request.number), answer)
             case events.RefuseCommit(request, reason):
                 self._log.warning("commit refused", actor=request.actor_id, number=request.number, reason=reason)
                 self._answer((request.actor_id, request.number), CommitAnswer(False, reason))
@@ -184,7 +194,7 @@ class Dispatcher:
             case _:
                 assert_never(instruction)
 
-    def _create(self, name: str) -> None:
+    def _create(self, name: str, slot: int) -> None:
         self._log.info("starting actor", actor=name)
         try:
             handle = self._environment.create_actor(name)
@@ -194,10 +204,10 @@ class Dispatcher:
             self._loop.call_soon(self.feed, events.ActorLost(name, str(error)))
             return
         self._handles[name] = handle
-        self._spawn(self._start(handle))
+        self._spawn(self._start(handle, slot))
 
-    async def _start(self, handle: ActorHandle) -> None:
-        await self._call(handle.actor_id, lambda it: it.start(), events.ActorUp(handle.actor_id))
+    async def _start(self, handle: ActorHandle, slot: int) -> None:
+        await self._call(handle.actor_id, lambda it: it.start(slot), events.ActorUp(handle.actor_id))
         await self._watch(handle)
 
     def _adopt(self, handle: ActorHandle, status: ActorStatus) -> None:
@@ -206,7 +216,7 @@ class Dispatcher:
         self._log.info("recovered running actor", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
         self._handles[name] = handle
         self._statuses[name] = status
-        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping))
+        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping, status.slot))
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
@@ -263,6 +273,18 @@ class Dispatcher:
 
     # ---- commits ----
 
+    async def _fence(self, name: str, slot: int) -> None:
+        while True:
+            try:
+                await self._environment.fence(slot)
+            except StreamsError as error:
+                self._log.warning("actor not fenced, retrying", actor=name, error=str(error))
+                await asyncio.sleep(FENCE_AGAIN_S)
+            else:
+                self._log.info("actor fenced", actor=name)
+                self.feed(events.ActorFenced(name))
+                return
+
     async def _commit(self, request: CommitRequest) -> None:
         offsets = {partition: CommittedOffset(*position) for partition, position in request.offsets.items()}
         try:
@@ -296,6 +318,7 @@ class Dispatcher:
             if status is not None:
                 self._last_seen[name] = now
                 self._statuses[name] = status
+                self._environment.reported(status)
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
                 self.feed(events.ActorReported(name, running, status.epoch))
             elif now - self._last_seen.setdefault(name, now) > HUNG_S:

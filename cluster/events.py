@@ -23,9 +23,11 @@ class Timer(Enum):
 
 @dataclass(frozen=True)
 class GroupAssigned:
-    """The whole assignment of this member of the consumer group, each time it changes; None: its session is lost."""
+    """The whole assignment of this member of the consumer group, each time the group has given one, and what a
+    transaction shows to be the member's of that generation; None: its session is lost."""
 
     partitions: frozenset[TopicPartition] | None
+    group_metadata: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class ActorRecovered:
     epoch: int
     tasks: frozenset[TaskId]
     stopping: bool = False
+    slot: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,13 @@ class ActorLost:
 
     actor_id: str
     reason: str
+
+
+@dataclass(frozen=True)
+class ActorFenced:
+    """Its producer can write nothing any more, wherever its process is."""
+
+    actor_id: str
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,7 @@ Event = (
     | ActorReported
     | ActorStopped
     | ActorLost
+    | ActorFenced
     | ActorFailed
     | ApplicationFailed
     | CommitRequested
@@ -168,9 +179,11 @@ Event = (
 
 @dataclass(frozen=True)
 class StartActor:
-    """Create the actor; answer ActorUp, or ActorFailed or ActorLost."""
+    """Create the actor; answer ActorUp, or ActorFailed or ActorLost. ``slot``: the number in its ``transactional.id``,
+    that no other actor has."""
 
     actor_id: str
+    slot: int = 0
 
 
 @dataclass(frozen=True)
@@ -199,6 +212,14 @@ class KillActor:
 
 
 @dataclass(frozen=True)
+class FenceActor:
+    """Take the ``transactional.id`` of an actor that is gone, or only seems to be; answer ActorFenced."""
+
+    actor_id: str
+    slot: int
+
+
+@dataclass(frozen=True)
 class CommitOffsets:
     """Let Kafka commit for the actor; answer CommitSucceeded or CommitFailed."""
 
@@ -207,9 +228,12 @@ class CommitOffsets:
 
 @dataclass(frozen=True)
 class AcceptCommit:
-    """Answer every call with this request: Kafka has the offsets."""
+    """Answer every call with this request: Kafka has the offsets. Exactly once: the actor may commit them itself, see
+    :class:`~penstock.actors.messages.CommitAnswer`."""
 
     request: CommitRequest
+    group_metadata: bytes = b""
+    for_all_tasks: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,5 +261,14 @@ class SetState:
 
 
 Instruction = (
-    StartActor | AssignTasks | StopActor | KillActor | CommitOffsets | AcceptCommit | RefuseCommit | SetTimer | SetState
+    StartActor
+    | AssignTasks
+    | StopActor
+    | KillActor
+    | FenceActor
+    | CommitOffsets
+    | AcceptCommit
+    | RefuseCommit
+    | SetTimer
+    | SetState
 )

@@ -22,7 +22,7 @@ from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, ConfigError, TopologyError
+from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.common.position import PositionBound
 from penstock.common.shown import shown_with_type
@@ -58,11 +58,6 @@ class KafkaStreams:
         checked = StreamsConfig.of(config)
         check_wrapped(topology, checked)
         check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
-        if checked.processing_guarantee == "exactly_once_v2":
-            raise ConfigError(
-                "configuration key 'processing.guarantee': exactly_once_v2 comes in a later release; "
-                "this one has at_least_once"
-            )
         if checked.application_server:
             host_and_port(checked.application_server)
         TaskProgram.of(topology.every_subtopology, checked)

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 
 from penstock.common.errors import (
     ApplicationStateError,
@@ -16,7 +17,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import GroupMember, OnAssigned, SessionLostError
+from penstock.kafka.contracts import GroupMember, SessionLostError
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
@@ -27,16 +28,16 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment at each change, and None when the session is lost, as it is when a client
-    is given up; ``on_failed`` gets the error that ended the membership for good, at most once. Both are called in the
-    thread.
+    ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
+    this member's of that generation; and None when the session is lost, as it is when a client is given up.
+    ``on_failed`` gets the error that ended the membership for good, at most once. Both are called in the thread.
     """
 
     def __init__(
         self,
         member: Callable[[], GroupMember],
         topics: Iterable[str],
-        on_assigned: OnAssigned,
+        on_assigned: Callable[[frozenset[TopicPartition] | None, bytes], None],
         on_failed: Callable[[StreamsError], None],
     ) -> None:
         self._member = member
@@ -93,7 +94,7 @@ class Membership:
             while not self._closing.is_set():
                 if subscribed != self._topics:
                     subscribed = self._topics
-                    member.subscribe(subscribed, self._assigned)
+                    member.subscribe(subscribed, partial(self._assigned, member))
                 if self._mine is None:
                     # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
                     member.poll(_POLL_EACH_S)
@@ -103,12 +104,12 @@ class Membership:
         except FINAL:
             raise
         except StreamsError:
-            self._assigned(None)  # the next client cannot know whether the group has kept the seat for it
+            self._assigned(member, None)  # the next client cannot know whether the group has kept the seat for it
             raise
         finally:
             member.close()
 
-    def _assigned(self, partitions: frozenset[TopicPartition] | None) -> None:
+    def _assigned(self, member: GroupMember, partitions: frozenset[TopicPartition] | None) -> None:
         if partitions is None and self._session_lost:
             return
         self._session_lost = partitions is None
@@ -117,7 +118,7 @@ class Membership:
         # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
         # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
-        self._on_assigned(partitions)
+        self._on_assigned(partitions, b"" if partitions is None else member.group_metadata())
 
     def _commit_waiting(self, member: GroupMember, mine: frozenset[TopicPartition]) -> None:
         try:

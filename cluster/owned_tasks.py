@@ -19,6 +19,8 @@ class OwnedTasks:
         self.plan = plan
         self.tasks: frozenset[TaskId] = frozenset()
         self.session_lost = False
+        self.group_metadata = b""
+        """What a transaction shows to the group to be this member's, of the generation that gave these tasks."""
         self._partitions: frozenset[TopicPartition] | None = None  # None until the group has answered
         self._lost_epoch = 0  # the last one before a session was lost
 
@@ -36,12 +38,13 @@ class OwnedTasks:
         """Whether the epoch was given out under a session that is lost."""
         return epoch <= self._lost_epoch
 
-    def assign(self, partitions: frozenset[TopicPartition] | None, epoch: int) -> None:
+    def assign(self, partitions: frozenset[TopicPartition] | None, epoch: int, group_metadata: bytes = b"") -> None:
         """Take what the group gives; None when the session is lost, with the last ``epoch`` given out so far."""
         self.session_lost = partitions is None
         if self.session_lost:
             self._lost_epoch = epoch
         self._partitions = partitions or frozenset()
+        self.group_metadata = group_metadata
         self.tasks = self.plan.owned(self._partitions)
 
     def replan(self, plan: TaskPlan) -> None:

@@ -60,11 +60,11 @@ class StreamActorHandle(ActorHandle):
         return [cls(application_id, actor_id, handle) for actor_id, handle in found.items()]
 
     @override
-    async def start(self) -> None:
+    async def start(self, slot: int) -> None:
         coordinator = require_coordinator(self._application_id)
         while True:
             try:
-                await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator).future()))
+                await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator, slot).future()))
                 return
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)

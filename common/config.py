@@ -67,6 +67,10 @@ def _hint(key: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
 
 
+_EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
+"""The default: what is written is not seen before it is committed."""
+
+
 class StreamsConfig(BaseModel):
     """A checked configuration. Build it with :meth:`of`; the fields' aliases are the keys a user writes."""
 
@@ -130,6 +134,8 @@ class StreamsConfig(BaseModel):
                 )
             if key not in known:
                 raise ConfigError(f"unknown configuration key {key!r}{_hint(str(key), known)}")
+        if own.get("processing.guarantee") == "exactly_once_v2":
+            own.setdefault("commit.interval.ms", _EXACTLY_ONCE_COMMIT_INTERVAL_MS)
         try:
             return cls.model_validate({**own, "clients": clients})
         except ValidationError as error:

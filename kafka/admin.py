@@ -154,14 +154,19 @@ class ConfluentAdmin(Admin):
 
     @override
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._ends(partitions, IsolationLevel.READ_COMMITTED)
+
+    @override
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._ends(partitions, IsolationLevel.READ_UNCOMMITTED)
+
+    def _ends(self, partitions: Iterable[TopicPartition], isolation: IsolationLevel) -> dict[TopicPartition, int]:
         asked = {Tpo(*tp): LATEST for tp in partitions}
         if not asked:
             return {}
 
         def ends() -> dict[TopicPartition, int]:
-            answers = self._client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
-            )
+            answers = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S)
             return {
                 TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
             }

@@ -46,12 +46,15 @@ class ConfluentClients(KafkaClients):
         """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself, and for
         one that librdkafka refuses."""
         from penstock.kafka.client_settings import check_client_settings
-        from penstock.kafka.settings import check_overrides
+        from penstock.kafka.settings import check_exactly_once, check_overrides
 
         entries = {prefix: config.client_entries(prefix) for prefix in ("consumer.", "producer.", "admin.")}
         for prefix, overrides in entries.items():
             check_overrides(prefix, overrides)
             check_client_settings(prefix, overrides)
+        if config.processing_guarantee == "exactly_once_v2":
+            check_exactly_once(entries["consumer."], entries["producer."], config.commit_interval_ms)
+            entries["consumer."] = {**entries["consumer."], "isolation.level": "read_committed"}
         return cls(
             config.bootstrap_servers,
             config.application_id,

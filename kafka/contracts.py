@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Protocol
 
 from penstock.common.errors import StreamsError
@@ -132,23 +133,23 @@ class TransactionalProducer(RecordProducer, Protocol):
     offsets committed in it, or nothing. At each time one producer has the ``transactional.id``: the last to come.
 
     Every call of :class:`RecordProducer` raises TransactionAbortedError too: what was sent since ``begin_transaction``
-    does not count. Calls that ask the broker may be made in another thread, while no other call is under way.
+    does not count. What asks the broker returns at once and is done in another thread: no other call until then.
     """
 
-    def init_transactions(self) -> None:
+    def init_transactions(self) -> Future[None]:
         """Take the id, before anything else: whoever had it can write nothing any more, its transaction is aborted, or
         committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
 
     def begin_transaction(self) -> None:
         """What is sent from here on belongs to the next transaction. Asks nobody."""
 
-    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
         """Commit what was sent together with ``offsets`` of the application's group, as the member that
         ``group_metadata`` (:meth:`GroupMember.group_metadata`) tells of. Raises TransactionAbortedError: when that
         member has no seat any more, when another producer has the id, when the broker has given the transaction up
         (``transaction.timeout.ms``), or when nobody answers."""
 
-    def abort_transaction(self) -> None:
+    def abort_transaction(self) -> Future[None]:
         """Nothing that was sent counts. Raises TransactionAbortedError with ``producer_is_spent`` when only a new
         producer can see to that."""
 
@@ -172,7 +173,10 @@ class Admin(Protocol):
         """Drop the records in front of these offsets."""
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends as of now."""
+        """Ends as of now, for a reader of committed records."""
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ends as of now, behind what open transactions have written."""
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The settings of each topic, by their names in Kafka; a topic whose settings this client may not see is left
@@ -206,8 +210,8 @@ class GroupMember(Protocol):
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         """Join with a static id and the range assignor.
 
-        ``on_assigned`` is called from ``poll`` with the whole assignment each time it changes, and with None when the
-        session is lost.
+        ``on_assigned`` is called from ``poll`` with the whole assignment each time the group has given one, if only to
+        say that nothing changes, and with None when the session is lost.
         """
 
     def poll(self, timeout_s: float) -> None:
@@ -218,7 +222,8 @@ class GroupMember(Protocol):
         when only a new client can go on, KafkaRefusedError when it would refuse for ever."""
 
     def group_metadata(self) -> bytes:
-        """What a transactional commit must carry to be fenced by the group's generation."""
+        """What a transactional commit must carry to be fenced by the group's generation: that of the last assignment.
+        Raises StreamsError without a session."""
 
     def close(self) -> None:
         """Leave the poll loop. The seat stays until the session times out, or the next incarnation takes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,8 @@ or a group waits for other members, nothing is lost by another client with the s
 
 _COMMIT_PATIENCE_S = 60.0
 """librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
+_METADATA_BEGINS = b"CGMDv2:"
+_GENERATION = struct.Struct("=i")
 _CLOSE_PATIENCE_S = 10.0
 """It is closed as soon as no commit waits any more, which may be never."""
 
@@ -41,8 +44,8 @@ _CLOSE_PATIENCE_S = 10.0
 class ConfluentGroupMember(GroupMember):
     """:class:`~penstock.kafka.contracts.GroupMember` on confluent-kafka.
 
-    A revocation that is followed by an assignment is reported as one change, so that a rebalance which moves nothing
-    stops nothing: what is committed in between is refused, since the generation has passed.
+    A revocation that is followed by an assignment is reported as one, so that a rebalance which moves nothing stops
+    nothing: what is committed in between is refused, since the generation has passed.
     """
 
     def __init__(self, bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> None:
@@ -52,7 +55,6 @@ class ConfluentGroupMember(GroupMember):
         self._log = logger(__name__)
         with client_configuration("consumer."):
             self._client = Consumer(member_settings(bootstrap_servers, group, instance, overrides))
-        self._reported: frozenset[TopicPartition] | None = None
         self._topics: list[str] = []
         self._missing = MissingTopics(bootstrap_servers)
         self._on_assigned: OnAssigned | None = None
@@ -86,8 +88,7 @@ class ConfluentGroupMember(GroupMember):
             self._unseated_s = time.monotonic()
 
     def _report(self, partitions: frozenset[TopicPartition] | None) -> None:
-        if partitions != self._reported and self._on_assigned is not None and not self._closed:
-            self._reported = partitions
+        if self._on_assigned is not None and not self._closed:
             self._on_assigned(partitions)
 
     @override
@@ -171,6 +172,10 @@ class ConfluentGroupMember(GroupMember):
     @override
     def group_metadata(self) -> bytes:
         metadata: bytes = self._client.consumer_group_metadata()
+        # A group takes the offsets of whoever shows no generation, whatever members it has.
+        (generation,) = _GENERATION.unpack_from(metadata, len(_METADATA_BEGINS))
+        if not metadata.startswith(_METADATA_BEGINS) or generation < 0 or not self._client.memberid():
+            raise StreamsError(self._no_session())
         return metadata
 
     @override

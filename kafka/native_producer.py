@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from typing_extensions import override
@@ -48,18 +49,18 @@ class NativeTransactionalProducer(NativeProducer, TransactionalProducer):
         return Transactions(client, self._transactional_id, self._address)
 
     @override
-    def init_transactions(self) -> None:
-        self._transactions().init()
+    def init_transactions(self) -> Future[None]:
+        return self._transactions().init()
 
     @override
     def begin_transaction(self) -> None:
         self._transactions().begin()
 
     @override
-    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
         asked = [(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
-        self._transactions().commit(asked, group_metadata)
+        return self._transactions().commit(asked, group_metadata)
 
     @override
-    def abort_transaction(self) -> None:
-        self._transactions().abort()
+    def abort_transaction(self) -> Future[None]:
+        return self._transactions().abort()

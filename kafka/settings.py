@@ -72,6 +72,20 @@ def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
             raise ConfigError(f"configuration key {prefix + key!r}: penstock sets this itself; remove it")
 
 
+def check_exactly_once(consumer: Mapping[str, Any], producer: Mapping[str, Any], commit_interval_ms: int) -> None:
+    """Raise ConfigError when a user's settings contradict ``exactly_once_v2``."""
+    if consumer.get("isolation.level", "read_committed") != "read_committed":
+        raise ConfigError(
+            "configuration key 'consumer.isolation.level': exactly_once_v2 reads what is committed; remove it"
+        )
+    timeout_ms = int(producer.get("transaction.timeout.ms", _TRANSACTIONS["transaction.timeout.ms"]))
+    if timeout_ms < commit_interval_ms:
+        raise ConfigError(
+            f"configuration key 'producer.transaction.timeout.ms': {timeout_ms} ms, and a transaction is open for "
+            f"commit.interval.ms = {commit_interval_ms} ms: raise the former above the latter, or commit more often"
+        )
+
+
 def _fetching(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in overrides.items() if key not in _SEAT_ONLY}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, NoReturn, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
@@ -44,8 +46,40 @@ class Transactions:
         self._id = transactional_id
         self._address = address
 
-    def init(self) -> None:
+    def init(self) -> Future[None]:
         """See the contract."""
+        return self._beside(self._init)
+
+    def commit(self, offsets: Any, group_metadata: Any) -> Future[None]:
+        """See the contract."""
+        return self._beside(lambda: self._commit(offsets, group_metadata))
+
+    def abort(self) -> Future[None]:
+        """See the contract."""
+        return self._beside(self._abort)
+
+    def begin(self) -> None:
+        """See the contract."""
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            self._failed("begin a transaction", error)
+
+    def _beside(self, call: Callable[[], None]) -> Future[None]:
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                call()
+            except BaseException as error:  # it must reach whoever waits
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=run, name="transaction", daemon=True).start()
+        return done
+
+    def _init(self) -> None:
         try:
             self._client.init_transactions(_INIT_S)
         except KafkaException as error:
@@ -55,15 +89,7 @@ class Transactions:
             what = f"take the transactional id {self._id!r}"
             raise as_streams_error(KafkaException(detail), what, self._address) from error
 
-    def begin(self) -> None:
-        """See the contract."""
-        try:
-            self._client.begin_transaction()
-        except KafkaException as error:
-            self._failed("begin a transaction", error)
-
-    def commit(self, offsets: Any, group_metadata: Any) -> None:
-        """See the contract."""
+    def _commit(self, offsets: Any, group_metadata: Any) -> None:
         try:
             if offsets:
                 self._client.send_offsets_to_transaction(offsets, group_metadata, _COMMIT_S)
@@ -71,8 +97,7 @@ class Transactions:
         except KafkaException as error:
             self._failed("commit a transaction", error)
 
-    def abort(self) -> None:
-        """See the contract."""
+    def _abort(self) -> None:
         try:
             self._client.abort_transaction(_ABORT_S)
         except KafkaException as error:
@@ -112,8 +137,8 @@ class ConfluentTransactionalProducer(ConfluentProducer, TransactionalProducer):
         self._transactions = Transactions(self._client, settings["transactional.id"], bootstrap_servers)
 
     @override
-    def init_transactions(self) -> None:
-        self._transactions.init()
+    def init_transactions(self) -> Future[None]:
+        return self._transactions.init()
 
     @override
     def begin_transaction(self) -> None:
@@ -122,10 +147,10 @@ class ConfluentTransactionalProducer(ConfluentProducer, TransactionalProducer):
             self._forget_failure()
 
     @override
-    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
-        self._transactions.commit(asked, group_metadata)
+        return self._transactions.commit(asked, group_metadata)
 
     @override
-    def abort_transaction(self) -> None:
-        self._transactions.abort()
+    def abort_transaction(self) -> Future[None]:
+        return self._transactions.abort()

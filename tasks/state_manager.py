@@ -53,6 +53,7 @@ class StateManager:
         self._stores = dict(sorted(opened.items(), key=lambda item: item[1].flushed_last))
         self._batch: CommitBatch | None = None
         self._frozen: list[StateStore] = []
+        self._detached = False
         self.budget.add(self._stores.values())
 
     def _open(self, builder: AnyStoreBuilder) -> StateStore:
@@ -241,10 +242,17 @@ class StateManager:
             yield
             store.batch_written()
 
+    def detach(self) -> TaskStores:
+        """Let go of the stores, which stay open with what is committed in them: :meth:`close` does nothing then."""
+        self._detached = True
+        self.budget.remove(self._stores.values())
+        return self._task_stores
+
     def close(self) -> None:
         """Close the stores. What is not committed is gone."""
-        self.budget.remove(self._stores.values())
-        self._task_stores.close()
+        if not self._detached:
+            self.budget.remove(self._stores.values())
+            self._task_stores.close()
 
 
 def _log(collector: RecordCollector, topic: str, partition: int, builder: AnyStoreBuilder, context: TaskContext) -> Log:

@@ -350,6 +350,11 @@ class Task:
             self._context.leave()
         self._context.headers = None
 
+    def pass_over(self, partition: TopicPartition, position: int) -> None:
+        """All of ``partition`` that the host has fetched is processed, and it will fetch from ``position`` on: what
+        stands between is no record. It need not be read again."""
+        self._offsets.pass_over(partition, position)
+
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What to commit: per source partition the offset of the next record to process, the partition's time, and what
         operators remember."""

@@ -39,6 +39,13 @@ class TaskOffsets:
                 for name, slot in context.remembered.items():
                     slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
 
+    def pass_over(self, partition: TopicPartition, position: int) -> None:
+        """Between the last record of an empty queue and ``position`` stands none: markers of transactions, and what was
+        aborted. Where nothing was processed yet, reading begins with the first record again."""
+        queue = self._queues[partition]
+        if 0 <= queue.processed_offset < position - 1:
+            queue.processed_offset = position - 1
+
     def to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """The offsets of the next records, with the partitions' times and what operators remember."""
         remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})

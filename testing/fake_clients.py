@@ -201,6 +201,11 @@ class FakeAdmin(Admin):
     @override
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.changed:
+            return {tp: self._broker.log(tp).stable_end for tp in partitions}
+
+    @override
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._broker.changed:
             return {tp: self._broker.log(tp).end for tp in partitions}
 
     @override

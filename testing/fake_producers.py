@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future
 
 from typing_extensions import override
 
@@ -128,7 +130,10 @@ class FakeTransactionalProducer(FakeProducer, TransactionalProducer):
         self._epoch = -1
 
     @override
-    def init_transactions(self) -> None:
+    def init_transactions(self) -> Future[None]:
+        return _done(self._init)
+
+    def _init(self) -> None:
         self._epoch = self._broker.init_producer(self._id)
 
     @override
@@ -153,11 +158,14 @@ class FakeTransactionalProducer(FakeProducer, TransactionalProducer):
         super().send(topic, key, value, timestamp, headers, partition)
 
     @override
-    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> None:
-        self._end(TransactionState.COMMITTED, offsets, group_metadata)
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
+        return _done(lambda: self._end(TransactionState.COMMITTED, offsets, group_metadata))
 
     @override
-    def abort_transaction(self) -> None:
+    def abort_transaction(self) -> Future[None]:
+        return _done(self._abort)
+
+    def _abort(self) -> None:
         self._queue.clear()
         self._failure = None
         try:
@@ -166,11 +174,22 @@ class FakeTransactionalProducer(FakeProducer, TransactionalProducer):
             raise TransactionAbortedError(str(error), producer_is_spent=True) from error
 
     def _end(self, state: TransactionState, offsets: Offsets, group_metadata: bytes) -> None:
-        self.poll()
         if self._transaction is None:
             raise TransactionAbortedError("no transaction is open", producer_is_spent=True)
         try:
+            self.poll()
             self._broker.end(self._transaction, state, self._group, offsets, group_metadata)
         except BrokerUnreachableError as error:
             raise TransactionAbortedError(str(error), producer_is_spent=True) from error
         self._transaction = None
+
+
+def _done(call: Callable[[], None]) -> Future[None]:
+    done: Future[None] = Future()
+    try:
+        call()
+    except StreamsError as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+    return done

@@ -118,7 +118,7 @@ class Seat:
     def __init__(self, app: Application) -> None:
         self.failed: Future[StreamsError] = Future()
         member = partial(app.clients.group_member, "seat")
-        self._membership = Membership(member, [app.input], lambda _: None, self.failed.set_result)
+        self._membership = Membership(member, [app.input], lambda *_: None, self.failed.set_result)
 
     def __enter__(self) -> Seat:
         return self

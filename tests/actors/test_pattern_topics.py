@@ -56,7 +56,9 @@ def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
     clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
-    membership = Membership(lambda: clients.group_member("seat"), ["orders-a"], assigned.put, failed.put)
+    membership = Membership(
+        lambda: clients.group_member("seat"), ["orders-a"], lambda given, _: assigned.put(given), failed.put
+    )
     try:
         assert assigned.get(timeout=10) == frozenset({FIRST})
         membership.subscribe(["orders-a", "orders-b"])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tests.chaos.rig import Guarantee
 from tests.chaos.run import Report, run
 
 _RECORDS = 500_000
@@ -21,11 +22,12 @@ def main(
     records: Annotated[
         int | None, typer.Option(min=1, help="By default 500,000, or 5,000 a second where that is more.")
     ] = None,
+    guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
     """Run an application on a Kafka and a Ray of its own, strike it for SECONDS, and prove that nothing was lost."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}")
-    report = run(chosen, seconds, records or max(_RECORDS, int(seconds * _PER_SECOND)), typer.echo)
+    report = run(chosen, seconds, records or max(_RECORDS, int(seconds * _PER_SECOND)), guarantee, typer.echo)
     _tell(report)
     raise typer.Exit(1 if report.violations else 0)
 
@@ -35,14 +37,15 @@ def _tell(report: Report) -> None:
     rested = f"back to rest {report.rest_s:.1f} s after the last" if report.rest_s else "never at rest again"
     typer.echo(f"{report.faults} faults; {rested}")
     if report.rest_s:
-        typer.echo(f"{report.records:,} records; {report.repeated:,} of them processed again (at least once)")
+        typer.echo(f"{report.records:,} records; {report.repeated:,} of them counted again ({report.guarantee.value})")
     typer.echo(f"look-ups: {look_ups}")
     if not report.violations:
         typer.echo("held: nothing lost, each attempt in order, stores and changelogs equal, back to rest")
         return
     for violation in report.violations:
         typer.secho(f"VIOLATED: {violation}", fg="red")
-    typer.echo(f"once more: make chaos SECONDS={report.seconds:g} SEED={report.seed}")
+    again = f"SECONDS={report.seconds:g} SEED={report.seed} GUARANTEE={report.guarantee.value}"
+    typer.echo(f"once more: make chaos {again}")
     typer.echo(f"logs and data: {report.folder}")
 
 

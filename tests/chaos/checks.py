@@ -1,6 +1,7 @@
 """What must hold when the faults have passed. Functions of records; each returns sentences, none when all is well.
 
-Written for at least once: a record may be processed again, so counts may be higher than the truth, never lower.
+At least once a record may be processed again, so counts may be higher than the truth, never lower; exactly once they
+are the truth.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from penstock.common.ids import TopicPartition
 from tests.chaos.program import Stamped, Tally
 
 _SHOWN = 3
 
 
-def numbered(records: Iterable[tuple[str, int]], expected: Mapping[str, int]) -> list[str]:
+def numbered(
+    records: Iterable[tuple[str, int]], expected: Mapping[str, int], otherwise: str = "the input itself is wrong"
+) -> list[str]:
     """The input is what the feeder meant to write: each key's numbers from 0 on, in order, each once."""
     following = dict.fromkeys(expected, 0)
     wrong = []
@@ -22,7 +26,7 @@ def numbered(records: Iterable[tuple[str, int]], expected: Mapping[str, int]) ->
             wrong.append(f"{key}: number {number} where {following.get(key)} comes next")
         following[key] = number + 1
     wrong += _differences(expected, following)
-    return _told("the input itself is wrong", wrong)
+    return _told(otherwise, wrong)
 
 
 def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]) -> list[str]:
@@ -65,6 +69,27 @@ def counted(counts: Mapping[str, int], expected: Mapping[str, int]) -> list[str]
     """No count is below the truth, and no key is missing or made up."""
     low = [f"{key}: {counts.get(key)} of {count}" for key, count in expected.items() if counts.get(key, 0) < count]
     return _told("counted too little", low) + _told("made up", [str(key) for key in counts.keys() - expected.keys()])
+
+
+def each_once(
+    records: Iterable[tuple[str, Stamped]],
+    counts: Mapping[str, int],
+    tallies: Mapping[str, Tally],
+    expected: Mapping[str, int],
+) -> list[str]:
+    """Exactly once: nothing is processed again, whoever processes it, and each key's numbers ascend one by one."""
+    again = [f"{key}: {tally['repeats']}" for key, tally in tallies.items() if tally["repeats"]]
+    return [
+        *numbered(((key, stamped.number) for key, stamped in records), expected, "what was processed is not the input"),
+        *_told("counted otherwise than once", _differences(expected, counts)),
+        *_told("state has seen records again", again),
+    ]
+
+
+def no_transaction_is_open(stable: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> list[str]:
+    """At rest every reader of committed records comes to the end."""
+    held = [f"{at}: {stable[at]} of {end}" for at, end in high.items() if stable[at] != end]
+    return _told("a transaction is open", held)
 
 
 def equal(what: str, found: Mapping[str, object], meant: Mapping[str, object]) -> list[str]:

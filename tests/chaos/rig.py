@@ -31,6 +31,13 @@ _COMMIT_INTERVAL_MS = 1000
 _CLOSE_S = 120.0
 
 
+class Guarantee(Enum):
+    """``processing.guarantee``."""
+
+    AT_LEAST = "at_least_once"
+    EXACTLY = "exactly_once_v2"
+
+
 class Role(Enum):
     """A kind of process, by the title that Ray gives it."""
 
@@ -70,6 +77,12 @@ class Rig:
         """Whether the application commits and ends in good order."""
         return self.app.close(_CLOSE_S)
 
+    def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Of every partition the last stable offset, and the high watermark."""
+        admin = self.clients.admin()
+        partitions = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
+        return admin.end_offsets(partitions), admin.high_watermarks(partitions)
+
     def read(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
         """Keys and values of a whole topic, in order within each partition."""
         partitions = [TopicPartition(topic, number) for number in range(program.PARTITIONS)]
@@ -92,7 +105,7 @@ def _end_in_good_order_when_told_to() -> None:
 
 
 @contextmanager
-def rig() -> Iterator[Rig]:
+def rig(guarantee: Guarantee) -> Iterator[Rig]:
     """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
     port, http_port = free_port(), free_port()
@@ -110,7 +123,7 @@ def rig() -> Iterator[Rig]:
             logging_level=logging.ERROR, object_store_memory=100_000_000,
         )  # fmt: skip
         _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
-        clients = ConfluentClients(address, APPLICATION)
+        clients = ConfluentClients(address, APPLICATION, {"isolation.level": "read_committed"})
         topics = [NewTopic(name, program.PARTITIONS) for name in (program.INPUT, program.OUTPUT)]
         clients.admin().create_topics(topics)
         app = ps.KafkaStreams(
@@ -120,6 +133,7 @@ def rig() -> Iterator[Rig]:
                 "bootstrap.servers": address,
                 "state.dir": folder / "state",
                 "commit.interval.ms": _COMMIT_INTERVAL_MS,
+                "processing.guarantee": guarantee.value,
                 "application.server": f"127.0.0.1:{http_port}",
                 "repartition.purge.interval.ms": 86_400_000,  # the topic is read at the end, whole
             },

@@ -19,7 +19,7 @@ from tests.chaos.feeder import expected, feed
 from tests.chaos.prober import Prober
 from tests.chaos.program import Stamped
 from tests.chaos.rest import SOURCES, come_to_rest
-from tests.chaos.rig import APPLICATION, Rig, Role, rig
+from tests.chaos.rig import APPLICATION, Guarantee, Rig, Role, rig
 from tests.chaos.schedule import draw
 from tests.chaos.strike import Striker
 
@@ -36,6 +36,7 @@ class Report:
 
     seed: int
     seconds: float
+    guarantee: Guarantee
     folder: Path
     faults: int = 0
     records: int = 0
@@ -45,10 +46,10 @@ class Report:
     violations: list[str] = field(default_factory=list)
 
 
-def run(seed: int, seconds: float, records: int, tell: Callable[[str], None]) -> Report:
+def run(seed: int, seconds: float, records: int, guarantee: Guarantee, tell: Callable[[str], None]) -> Report:
     """A whole run. The folder with the broker's files, the state and the logs stays only if something is violated."""
-    with rig() as it:
-        report = Report(seed, seconds, it.folder)
+    with rig(guarantee) as it:
+        report = Report(seed, seconds, guarantee, it.folder)
         began = time.monotonic()
 
         def stamped(what: str) -> None:
@@ -108,7 +109,10 @@ def _checked(it: Rig, report: Report, truth: Mapping[str, int]) -> list[str]:
     moved = [(key.decode(), Stamped.of(value.decode())) for key, value in it.read(SOURCES[1]) if value]
     report.records, report.repeated = sum(truth.values()), len(moved) - sum(truth.values())
     counts, tallies = dict(_rows(it, program.COUNTS)), dict(_rows(it, program.TALLIES))
+    exactly = checks.each_once(moved, counts, tallies, truth) if report.guarantee is Guarantee.EXACTLY else []
     return [
+        *exactly,
+        *(checks.no_transaction_is_open(*it.ends()) if report.guarantee is Guarantee.EXACTLY else []),
         *checks.numbered(((key.decode(), long(value)) for key, value in it.read(program.INPUT) if value), truth),
         *checks.complete(moved, truth),
         *checks.in_order(moved),

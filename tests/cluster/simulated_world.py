@@ -181,7 +181,7 @@ class SimulatedHandle:
         self._actor = actor
         self._world = actor.world
 
-    async def start(self) -> None:
+    async def start(self, slot: int) -> None:
         await self._world.a_cpu_is_free(self._actor)
         await self._alive(self._actor.start())
 
@@ -342,6 +342,12 @@ class World:
                 [BrokerUnreachableError("no broker answers"), StreamsError("the generation has passed")]
             )
         self.committed |= {(self.incarnation, str(tp), offset) for tp, offset in positions}
+
+    async def fence(self, slot: int) -> None:
+        raise AssertionError("nobody is fenced at least once")
+
+    def reported(self, status: ActorStatus) -> None:
+        """It keeps no books of them."""
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
         self.state, self.error = state, error

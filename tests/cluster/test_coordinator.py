@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from penstock.actors.messages import ApplicationState, CommitRequest
-from penstock.cluster.coordinator import LONGEST_BACKOFF_MS, Coordinator
+from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.events import (
     AcceptCommit,
     ActorAssigned,
@@ -38,6 +38,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.replacements import LONGEST_BACKOFF_MS
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
@@ -144,7 +145,7 @@ def test_a_late_report_from_before_an_assignment_counts_for_nothing(play: Play) 
 def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) -> None:
     given = play.running()
     play(ActorLost("stream/1", "killed"))
-    assert play.of(StartActor) == [StartActor("stream/3")]
+    assert play.of(StartActor) == [StartActor("stream/3", slot=1)]
     assert play.machine.state is ApplicationState.REBALANCING
     assert play.of(AssignTasks) == []
     play(ActorUp("stream/3"))
@@ -152,7 +153,7 @@ def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) 
     assert (assigned.actor_id, assigned.tasks) == ("stream/3", given["stream/1"])
 
 
-def test_repeated_losses_wait_longer_and_longer_but_not_for_ever(play: Play) -> None:
+def test_losses_of_actors_that_have_not_worked_wait_longer_and_longer_but_not_for_ever(play: Play) -> None:
     play.running(cpus=1)
     delays = []
     for _ in range(12):
@@ -166,6 +167,19 @@ def test_repeated_losses_wait_longer_and_longer_but_not_for_ever(play: Play) -> 
         assert len(play.of(StartActor)) == 1
     assert delays[:4] == [1_000, 2_000, 4_000, 8_000]
     assert max(delays) == LONGEST_BACKOFF_MS
+
+
+def test_an_actor_whose_tasks_have_run_is_replaced_at_once_however_often(play: Play) -> None:
+    play.running(cpus=1)
+    for _ in range(6):
+        (name,) = play.machine.actors
+        play(ActorLost(name, "killed"))
+        assert [it.timer for it in play.of(SetTimer)] == [Timer.WAIT_FOR_ACTORS]
+        (started,) = play.of(StartActor)
+        play(ActorUp(started.actor_id))
+        play.confirm()
+        play(ActorReported(started.actor_id, TASKS, epoch_of(play, started.actor_id)))
+        assert play.machine.state is ApplicationState.RUNNING
 
 
 def test_calm_forgets_the_losses(play: Play) -> None:
@@ -362,7 +376,7 @@ def test_a_failure_of_what_all_depend_on_ends_in_error(play: Play) -> None:
 def test_after_a_restart_living_actors_keep_their_tasks_and_nothing_else_moves_until_they_confirm(play: Play) -> None:
     mine = frozenset({TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)})
     play(ActorRecovered("stream/4", 77, mine), ClusterResized(2), GroupAssigned(ALL))
-    assert play.of(StartActor) == [StartActor("stream/5")]
+    assert play.of(StartActor) == [StartActor("stream/5", slot=1)]
     play(ActorUp("stream/5"))
     assert play.of(AssignTasks) == []
     play(ActorAssigned("stream/4", 78))

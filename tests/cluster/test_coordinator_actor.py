@@ -30,6 +30,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import GroupAssigned
+from penstock.cluster.purger import Purger
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
@@ -77,7 +78,8 @@ class Restarted(CoordinatorActor):
 
     async def _begin(self) -> None:
         await self.may_begin.wait()
-        world = coordinator_actor._RayEnvironment(self, purger=None)  # type: ignore[arg-type]  # nothing is committed
+        clients = ConfluentClients("127.0.0.1:1", "app")
+        world = coordinator_actor._RayEnvironment(self, Purger(frozenset(), clients.admin), clients)
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)

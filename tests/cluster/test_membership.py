@@ -59,7 +59,9 @@ class Seat:
         self.members: list[FakeMember] = []
         self.assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
         self.failed: queue.Queue[StreamsError] = queue.Queue()
-        self.membership = Membership(self._member, ["lines"], self.assigned.put, self.failed.put)
+        self.membership = Membership(
+            self._member, ["lines"], lambda partitions, _: self.assigned.put(partitions), self.failed.put
+        )
 
     def _member(self) -> FakeMember:
         self.members.append(FakeMember(self.script))

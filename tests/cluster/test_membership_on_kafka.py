@@ -44,7 +44,9 @@ def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(
     admin.create_topics([NewTopic("lines", 1)])
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
-    membership = Membership(lambda: clients.group_member("seat"), ["lines"], assigned.put, failed.put)
+    membership = Membership(
+        lambda: clients.group_member("seat"), ["lines"], lambda given, _: assigned.put(given), failed.put
+    )
     try:
         assert assigned.get(timeout=60) == frozenset({HERE})
         assert committed(membership, 1)

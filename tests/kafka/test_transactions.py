@@ -36,7 +36,7 @@ def committed_only(clients: KafkaClients) -> KafkaClients:
 @contextmanager
 def producing(rig: Rig, name: str = "0") -> Iterator[TransactionalProducer]:
     with closing(rig.clients.transactional_producer(f"{rig.group}-{name}")) as producer:
-        producer.init_transactions()
+        producer.init_transactions().result(40)
         producer.begin_transaction()
         yield producer
 
@@ -101,11 +101,11 @@ def test_what_is_sent_is_seen_when_it_is_committed(
         producer.send(topic, b"k", b"1", 1, None, 0)
         assert producer.flush(10)
         eventually(it.comes_to(), "the end, which is in front of the open transaction")
-        producer.commit_transaction({}, b"")
+        producer.commit_transaction({}, b"").result(40)
         eventually(it.comes_to(b"1"), "the record")
         producer.begin_transaction()
         producer.send(topic, b"k", b"2", 2, None, 0)
-        producer.commit_transaction({}, b"")  # without a flush
+        producer.commit_transaction({}, b"").result(40)  # without a flush
         eventually(it.comes_to(b"1", b"2"), "the next one")
     assert it.offsets == [0, 2], "each transaction ends with a marker"
 
@@ -119,7 +119,7 @@ def test_what_is_aborted_is_never_seen_and_the_next_transaction_counts(
         producer.send(topic, b"k", b"delivered", 1, None, 0)
         assert producer.flush(10)
         producer.send(topic, b"k", b"queued", 1, None, 0)
-        producer.abort_transaction()
+        producer.abort_transaction().result(40)
         producer.begin_transaction()
         mark = producer.mark()
         assert mark.delivered(), "nothing was sent in this one"
@@ -127,7 +127,7 @@ def test_what_is_aborted_is_never_seen_and_the_next_transaction_counts(
         sent = producer.mark()
         assert producer.flush(10)
         assert sent.delivered()
-        producer.commit_transaction({}, b"")
+        producer.commit_transaction({}, b"").result(40)
         eventually(it.comes_to(b"good"), "the one that counts")
         assert sent.ends() == {TopicPartition(topic, 0): it.offsets[0] + 1}, "behind the record, not the marker"
 
@@ -138,7 +138,7 @@ def test_offsets_are_committed_with_the_records(rig: Rig, eventually: Eventually
     offsets = {first: CommittedOffset(1, "note"), second: CommittedOffset(7, "")}
     with seated(rig, topic, eventually) as member, producing(rig) as producer:
         producer.send(topic, b"k", b"1", 1, None, 0)
-        producer.commit_transaction(offsets, member.group_metadata())
+        producer.commit_transaction(offsets, member.group_metadata()).result(40)
         with closing(committed_only(rig.clients).consumer()) as consumer:
             found: dict[TopicPartition, CommittedOffset] = {}
 
@@ -154,10 +154,10 @@ def test_offsets_of_a_transaction_that_is_aborted_do_not_count(rig: Rig, eventua
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
     with seated(rig, topic, eventually) as member, producing(rig) as producer:
-        producer.commit_transaction({tp: CommittedOffset(5, "")}, member.group_metadata())
+        producer.commit_transaction({tp: CommittedOffset(5, "")}, member.group_metadata()).result(40)
         producer.begin_transaction()
         producer.send(topic, b"k", b"1", 1, None, 0)
-        producer.abort_transaction()
+        producer.abort_transaction().result(40)
         producer.begin_transaction()
         with closing(committed_only(rig.clients).consumer()) as consumer:
             eventually(lambda: consumer.committed([tp]) == {tp: CommittedOffset(5, "")}, "the offset")
@@ -171,10 +171,10 @@ def test_the_last_to_take_an_id_has_it(rig: Rig, eventually: Eventually, reader:
         assert zombie.flush(10)
         with producing(rig) as successor:
             with pytest.raises(TransactionAbortedError) as fenced:
-                zombie.commit_transaction({}, b"")
+                zombie.commit_transaction({}, b"").result(40)
             assert fenced.value.producer_is_spent
             successor.send(topic, b"k", b"of the successor", 2, None, 0)
-            successor.commit_transaction({}, b"")
+            successor.commit_transaction({}, b"").result(40)
         eventually(it.comes_to(b"of the successor"), "the successor's record alone")
 
 
@@ -205,12 +205,12 @@ def test_offsets_of_a_member_that_has_lost_its_seat_are_refused_and_the_producer
         with seated(rig, topic, eventually) as member:
             producer.send(topic, b"k", b"refused", 1, None, 0)
             with pytest.raises(TransactionAbortedError) as refused:
-                producer.commit_transaction({tp: CommittedOffset(1, "")}, old)
+                producer.commit_transaction({tp: CommittedOffset(1, "")}, old).result(40)
             assert not refused.value.producer_is_spent
-            producer.abort_transaction()
+            producer.abort_transaction().result(40)
             producer.begin_transaction()
             producer.send(topic, b"k", b"taken", 2, None, 0)
-            producer.commit_transaction({tp: CommittedOffset(2, "")}, member.group_metadata())
+            producer.commit_transaction({tp: CommittedOffset(2, "")}, member.group_metadata()).result(40)
             eventually(it.comes_to(b"taken"), "what the seat's owner has committed")
 
 
@@ -223,5 +223,5 @@ def test_a_record_that_the_broker_refuses_is_the_record_s_fault_and_what_was_sen
         producer.send(topic, b"k", b"x" * 5000, 1, None, 0)
         with pytest.raises(ProductionError, match=topic):
             eventually(lambda: producer.flush(0.2), "the refusal")
-        producer.abort_transaction()
+        producer.abort_transaction().result(40)
     eventually(reader(topic).comes_to(), "the end, and no record")

@@ -1,0 +1,135 @@
+"""Exactly once: one transaction of an actor for all that its tasks do between two commits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from typing_extensions import override
+
+from penstock.actors.clock import Clock
+from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, answer_to
+from penstock.actors.messages import CommitAnswer
+from penstock.actors.steps import Steps
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import RecordProducer, TransactionAbortedError, TransactionalProducer
+
+_AGAIN_S = 0.2
+_LOG_EVERY_S = 10.0
+_ABORT_AT_THE_END_S = 2.0
+_LONGEST_PAUSE_S = 5.0
+
+
+def transactional_id(application_id: str, slot: int) -> str:
+    """Of the actor in this slot; as in Kafka Streams ``<application.id>-<who>-<number>``."""
+    return f"{application_id}-{slot}"
+
+
+class ExactlyOnce(Guarantee):
+    """One transaction of the actor's producer for all its tasks: results, changelogs and offsets.
+
+    What keeps two owners of a task apart: the coordinator takes the ``transactional.id`` of an actor before it gives a
+    task elsewhere that the actor did not release, and the group refuses offsets that do not come from its member of
+    now. So an actor asks the coordinator once whether it may commit, *after* it has taken the id, and again whenever
+    its assignment has changed or a transaction was aborted.
+    """
+
+    beside_records = False  # what they send would be committed with the transaction, and what they read would not
+    commits_all = True
+
+    def __init__(self, make: Callable[[], TransactionalProducer], ask: Ask, clock: Clock) -> None:
+        self._make = make
+        self._ask = ask
+        self._clock = clock
+        self._log = logger(__name__)
+        self._seat: bytes | None = None
+        self._failures = 0  # since the last commit
+        self.producer: TransactionalProducer
+
+    @override
+    def opening(self) -> list[Steps[None]]:
+        return [self._take_id()]
+
+    def _take_id(self) -> Steps[None]:
+        """Make a producer and take the id: whoever had it before us can write nothing any more."""
+        log_at_s = self._clock.monotonic_s()
+        while True:
+            producer = self._make()
+            try:
+                yield from answer_to(producer.init_transactions())
+            except BrokerUnreachableError as error:
+                _close_aside(producer)
+                if self._clock.monotonic_s() >= log_at_s:
+                    log_at_s = self._clock.monotonic_s() + _LOG_EVERY_S
+                    self._log.warning("cannot take the transactional id, retrying", error=str(error))
+                yield _AGAIN_S
+            else:
+                producer.begin_transaction()
+                self.producer = producer
+                return
+
+    @override
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
+        if self._seat is None:
+            answer = yield from answer_to(self._ask(offsets))
+            if not answer.accepted:
+                return answer
+            seat = answer.group_metadata
+            if answer.for_all_tasks:
+                self._seat = seat
+        else:
+            seat, answer = self._seat, CommitAnswer(True)
+        yield from answer_to(self.producer.commit_transaction(offsets, seat))
+        self.producer.begin_transaction()
+        self._failures = 0
+        return answer
+
+    @override
+    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
+        self._seat = None
+        self._failures += 1
+        if self._failures > 1:
+            yield min(_AGAIN_S * 2 ** min(self._failures - 2, 8), _LONGEST_PAUSE_S)
+        if not error.producer_is_spent:
+            try:
+                yield from answer_to(self.producer.abort_transaction())
+                self.producer.begin_transaction()
+            except TransactionAbortedError as spent:
+                self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
+            else:
+                return
+        _close_aside(self.producer)
+        yield from self._take_id()
+
+    @override
+    def forget_seat(self) -> None:
+        self._seat = None
+
+    @override
+    def close(self) -> None:
+        if not hasattr(self, "producer"):
+            return
+        try:
+            self.producer.abort_transaction().result(_ABORT_AT_THE_END_S)
+        except (TransactionAbortedError, TimeoutError) as error:
+            # The next one with this id aborts it, or the broker does (transaction.timeout.ms).
+            self._log.info("transaction left open", error=str(error))
+        self.producer.close()
+
+
+def guarantee_of(config: StreamsConfig, slot: int, clients: KafkaClients, ask: Ask, clock: Clock) -> Guarantee:
+    """``processing.guarantee`` for the actor in ``slot``, which asks the coordinator by ``ask``."""
+    if config.processing_guarantee == "at_least_once":
+        return AtLeastOnce(clients.producer(), ask)
+    name = transactional_id(config.application_id, slot)
+    return ExactlyOnce(partial(clients.transactional_producer, name), ask, clock)
+
+
+def _close_aside(producer: RecordProducer) -> None:
+    # One that has come to its end may take its time.
+    threading.Thread(target=producer.close, name="close-producer", daemon=True).start()

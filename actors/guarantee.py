@@ -1,0 +1,84 @@
+"""``processing.guarantee``: what an actor writes by, and how Kafka takes the offsets of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import ClassVar, Protocol, TypeVar
+
+from typing_extensions import override
+
+from penstock.actors.messages import CommitAnswer
+from penstock.actors.steps import Steps
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.contracts import RecordProducer, TransactionAbortedError
+
+T = TypeVar("T")
+Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
+"""Asks the coordinator. At least once it lets Kafka have the offsets; exactly once it says whether the actor may commit
+them, and as which member of the group."""
+
+_ANSWER_SLICE_S = 0.005
+
+
+class Guarantee(Protocol):
+    """One form of the guarantee for one actor."""
+
+    beside_records: ClassVar[bool]
+    """Whether records may be processed while a commit is under way."""
+    commits_all: ClassVar[bool]
+    """Whether a commit must take every task that has done something, since what they have sent stands together."""
+    producer: RecordProducer
+
+    def opening(self) -> list[Steps[None]]:
+        """What must be done before any task is opened."""
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
+        """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
+
+    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
+        """Nothing of what was sent since the last commit counts."""
+
+    def forget_seat(self) -> None:
+        """The assignment changes: the next commit asks the coordinator."""
+
+    def close(self) -> None:
+        """Give up what is sent and not committed."""
+
+
+class AtLeastOnce(Guarantee):
+    """The coordinator commits for its actors; what was sent counts in any case."""
+
+    beside_records = True
+    commits_all = False
+
+    def __init__(self, producer: RecordProducer, ask: Ask) -> None:
+        self.producer = producer
+        self._ask = ask
+
+    @override
+    def opening(self) -> list[Steps[None]]:
+        return []
+
+    @override
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
+        return (yield from answer_to(self._ask(offsets)))
+
+    @override
+    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
+        raise error
+
+    @override
+    def forget_seat(self) -> None:
+        """There is nothing to forget."""
+
+    @override
+    def close(self) -> None:
+        self.producer.close()
+
+
+def answer_to(asked: Future[T]) -> Steps[T]:
+    """What ``asked`` comes to."""
+    while not asked.done():
+        yield _ANSWER_SLICE_S
+    return asked.result()

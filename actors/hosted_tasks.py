@@ -1,0 +1,92 @@
+"""The tasks of an actor: opened, restored, started, dropped, and taken back to the last commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from penstock.actors.clock import Clock
+from penstock.actors.global_stores import GlobalStores
+from penstock.actors.hosted_task import HostedTask
+from penstock.actors.restoration import Restoration
+from penstock.actors.source_reader import SourceReader
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.task_opening import TaskOpening
+from penstock.common.ids import Sources, TaskId
+
+
+class HostedTasks:
+    """``by_id`` are all of them, ``running`` those that are restored and may process records."""
+
+    def __init__(
+        self,
+        opening: TaskOpening,
+        restoration: Restoration,
+        global_stores: GlobalStores,
+        reader: SourceReader,
+        clock: Clock,
+    ) -> None:
+        self.by_id: dict[TaskId, HostedTask] = {}
+        self.running: list[HostedTask] = []
+        self.starting: HostedTask | None = None
+        """The one whose processors are being initialised."""
+        self._opening = opening
+        self._restoration = restoration
+        self._globals = global_stores
+        self._reader = reader
+        self._clock = clock
+
+    def open(self, sources: Sources) -> Steps[None]:
+        """Open these, restore what their stores lack, start those that lack nothing."""
+        yield from self._begin((yield from self._opening.open(sources, self.by_id)))
+
+    def reopen(self) -> Steps[None]:
+        """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
+        stores. If Kafka has taken more than they have, it is in the changelogs and is restored."""
+        self._reader.assign([])
+        self.running.clear()
+        for hosted in list(self.by_id.values()):
+            self._restoration.forget(hosted)
+            self._globals.forget(hosted)
+            self._opening.renew(hosted, self.by_id)
+            yield 0.0
+        again = list(self.by_id.values())
+        yield from self._opening.find_starts(again)
+        yield from self._begin(again)
+
+    def _begin(self, opened: Iterable[HostedTask]) -> Steps[None]:
+        for hosted in opened:
+            if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
+                self.start(hosted)
+            yield 0.0
+
+    def start(self, hosted: HostedTask) -> None:
+        """It lacks nothing: let it process records, unless it waits for global stores."""
+        if not self._globals.admits(hosted):
+            return
+        self.starting = hosted
+        hosted.run(self._clock.wall_ms())
+        self.starting = None
+        self.running.append(hosted)
+        self._reader.assign(self.running)
+
+    def drop(self, hosted: HostedTask) -> None:
+        """Close it; what it has not committed is gone. Nothing if it is dropped already."""
+        if self.by_id.pop(hosted.id, None) is None:
+            return
+        self._restoration.forget(hosted)
+        self._globals.forget(hosted)
+        if hosted in self.running:
+            self.running.remove(hosted)
+            self._reader.assign(self.running)
+        hosted.close()
+
+    def restore(self) -> tuple[bool, list[Steps[None]]]:
+        """Restore, and follow global topics, for about 2 ms; whether there were records, and what must be done before
+        it can go on: something has to be read from its beginning."""
+        busy, ready = self._restoration.step() if self._restoration.active else (False, [])
+        followed, admitted = self._globals.step()
+        for hosted in [*ready, *admitted]:
+            self.start(hosted)
+        stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
+        return busy or followed, [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]

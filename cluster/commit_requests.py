@@ -1,0 +1,121 @@
+"""What the coordinator answers to actors that want to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.actors.messages import CommitRequest
+from penstock.cluster.actor_record import ActorRecord
+from penstock.cluster.events import (
+    AcceptCommit,
+    CommitFailed,
+    CommitOffsets,
+    CommitRequested,
+    CommitSucceeded,
+    Instruction,
+    RefuseCommit,
+)
+from penstock.cluster.owned_tasks import OwnedTasks
+
+_SUPERSEDED = "superseded by a later commit of the same actor"  # nobody waits for this answer: the actor has gone on
+
+
+class CommitRequests:
+    """The part of the coordinator's state machine that judges commits, by what it knows of actors and group.
+
+    At least once, Kafka has the offsets before the actor hears that they are accepted. Exactly once, the actor hears as
+    which member of the group it may commit them: should the group have given the partitions elsewhere by then, Kafka
+    refuses them.
+    """
+
+    def __init__(
+        self,
+        actors: Mapping[str, ActorRecord],
+        owned: OwnedTasks,
+        exactly_once: bool,
+        out: Callable[[Instruction], None],
+    ) -> None:
+        self._actors = actors
+        self._owned = owned
+        self._exactly_once = exactly_once
+        self._out = out
+        self._waiting: list[CommitRequest] = []
+
+    def requested(self, event: CommitRequested) -> None:
+        """An actor asks, or asks again."""
+        request = event.request
+        actor = self._actors.get(request.actor_id)
+        if actor is None or request.number > actor.last_commit:
+            if actor is not None:
+                actor.last_commit, actor.answer = request.number, None
+            self._judge(request)
+        elif request.number < actor.last_commit:
+            self._refuse(request, _SUPERSEDED)
+        elif actor.answer is not None:
+            self._out(actor.answer)
+        # Else it waits for Kafka, or for the group, and its answer answers this call too.
+
+    def succeeded(self, event: CommitSucceeded) -> None:
+        """Kafka has the offsets."""
+        self._accept(AcceptCommit(event.request))
+
+    def failed(self, event: CommitFailed) -> None:
+        """Kafka did not take them: judge again, unless it never will."""
+        actor = self._actors.get(event.request.actor_id)
+        if event.final:
+            self._refuse(event.request, event.error)
+        elif actor is not None and actor.last_commit > event.request.number:
+            self._refuse(event.request, _SUPERSEDED)
+        else:
+            self._judge(event.request)
+
+    def group_has_answered(self) -> None:
+        """Those that have waited to be told as which member they may commit."""
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._judge(request)
+
+    def refuse_waiting(self, reason: str) -> None:
+        """The group will not answer any more."""
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._refuse(request, reason)
+
+    def _judge(self, request: CommitRequest) -> None:
+        """Let Kafka have it if the actor may commit it now."""
+        reason = self._refusal_reason(request)
+        if reason is not None:
+            self._refuse(request, reason)
+        elif not self._exactly_once:
+            self._out(CommitOffsets(request))
+        elif not self._owned.group_metadata:
+            self._waiting.append(request)
+        else:
+            actor = self._actors[request.actor_id]
+            for_all_tasks = actor.settled and request.epoch == actor.epoch and actor.held <= self._owned.tasks
+            self._accept(AcceptCommit(request, self._owned.group_metadata, for_all_tasks))
+
+    def _accept(self, accepted: AcceptCommit) -> None:
+        actor = self._actors.get(accepted.request.actor_id)
+        if actor is not None and actor.last_commit == accepted.request.number:
+            actor.answer = accepted
+        self._out(accepted)
+
+    def _refuse(self, request: CommitRequest, reason: str) -> None:
+        refused = RefuseCommit(request, reason)
+        actor = self._actors.get(request.actor_id)
+        if actor is not None and actor.last_commit == request.number:
+            actor.answer, actor.refused = refused, True
+        self._out(refused)
+
+    def _refusal_reason(self, request: CommitRequest) -> str | None:
+        actor = self._actors.get(request.actor_id)
+        if actor is None:
+            return f"actor {request.actor_id} is no longer part of the application"
+        if not actor.confirmed <= request.epoch <= actor.epoch:
+            return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
+        partitions = self._owned.plan.partitions
+        held = {partition for task in actor.held for partition in partitions.get(task, ())}
+        if foreign := sorted(set(request.offsets) - held):
+            return f"partition {foreign[0]} is not read by a task of actor {request.actor_id}"
+        return self._owned.refusal_reason(request.epoch, request.offsets)
