@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 
 from typing_extensions import override
@@ -13,7 +14,7 @@ from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, answer_to
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError
+from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
@@ -49,6 +50,7 @@ class ExactlyOnce(Guarantee):
         self._log = logger(__name__)
         self._seat: bytes | None = None
         self._failures = 0  # since the last commit
+        self._asked: Future[None]  # the producer is in use until it is done
         self.producer: TransactionalProducer
 
     @override
@@ -60,8 +62,9 @@ class ExactlyOnce(Guarantee):
         log_at_s = self._clock.monotonic_s()
         while True:
             producer = self._make()
+            self._asked = producer.init_transactions()
             try:
-                yield from answer_to(producer.init_transactions())
+                yield from answer_to(self._asked)
             except BrokerUnreachableError as error:
                 _close_aside(producer)
                 if self._clock.monotonic_s() >= log_at_s:
@@ -84,7 +87,8 @@ class ExactlyOnce(Guarantee):
                 self._seat = seat
         else:
             seat, answer = self._seat, CommitAnswer(True)
-        yield from answer_to(self.producer.commit_transaction(offsets, seat))
+        self._asked = self.producer.commit_transaction(offsets, seat)
+        yield from answer_to(self._asked)
         self.producer.begin_transaction()
         self._failures = 0
         return answer
@@ -97,7 +101,8 @@ class ExactlyOnce(Guarantee):
             yield min(_AGAIN_S * 2 ** min(self._failures - 2, 8), _LONGEST_PAUSE_S)
         if not error.producer_is_spent:
             try:
-                yield from answer_to(self.producer.abort_transaction())
+                self._asked = self.producer.abort_transaction()
+                yield from answer_to(self._asked)
                 self.producer.begin_transaction()
             except TransactionAbortedError as spent:
                 self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
@@ -114,10 +119,14 @@ class ExactlyOnce(Guarantee):
     def close(self) -> None:
         if not hasattr(self, "producer"):
             return
+        # What is left open is aborted by the next one with this id, or by the broker (transaction.timeout.ms).
         try:
+            self._asked.result(_ABORT_AT_THE_END_S)
             self.producer.abort_transaction().result(_ABORT_AT_THE_END_S)
-        except (TransactionAbortedError, TimeoutError) as error:
-            # The next one with this id aborts it, or the broker does (transaction.timeout.ms).
+        except TimeoutError:
+            self._log.warning("broker does not answer, transaction left open")
+            return  # its client is in use
+        except StreamsError as error:
             self._log.info("transaction left open", error=str(error))
         self.producer.close()
 

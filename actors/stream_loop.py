@@ -175,6 +175,7 @@ class StreamLoop:
                 return 0.0
         except TransactionAbortedError as error:
             self._current = self._job = self._hosted.starting = None
+            self._commits.abandon()
             self._jobs.appendleft(self._go_back(error))
             return 0.0
         except BaseException as error:  # whatever it is, it must reach whoever waits for the loop

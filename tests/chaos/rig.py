@@ -134,6 +134,9 @@ def rig(guarantee: Guarantee) -> Iterator[Rig]:
                 "state.dir": folder / "state",
                 "commit.interval.ms": _COMMIT_INTERVAL_MS,
                 "processing.guarantee": guarantee.value,
+                # A lone broker that has died leads its partitions again after some 10 s. A transaction that it gives up
+                # just before that, Kafka 4.3 ends without telling the partitions (docs/RELIABILITY.md).
+                "producer.transaction.timeout.ms": 60_000,
                 "application.server": f"127.0.0.1:{http_port}",
                 "repartition.purge.interval.ms": 86_400_000,  # the topic is read at the end, whole
             },
