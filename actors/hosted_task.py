@@ -12,7 +12,6 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
-from penstock.state.contracts import TaskStores
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
@@ -252,37 +251,28 @@ def open_hosted_task(
     config = program.config
     directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
     stores = directory.open(tuple(program.stores.values()))
-    task = _task_over(stores, program, task_id, producer, budget, global_stores)
+    try:
+        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores)
+    except BaseException:
+        stores.close()
+        raise
     return HostedTask(task, directory, sources)
 
 
 def renew_hosted_task(
     hosted: HostedTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
-    """Close ``hosted``, but not its stores; the same task over them, as they were committed, that has done nothing."""
-    stores = hosted.state_manager.detach()
-    try:
-        hosted.close()
-    except BaseException:
-        stores.close()
-        raise
-    task = _task_over(stores, hosted.state_manager.program, hosted.id, producer, budget, global_stores)
+    """Close ``hosted``, but not its stores; the same task over them, as they were committed, that has done nothing. May
+    be called again after an error."""
+    stores, program = hosted.state_manager.detach(), hosted.state_manager.program
+    hosted.close()
+    task = _task_over(StateManager(hosted.id, program, stores, producer, budget), producer, global_stores)
     return HostedTask(task, hosted.directory, hosted.reads)
 
 
-def _task_over(
-    stores: TaskStores,
-    program: TaskProgram,
-    task_id: TaskId,
-    producer: RecordProducer,
-    budget: MemoryBudget,
-    global_stores: Mapping[str, Store],
-) -> Task:
-    close = stores.close
+def _task_over(state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store]) -> Task:
     try:
-        state_manager = StateManager(task_id, program, stores, producer, budget)
-        close = state_manager.close
         return Task(state_manager, producer, global_stores)
     except BaseException:
-        close()
+        state_manager.detach()  # from the budget
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 
@@ -10,7 +11,7 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.steps import PATIENCE_S, Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.ids import Sources, TaskId
 
@@ -42,21 +43,23 @@ class HostedTasks:
 
     def reopen(self) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
-        stores. If Kafka has taken more than they have, it is in the changelogs and is restored."""
+        stores. If Kafka has taken more than they have, it is in the changelogs and is restored. Waits for a broker as
+        long as it takes: tasks that run outlive every outage."""
         self._reader.assign([])
         self.running.clear()
         for hosted in list(self.by_id.values()):
             self._restoration.forget(hosted)
             self._globals.forget(hosted)
-            self._opening.renew(hosted, self.by_id)
-            yield 0.0
+            renewing = partial(self._opening.renew, hosted)
+            self.by_id[hosted.id] = yield from retry_while_unavailable(renewing, self._clock, math.inf)
         again = list(self.by_id.values())
-        yield from self._opening.find_starts(again)
-        yield from self._begin(again)
+        yield from self._opening.find_starts(again, math.inf)
+        yield from self._begin(again, math.inf)
 
-    def _begin(self, opened: Iterable[HostedTask]) -> Steps[None]:
+    def _begin(self, opened: Iterable[HostedTask], patience_s: float = PATIENCE_S) -> Steps[None]:
         for hosted in opened:
-            if not (yield from retry_while_unavailable(partial(self._restoration.begin, hosted), self._clock)):
+            beginning = partial(self._restoration.begin, hosted)
+            if not (yield from retry_while_unavailable(beginning, self._clock, patience_s)):
                 self.start(hosted)
             yield 0.0
 

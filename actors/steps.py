@@ -21,9 +21,9 @@ _RETRY_S = 0.2
 _LOG_EVERY_S = 10.0
 
 
-def retry_while_unavailable(call: Callable[[], T], clock: Clock) -> Steps[T]:
-    """The result of ``call``; tried again, for PATIENCE_S, while no broker answers or another process has stores."""
-    deadline = clock.monotonic_s() + PATIENCE_S
+def retry_while_unavailable(call: Callable[[], T], clock: Clock, patience_s: float = PATIENCE_S) -> Steps[T]:
+    """The result of ``call``; tried again, for so long, while no broker answers or another process has stores."""
+    deadline = clock.monotonic_s() + patience_s
     log_at = clock.monotonic_s()
     while True:
         try:

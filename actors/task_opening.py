@@ -10,7 +10,7 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask, open_hosted_task, renew_hosted_task
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
-from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.steps import PATIENCE_S, Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
@@ -51,14 +51,14 @@ class TaskOpening:
         yield from self.find_starts(opened)
         return opened
 
-    def renew(self, hosted: HostedTask, tasks: dict[TaskId, HostedTask]) -> None:
-        """Put in place of ``hosted``, among ``tasks``, the same task as it was at the last commit."""
-        del tasks[hosted.id]  # in case it cannot even be closed
-        tasks[hosted.id] = renew_hosted_task(hosted, self._producer(), self._budget, self._globals.stores)
+    def renew(self, hosted: HostedTask) -> HostedTask:
+        """The same task as it was at the last commit. May be called again after an error."""
+        return renew_hosted_task(hosted, self._producer(), self._budget, self._globals.stores)
 
-    def find_starts(self, opened: Sequence[HostedTask]) -> Steps[None]:
+    def find_starts(self, opened: Sequence[HostedTask], patience_s: float = PATIENCE_S) -> Steps[None]:
         """Find out where their sources begin; restoring comes next."""
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        starts = yield from retry_while_unavailable(partial(start_positions, self._consumer, resets), self._clock)
+        finding = partial(start_positions, self._consumer, resets)
+        starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})

@@ -215,11 +215,7 @@ class FakeBroker:
         """The next epoch of the id: whoever had it before is fenced, and its transaction aborted."""
         with self.changed:
             self._answering()
-            epoch, open_one = self._producers.get(transactional_id, (-1, None))
-            if open_one is not None:
-                self._end(open_one, TransactionState.ABORTED)
-            self._producers[transactional_id] = epoch + 1, None
-            return epoch + 1
+            return self._fence(transactional_id)
 
     def begin(self, transactional_id: str, epoch: int) -> FakeTransaction:
         """A transaction, which the broker hears of with its first record."""
@@ -253,7 +249,14 @@ class FakeBroker:
         with self.changed:
             for transactional_id, (_, open_one) in list(self._producers.items()):
                 if open_one is not None and open_one.partitions:
-                    self.init_producer(transactional_id)
+                    self._fence(transactional_id)
+
+    def _fence(self, transactional_id: str) -> int:
+        epoch, open_one = self._producers.get(transactional_id, (-1, None))
+        if open_one is not None:
+            self._end(open_one, TransactionState.ABORTED)
+        self._producers[transactional_id] = epoch + 1, None
+        return epoch + 1
 
     def _check_epoch(self, transaction: FakeTransaction) -> None:
         known = self._producers[transaction.transactional_id]
@@ -275,8 +278,8 @@ class FakeBroker:
 
     def metadata(self, group: str, instance: str, incarnation: int) -> bytes:
         """What the owner of a seat shows, so that the group takes offsets as its own."""
-        with self.changed:
-            return f"{group}/{instance}/{incarnation}/{self.group(group).generation}".encode()
+        with self.changed:  # known without asking
+            return f"{group}/{instance}/{incarnation}/{self._groups[group].generation}".encode()
 
     # ---- groups ----
 

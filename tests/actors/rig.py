@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -63,6 +64,8 @@ class FakeCoordinator:
     """Takes commits for the group: at once, or when the test says so, or not at all."""
 
     broker: FakeBroker
+    exactly_once: bool = False
+    incarnation: int = 0
     requests: list[CommitRequest] = field(default_factory=list)
     refusal: str = ""
     held: list[tuple[CommitRequest, Future[CommitAnswer]]] | None = None
@@ -75,6 +78,10 @@ class FakeCoordinator:
         else:
             self._settle(request, answer)
         return answer
+
+    def join(self) -> None:
+        """Take the seat in the group, once more: whoever shows what it was told before is refused."""
+        self.incarnation = self.broker.join(APPLICATION, "seat", ["in"])
 
     def hold(self) -> None:
         """Leave requests unanswered until :meth:`release`."""
@@ -90,6 +97,10 @@ class FakeCoordinator:
         if self.refusal:
             answer.set_result(CommitAnswer(False, self.refusal))
             return
+        if self.exactly_once:
+            seat = self.broker.metadata(APPLICATION, "seat", self.incarnation)
+            answer.set_result(CommitAnswer(True, group_metadata=seat, for_all_tasks=True))
+            return
         with self.broker.changed:
             self.broker.group(APPLICATION).offsets.update(
                 {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
@@ -104,11 +115,14 @@ class Rig:
         self, state_dir: Path, topology: ps.Topology | None = None, partitions: int = 1, **config: Any
     ) -> None:
         self.broker = FakeBroker()
-        self.clients = FakeClients(APPLICATION, self.broker)
-        self.coordinator = FakeCoordinator(self.broker)
+        exactly_once = config.get("processing_guarantee") == "exactly_once_v2"
+        self.clients = FakeClients(APPLICATION, self.broker, read_committed=exactly_once)
+        self.coordinator = FakeCoordinator(self.broker, exactly_once)
         self.clock = ManualClock()
         names = ("in", "out", f"{APPLICATION}-counts-changelog")
         self.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
+        if exactly_once:
+            self.coordinator.join()
         settings = {"application.id": APPLICATION, "state.dir": state_dir, "commit.interval.ms": 1000}
         settings.update({key.replace("_", "."): value for key, value in config.items()})
         self.spec = ApplicationSpec(topology or count_topology(), StreamsConfig.of(settings))
@@ -126,8 +140,16 @@ class Rig:
         found = self.broker.committed(APPLICATION).get(TopicPartition(topic, partition))
         return found and found.offset
 
-    def loop(self) -> StreamLoop:
-        return StreamLoop(self.spec, "stream/1", self.clients, self.coordinator.commit, self.clock, "node")
+    def loop(self, slot: int = 1) -> StreamLoop:
+        coordinator = self.coordinator.commit
+        return StreamLoop(self.spec, f"stream/{slot}", self.clients, coordinator, self.clock, "node", slot)
+
+    def on_another_node(self, state_dir: Path) -> Rig:
+        """The same application where ``state_dir`` is."""
+        other = copy.copy(self)
+        config = self.spec.config.model_copy(update={"state_dir": state_dir})
+        other.spec = ApplicationSpec(self.spec.topology, config)
+        return other
 
     def assign(self, loop: StreamLoop, epoch: int, *tasks: TaskId) -> Future[None]:
         """Give the loop these tasks, each with its partition of every topic of its sub-topology that has one."""

@@ -119,9 +119,10 @@ class Striker:
             self._tell(f"woken: pid {process.pid}")
 
     def _outage(self, fault: Fault) -> None:
-        self._tell(str(fault))
         broker = self._rig.broker
-        (node,) = broker.status().nodes
+        nodes = broker.status().nodes
+        node = nodes[fault.pick % len(nodes)]
+        self._tell(f"{fault} (node {node.address.node_id} of {len(nodes)})")
         assert node.pid is not None
         process = psutil.Process(node.pid)
         if fault.kind is Kind.FREEZE_BROKER:
@@ -131,9 +132,9 @@ class Striker:
         else:
             if fault.kind is Kind.KILL_BROKER:
                 process.kill()
-                psutil.wait_procs([process])
             else:
-                broker.stop()
+                process.terminate()
+            psutil.wait_procs([process])
             self._hurry.wait(fault.lasts_s)
             broker.start()
         self._tell("the broker answers again")
