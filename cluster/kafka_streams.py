@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control
+from penstock.cluster import control, local_state
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
@@ -347,6 +347,24 @@ class KafkaStreams:
         if self._watcher is not None:
             self._watcher.report(self._last.state)
         return drained
+
+    def clean_up(self) -> None:
+        """Delete the application's local state below ``state.dir``, on every node of the Ray cluster that ``start``
+        connects to, or of which this process is a part; without one on this machine. Changelogs restore it at the
+        next start. Mirrors ``cleanUp``.
+
+        For before ``start`` and after ``close``: raises ApplicationStateError in between, and while the application
+        runs otherwise; StreamsError naming nodes where it could not be deleted.
+        """
+        with self._life:
+            if self._coordinator is not None and not self._closed:
+                raise ApplicationStateError(
+                    f"application {self.application_id!r} was started and is not closed: clean_up() is for before "
+                    "start() and after close()"
+                )
+            control.refuse_if_running(self.application_id)
+            with control.connected_where_it_starts():
+                local_state.clean_up(self.config.state_dir / self.application_id)
 
     def _running(self) -> ApplicationStatus:
         """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""

@@ -17,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._group import ConsumerGroupDescription
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
@@ -258,15 +259,19 @@ class ConfluentAdmin(Admin):
     @override
     def group_members(self, group: str) -> int:
         """A group that does not exist has none."""
+        described = self._described(group)
+        return 0 if described is None else len(described.members)
+
+    def _described(self, group: str) -> ConsumerGroupDescription | None:
         try:
-            described = self._coordinated(
+            described: ConsumerGroupDescription = self._coordinated(
                 f"describe group {group!r}",
                 lambda: _only(self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)),
             )
-            return len(described.members)
+            return described
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _NO_GROUP:
-                return 0
+                return None
             raise
 
 
