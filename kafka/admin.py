@@ -223,24 +223,25 @@ class ConfluentAdmin(Admin):
         if not offsets:
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
-        answer = self._coordinated(
-            f"commit offsets of group {group!r}",
-            lambda: _only(
+
+        def alter() -> None:
+            answer = _only(
                 self._client.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
                 )
-            ),
-        )
-        try:
+            )
             for tpo in answer.topic_partitions:
-                if tpo.error is not None:
+                if tpo.error is not None:  # also where a broker is only becoming the group's coordinator
                     raise KafkaException(tpo.error)
-        except KafkaException as error:
-            if code_of(error) in _HAS_MEMBERS:
+
+        try:
+            self._coordinated(f"commit offsets of group {group!r}", alter)
+        except StreamsError as error:
+            if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _HAS_MEMBERS:
                 raise ApplicationStateError(
                     f"cannot commit offsets of group {group!r} from outside while it has members: stop the application"
                 ) from error
-            raise as_streams_error(error, f"commit offsets of group {group!r}", self._address) from error
+            raise
 
     def _coordinated(self, what: str, ask: Callable[[], T]) -> T:
         """The answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
