@@ -23,7 +23,7 @@ from penstock.kafka.settings import (
 )
 from penstock.kafka.topics import Topics
 
-_FREE_S = 30.0
+FREE_S = 30.0
 """To join, the group may have to wait for its other members; to leave takes milliseconds."""
 _POLL_S = 0.05
 _LOOK_AGAIN_S = 0.5
@@ -79,7 +79,7 @@ class GroupTools(Topics):
             )
         for each in members:
             assert each.seat is not None
-            self._free(group, each.seat)
+            self.free_seat(group, each.seat)
         deadline = time.monotonic() + _BACK_S
         while members and time.monotonic() < deadline:
             if back := self.members(group):
@@ -89,7 +89,13 @@ class GroupTools(Topics):
                 )
             time.sleep(_LOOK_AGAIN_S)
 
-    def _free(self, group: str, seat: str) -> None:
+    def free_seat(self, group: str, seat: str, timeout_s: float = FREE_S) -> None:
+        """The same for one seat whose process has ended, at once; nothing where nobody sits there. Raises StreamsError
+        when it takes longer than ``timeout_s``."""
+        if any(each.seat == seat for each in self.members(group)):
+            self._free(group, seat, time.monotonic() + timeout_s)
+
+    def _free(self, group: str, seat: str, deadline: float) -> None:
         with client_configuration("consumer."):
             client = Consumer(member_settings(self._address, group, seat, self._overrides))
         joined: list[list[Tpo]] = []
@@ -100,7 +106,6 @@ class GroupTools(Topics):
 
         # A seat is for some topic; which one matters to nobody, since it is left at once.
         topic = min(self.topics(), default="any")
-        deadline = time.monotonic() + _FREE_S
         try:
             client.subscribe([topic], on_assign=assigned)
             while not joined:
@@ -118,4 +123,4 @@ class GroupTools(Topics):
         if error is not None and error.code() not in RETRIABLE | UNREACHABLE | MISSING_TOPIC:
             raise as_streams_error(KafkaException(error), what, self._address)
         if time.monotonic() > deadline:
-            raise StreamsError(f"cannot {what} within {_FREE_S:.0f} s: look at the group's other members")
+            raise StreamsError(f"cannot {what} in time: look at the group's other members")

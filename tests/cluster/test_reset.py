@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app as commands
+from penstock.cluster.close_options import CloseOptions
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
@@ -80,9 +81,13 @@ def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     it.admin.delete_topics([it.counts_topic])
     it.admin.create_topics([NewTopic(it.counts_topic, 1)])
     again = it.app()
-    with again:
-        eventually(it.complete, "all counted again")
-        assert dict(again.store("counts").all()) == dict(it.sent)
+    again.start()
+    eventually(it.complete, "all counted again")
+    assert dict(again.store("counts").all()) == dict(it.sent)
+    leave = CloseOptions.GroupMembershipOperation.LEAVE_GROUP
+    assert again.close(CloseOptions.group_membership_operation(leave))
+    assert it.admin.group_members(name) == 0
+    assert reset("--dry-run").exit_code == 0
     assert state.exists()
     again.clean_up()
     assert not state.exists()
