@@ -118,6 +118,20 @@ def test_a_new_store_behind_a_repartition_topic_lacks_what_its_input_had_before(
     assert note(plan_deploy(described(users()), described(users(), words())), "counts") == "begins empty"
 
 
+def test_topics_that_feed_each_other_are_followed_once() -> None:
+    def joined(builder: ps.StreamsBuilder) -> None:
+        left, right = builder.table("users", TEXT, ps.Materialized.as_("left")), builder.table("names", TEXT)
+        left.join(
+            right, lambda value: value, lambda one, other: one + other, materialized=ps.Materialized.as_("joined")
+        )
+
+    plan = plan_deploy(described(users("other")), described(joined))
+    assert note(plan, "joined") == "begins empty; is it other under another name?"
+    before: Build = lambda builder: builder.stream("names", TEXT).to("copy")  # noqa: E731
+    plan = plan_deploy(described(before), described(joined))
+    assert note(plan, "joined") == "begins empty: what was processed of names before is not in it"
+
+
 def test_what_is_not_in_the_new_program_is_orphaned() -> None:
     plan = plan_deploy(described(users(), words()), described(users()))
     assert tasks(plan) == [(Fate.KEPT, 0, 0), (Fate.GONE, 1, None), (Fate.GONE, 2, None)]

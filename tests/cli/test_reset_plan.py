@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def plan(
 
 
 def moved(found: ResetPlan) -> dict[str, int]:
+    assert len({each.partition for each in found.offsets}) == len(found.offsets)
     return {str(each.partition): each.after for each in found.offsets}
 
 
@@ -245,8 +247,13 @@ def test_a_file_is_read_as_kafkas_tools_write_it(tmp_path: Path) -> None:
         ("1970-01-01T00:00:01Z", 1000),
     ],
 )
-def test_a_time_is_utc_unless_it_names_its_zone(text: str, ms: int) -> None:
-    assert reset_target.time_of(text) == ms
+def test_a_time_is_utc_unless_it_names_its_zone(text: str, ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        found = reset_target.time_of(text)
+    time.tzset()
+    assert found == ms
 
 
 @pytest.mark.parametrize("text", ["yesterday", "1970-01-01", "12:30"])
