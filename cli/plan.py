@@ -125,14 +125,14 @@ def _shown(found: DeployPlan, asked: bool) -> RenderableType:
         parts += [Text(""), Text(f"The new program would not start: {found.refused}")]
     tasks = _table("Tasks", "was", "now", "tasks")
     for task in found.tasks:
-        tasks.add_row(task.fate.value, _tasks(task.was), _tasks(task.now), _count(task.tasks), task.note)
+        _row(tasks, task.fate.value, _tasks(task.was), _tasks(task.now), _count(task.tasks), task.note)
     stores = _table("Stores", "store", "was", "now", "records to restore", "seconds")
     for store in found.stores:
         figures = _count(store.records), "" if store.seconds is None else f"{store.seconds:.1f}"
-        stores.add_row(store.fate.value, store.name, _tasks(store.was), _tasks(store.now), *figures, store.note)
+        _row(stores, store.fate.value, store.name, _tasks(store.was), _tasks(store.now), *figures, store.note)
     topics = _table("Topics", "topic", "use", "records")
     for topic in found.topics:
-        topics.add_row(topic.fate.value, topic.name, topic.use, _count(topic.records), topic.note)
+        _row(topics, topic.fate.value, topic.name, topic.use, _count(topic.records), topic.note)
     for table in (tasks, stores, topics):
         if table.row_count:
             parts += [Text(""), table]
@@ -141,6 +141,10 @@ def _shown(found: DeployPlan, asked: bool) -> RenderableType:
 
 def _table(title: str, *columns: str) -> Table:
     return Table("", *columns, "", title=title, title_justify="left", title_style="", box=None, pad_edge=False)
+
+
+def _row(table: Table, *cells: str) -> None:
+    table.add_row(*map(Text, cells))  # as they are: Rich would take [a-z] of a pattern for markup
 
 
 def _tasks(number: int | None) -> str:

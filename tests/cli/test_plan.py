@@ -30,15 +30,23 @@ words.count(ps.Materialized.as_({store!r}))
 app = ps.KafkaStreams(builder.build(), {{"application.id": {name!r}, "bootstrap.servers": "127.0.0.1:1"}})
 """
 TABLE = 'builder.table({users!r}, text, ps.Materialized.as_("users"))'
+PATTERN = 'builder.stream(__import__("re").compile("orders-[a-z]+"), text).to("orders")'
 
 
 class Deploy:
-    """The programs ``old_version``, ``new_version`` (moved by a table in front of it) and ``renamed_version``."""
+    """The programs ``old_version``, ``new_version`` (moved by a table in front of it), ``renamed_version`` and
+    ``wide_version``, which reads topics by a pattern, too."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.lines, self.users = name, f"{name}.lines", f"{name}.users"
         table = TABLE.format(users=self.users)
-        for file, first, store in (("old", "", "counts"), ("new", table, "counts"), ("renamed", "", "words")):
+        programs = {
+            "old": ("", "counts"),
+            "new": (table, "counts"),
+            "renamed": ("", "words"),
+            "wide": (PATTERN, "counts"),
+        }
+        for file, (first, store) in programs.items():
             text = PROGRAM.format(first=first, lines=self.lines, store=store, name=name)
             (folder / f"{file}_version.py").write_text(text)
 
@@ -50,7 +58,7 @@ class Deploy:
 def deploy(topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("old", "new", "renamed"):
+    for name in ("old", "new", "renamed", "wide"):
         monkeypatch.delitem(sys.modules, f"{name}_version", raising=False)
     return Deploy(topic_name("app"), tmp_path)
 
@@ -68,6 +76,11 @@ def test_a_deploy_that_loses_nothing_is_shown_without_asking_anybody(deploy: Dep
         "Without --bootstrap-servers nobody was asked how many tasks and records there are",
         "Nothing is orphaned, and nothing must be rebuilt",
     ]
+
+
+def test_a_pattern_is_shown_as_it_was_written(deploy: Deploy) -> None:
+    result = deploy.plan("old_version:app", "wide_version:app")
+    assert ["new", "/orders-[a-z]+/", "input"] in [row[:3] for row in rows(result.output)]
 
 
 def test_what_is_lost_is_the_exit_code(deploy: Deploy) -> None:
