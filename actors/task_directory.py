@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -173,7 +174,8 @@ def _size(path: Path) -> int:
     total = 0
     for file in path.rglob("*"):
         with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
-            total += file.stat().st_size
+            found = file.stat()
+            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return total
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,31 +32,34 @@ class NodeState:
 
 def look(directory: Path) -> list[NodeState]:
     """What the application whose ``directory`` that is has on each node."""
-    return _on_each_node(local_state, directory)
+    asked = list(_on_each_node(local_state, directory))
+    return [_result(node, answer) for node, answer in asked]
 
 
 def clean_up(directory: Path) -> list[NodeState]:
-    """Delete it on each node, and say what that was.
+    """Delete it on each node, and say what that was. One node after the other: they may share a disk.
 
     Raises StreamsError naming the nodes where that was not possible, after all others are done.
     """
-    done = _on_each_node(remove_local_state, directory)
+    done = [_result(node, answer) for node, answer in _on_each_node(remove_local_state, directory)]
     if failed := [f"on {each.node}: {each.error}" for each in done if each.error is not None]:
         raise StreamsError(f"the local state in {directory} is not deleted {'; '.join(failed)}")
     return done
 
 
-def _on_each_node(work: Callable[[Path], LocalState], directory: Path) -> list[NodeState]:
-    """On the nodes of the Ray cluster that this process is connected to; if it is to none, on this machine."""
+def _on_each_node(
+    work: Callable[[Path], LocalState], directory: Path
+) -> Iterator[tuple[str, Callable[[], LocalState]]]:
+    """Begin ``work`` on each node of the Ray cluster that this process is connected to, when the iterator comes to it;
+    what gives the result. On this machine, if it is connected to none."""
     if not ray.is_initialized():
-        return [_result(socket.gethostname(), partial(work, directory))]
-    asked = []
+        yield socket.gethostname(), partial(work, directory)
+        return
     for node in ray.nodes():  # type: ignore[no-untyped-call]  # untyped in Ray
         if node["Alive"]:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             remote: Any = ray.remote(work).options(num_cpus=0, scheduling_strategy=there, enable_task_events=False)
-            asked.append((str(node["NodeManagerHostname"]), remote.remote(directory)))
-    return [_result(name, partial(_answer, ref)) for name, ref in asked]
+            yield str(node["NodeManagerHostname"]), partial(_answer, remote.remote(directory))
 
 
 def _answer(ref: Any) -> LocalState:

@@ -19,7 +19,7 @@ def test_the_stores_of_every_task_are_counted_and_removed_with_the_directory(tmp
     found = local_state(root)
     assert found.directories == 1
     files = [file for file in root.glob("*_*/**/*") if file.is_file()]
-    assert found.size >= sum(file.stat().st_size for file in files) > 0
+    assert found.size == sum(file.stat().st_size for file in files) > 0
     assert remove_local_state(root) == found
     assert list(tmp_path.iterdir()) == []
     assert remove_local_state(root) == LocalState(0, 0)

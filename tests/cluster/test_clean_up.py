@@ -108,7 +108,7 @@ class Nodes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **errors: Exception) -> None:
         self.names = {f"{number:056x}": name for number, name in enumerate(("one", "two", "three"), 1)}
-        self.errors, self.ran = errors, list[str]()
+        self.errors, self.calls = errors, list[str]()
         alive = [{"NodeID": key, "NodeManagerHostname": name, "Alive": True} for key, name in self.names.items()]
         gone = {"NodeID": "f" * 56, "NodeManagerHostname": "gone", "Alive": False}
         monkeypatch.setattr("ray.is_initialized", lambda: True)
@@ -119,22 +119,35 @@ class Nodes:
     def remote(self, work: Any) -> Any:
         def options(scheduling_strategy: Any, **_: object) -> Any:
             assert not scheduling_strategy.soft
-            return SimpleNamespace(remote=lambda path: lambda: self.run(work, scheduling_strategy.node_id, path))
+            name = self.names[scheduling_strategy.node_id]
+
+            def remote(path: Path) -> Any:
+                self.calls.append(f"ask {name}")
+                return lambda: self.run(name)
+
+            return SimpleNamespace(remote=remote)
 
         return SimpleNamespace(options=options)
 
-    def run(self, work: Any, node_id: str, path: Path) -> Any:
-        name = self.names[node_id]
-        self.ran.append(name)
+    def run(self, name: str) -> LocalState:
+        self.calls.append(name)
         if name in self.errors:
             raise self.errors[name]
         return LocalState(1, 10)
 
 
-def test_every_node_that_is_up_is_cleaned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_node_that_is_up_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nodes = Nodes(monkeypatch)
-    assert local_state.clean_up(tmp_path) == [NodeState(name, 1, 10) for name in nodes.ran]
-    assert nodes.ran == ["one", "two", "three"]
+    assert local_state.look(tmp_path) == [NodeState(name, 1, 10) for name in ("one", "two", "three")]
+    assert nodes.calls == ["ask one", "ask two", "ask three", "one", "two", "three"]
+
+
+def test_nodes_are_cleaned_one_after_the_other_for_they_may_share_a_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nodes = Nodes(monkeypatch)
+    assert local_state.clean_up(tmp_path) == [NodeState(name, 1, 10) for name in ("one", "two", "three")]
+    assert nodes.calls == ["ask one", "one", "ask two", "two", "ask three", "three"]
 
 
 def test_nodes_that_cannot_be_cleaned_are_named_after_all_others_are_done(
@@ -146,4 +159,4 @@ def test_nodes_that_cannot_be_cleaned_are_named_after_all_others_are_done(
     assert [each.error for each in local_state.look(tmp_path)] == ["somebody has it open", "took too long", None]
     with pytest.raises(StreamsError, match=r"not deleted on one: somebody has it open; on two: took too long$"):
         local_state.clean_up(tmp_path)
-    assert nodes.ran == ["one", "two", "three"] * 2
+    assert nodes.calls[-1] == "three"
