@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.cli.reset_target import OffsetChange, Offsets, Target, ToEarliest, ToLatest, changes
+from penstock.cli.reset_target import OffsetChange, Target, ToEarliest, ToLatest, changes
+from penstock.cli.topic_read import Offsets
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition

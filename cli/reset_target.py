@@ -10,22 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import override
 
+from penstock.cli.topic_read import Offsets
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
-
-
-class Offsets(Protocol):
-    """What is asked of the topics' offsets."""
-
-    def beginning_offsets(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, int]:
-        """The first offset there is."""
-
-    def end_offsets(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, int]:
-        """The offset of the next record to be written."""
-
-    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int, /) -> dict[TopicPartition, int]:
-        """The first offset of that time or later; the end if there is none."""
 
 
 @dataclass(frozen=True)
@@ -64,63 +53,64 @@ def changes(
 
 
 @dataclass(frozen=True)
-class ToEarliest:
+class ToEarliest(Target):
     """The first record there is."""
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`."""
         return log.beginning_offsets(partitions)
 
 
 @dataclass(frozen=True)
-class ToLatest:
+class ToLatest(Target):
     """The next record that is written."""
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`."""
         return log.end_offsets(partitions)
 
 
 @dataclass(frozen=True)
-class ToOffset:
+class ToOffset(Target):
     """The same offset in every partition."""
 
     offset: int
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`."""
         return dict.fromkeys(partitions, self.offset)
 
 
 @dataclass(frozen=True)
-class ToTime:
+class ToTime(Target):
     """The first record of that time (ms), or the end."""
 
     time_ms: int
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`."""
         return log.offsets_at(partitions, self.time_ms)
 
 
 @dataclass(frozen=True)
-class ShiftBy:
+class ShiftBy(Target):
     """So many records after what is committed, or before."""
 
     records: int
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`. Kafka's tool would count from the end where nothing is committed."""
+        # Kafka's tool would count from the end where nothing is committed.
         if without := [each for each in partitions if each not in committed]:
             raise ConfigError(
                 f"--shift-by: nothing is committed of partition {without[0]} that could be shifted: say where to begin "
@@ -130,16 +120,17 @@ class ShiftBy:
 
 
 @dataclass(frozen=True)
-class FromFile:
+class FromFile(Target):
     """An offset for each partition."""
 
     path: str
     given: Mapping[TopicPartition, int]
 
+    @override
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """As :meth:`Target.offsets`. Every partition must be in the file, and no other."""
+        # Every partition must be in the file, and no other.
         if without := [each for each in partitions if each not in self.given]:
             raise ConfigError(
                 f"--from-file {self.path} has no offset for partition {without[0].partition} of topic "

@@ -61,8 +61,10 @@ def test_the_seat_of_one_that_has_gone_is_freed_at_once_and_then_offsets_can_be_
 
 
 def test_a_member_that_lives_comes_back_and_that_is_noticed(
-    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually
-) -> None:
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(group_tools, "_BACK_S", 60.0)  # it is seen as soon as it is back, however busy the machine
     topic = group = topic_name("lives")
     tools.create_topics([NewTopic(topic, 1)])
     member = seated(broker, group, topic, eventually)
