@@ -6,9 +6,11 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.actors.steps import Steps
@@ -22,8 +24,17 @@ from penstock.state.disk.task_stores import destroy_task_stores, open_task_store
 GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
 _NAME = re.compile(r"(\d+)_(\d+)")
+_LOCK = ".lock"
 _COPY = re.compile(r"\d+")
 _NOTE_EVERY_MS = 60_000
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """How many directories of tasks, and copies of global stores, an application has on a node, and their bytes."""
+
+    directories: int
+    size: int
 
 
 class TaskDirectory:
@@ -107,7 +118,7 @@ class TaskDirectory:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f"{self.path.name}.lock").open("w") as file:
+        with self.path.with_name(f"{self.path.name}{_LOCK}").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -135,6 +146,37 @@ def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
         else:
             log.info("removed unused task directory", directory=str(path), unused_ms=int(unused_ms))
         yield 0.0
+
+
+def local_state(root: Path) -> LocalState:
+    """What an application has below its directory ``root`` on this node."""
+    paths = list(_unused_paths(root, set()))
+    return LocalState(len(paths), sum(map(_size, paths)))
+
+
+def remove_local_state(root: Path) -> LocalState:
+    """Remove all that :func:`local_state` counts, and ``root`` unless it holds something else.
+
+    Raises StateStoreLockedError when anybody has stores open; what was removed before stays removed.
+    """
+    found = local_state(root)
+    for path in list(_unused_paths(root, set())):
+        TaskDirectory(path).remove()
+    for folder in (root / GLOBAL, root):
+        for lock in folder.glob(f"*{_LOCK}"):
+            lock.unlink()
+        with suppress(OSError):  # there never was one, or it holds what is not ours
+            folder.rmdir()
+    return found
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
+            found = file.stat()
+            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return total
 
 
 def _unused_paths(root: Path, mine: set[TaskId]) -> Iterator[Path]:

@@ -8,9 +8,11 @@ import typer
 
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, print_json
+from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, changelog_topic
 
 if TYPE_CHECKING:
+    from penstock.common.config import StreamsConfig
     from penstock.state.builders import AnyStoreBuilder
 
 
@@ -26,30 +28,36 @@ def describe(
     """Print an application's topology as Kafka Streams does. Needs neither Ray nor a broker."""
     application = load_application(target)
     if as_json:
-        print_json(topology_body(application.application_id, application.topology))
+        print_json(topology_body(application.topology, application.config))
     else:
         typer.echo(application.describe(), nl=False)
 
 
-def topology_body(application_id: str, topology: Topology) -> dict[str, Any]:
+def topology_body(topology: Topology, config: StreamsConfig) -> dict[str, Any]:
     """Sub-topologies with their nodes and stores. Names of repartition topics lack the application's prefix, as in
     the text; the names of changelogs are those in Kafka."""
     return {
-        "application_id": application_id,
+        "application_id": config.application_id,
         "subtopologies": [
             {
                 "id": sub.id,
+                "global": sub in topology.global_subtopologies,
                 "nodes": [_node(node) for node in sub.nodes],
-                "stores": [_store(application_id, store) for store in sub.stores],
+                "stores": [
+                    _store(config.application_id, store) for store in TaskProgram.of([sub], config).stores.values()
+                ],
             }
             for sub in topology.every_subtopology
         ],
+        "repartition_topics": list(topology.repartition_topics),
+        "generated_names": sorted(topology.generated_names),
     }
 
 
 def _node(node: Node) -> dict[str, Any]:
     if isinstance(node, SourceNode):
-        return {"type": "source", "name": node.name, "topics": list(node.topics)}
+        pattern = {} if node.pattern is None else {"pattern": node.pattern.pattern}
+        return {"type": "source", "name": node.name, "topics": list(node.topics), **pattern}
     if isinstance(node, ProcessorNode):
         return {"type": "processor", "name": node.name, "parents": list(node.parents), "stores": list(node.stores)}
     topic = node.topic if isinstance(node.topic, str) else None  # a function names it for each record
@@ -57,4 +65,12 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _store(application_id: str, store: AnyStoreBuilder) -> dict[str, Any]:
-    return {"name": store.name, "kind": store.kind, "changelog": changelog_topic(application_id, store)}
+    serdes = {"key_serde": store.key_serde, "value_serde": store.value_serde}
+    return {
+        "name": store.name,
+        "kind": store.kind,
+        "layout": store.layout,
+        "persistent": store.persistent,
+        "changelog": changelog_topic(application_id, store),
+        **{part: None if serde is None else serde.name for part, serde in serdes.items()},
+    }

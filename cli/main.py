@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import applications, backfill, broker, describe, query, run, topic
+from penstock.cli import applications, backfill, broker, describe, plan, query, reset, run, topic
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
@@ -25,6 +25,8 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     describe.register,
     topic.register,
     backfill.register,
+    reset.register,
+    plan.register,
 )
 
 app = typer.Typer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +12,12 @@ from penstock.cli import topic_read, topic_send
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cli.topic_options import BootstrapServers, TopicName, pair
 from penstock.common.errors import ConfigError
-from penstock.common.topics import NewTopic
+from penstock.common.topics import NewTopic, has_internal_name
 
 if TYPE_CHECKING:
     from penstock.kafka.topics import TopicLayout
 
 _BROKERS_CHOICE = -1
-_SUBSCRIPTIONS = r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d{10}|subscription-(registration|response)"
-_INTERNAL = re.compile(rf"__.*|.*-(changelog|repartition|({_SUBSCRIPTIONS})-topic)")
 
 topic_app = typer.Typer(help="Create, look at, fill and read topics.", no_args_is_help=True)
 
@@ -80,7 +77,7 @@ def list_topics(
 
 
 def _is_internal(name: str) -> bool:
-    return _INTERNAL.fullmatch(name) is not None
+    return name.startswith("__") or has_internal_name(name)
 
 
 @topic_app.command()

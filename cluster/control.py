@@ -49,11 +49,7 @@ def connect(application_id: str) -> None:
     """
     if ray.is_initialized():
         return
-    if address := named_address():
-        cluster: RayCluster | None = probe(address)
-    else:
-        cluster = None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
-    if cluster is not None:
+    if (cluster := _cluster_to_start_in()) is not None:
         _init(cluster, log_to_driver=True)
         return
     _remove_ended_elsewhere(application_id)
@@ -62,6 +58,31 @@ def connect(application_id: str) -> None:
     # A cluster that ends with this process reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+
+
+def _cluster_to_start_in() -> RayCluster | None:
+    """The one that is there; None if a new one would be made."""
+    if address := named_address():
+        return probe(address)
+    return None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
+
+
+@contextmanager
+def connected_where_it_starts() -> Iterator[str | None]:
+    """Connected to the Ray cluster that :func:`connect` finds, and its address; None if it would make a new one, which
+    nobody needs to look at what an application has left. Disconnects at the end if this process was not connected."""
+    if ray.is_initialized():
+        yield ray.get_runtime_context().gcs_address
+        return
+    cluster = _cluster_to_start_in()
+    if cluster is None:
+        yield None
+        return
+    _init(cluster, log_to_driver=False)
+    try:
+        yield cluster.address
+    finally:
+        ray.shutdown()
 
 
 @contextmanager
@@ -78,13 +99,27 @@ def connection(application_id: str) -> Iterator[None]:
 
 def _remove_ended_elsewhere(application_id: str) -> None:
     """Two Ray clusters know nothing of each other: started in both, an application would take its own group's seat."""
+    for where in _each_cluster_with(application_id):
+        remove_ended(application_id, where)
+
+
+def _each_cluster_with(application_id: str) -> Iterator[str]:
+    """Connect in turn to every Ray cluster that can be asked and has the application, running or not; what to call
+    it."""
     for cluster in clusters():
         if application_id in cluster.applications:
             _init(cluster, log_to_driver=False)
             try:
-                remove_ended(application_id, f"the Ray cluster at {cluster.address}")
+                yield f"the Ray cluster at {cluster.address}"
             finally:
                 ray.shutdown()
+
+
+def refuse_if_running(application_id: str) -> None:
+    """Raise ApplicationStateError while the application runs in the Ray cluster that this process is connected to; if
+    it is to none, in any that can be asked (see :func:`connect_to`)."""
+    for where in ["this Ray cluster"] if ray.is_initialized() else _each_cluster_with(application_id):
+        _refuse_live(application_id, find_coordinator(application_id), where)
 
 
 def connect_to(application_id: str) -> None:
@@ -251,13 +286,17 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
 def remove_ended(application_id: str, where: str = "this Ray cluster") -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
     coordinator = find_coordinator(application_id)
+    _refuse_live(application_id, coordinator, where, ", or give this one another application.id")
+    end_actors(application_id, coordinator)
+
+
+def _refuse_live(application_id: str, coordinator: Any | None, where: str, otherwise: str = "") -> None:
     status = status_of(coordinator) if coordinator is not None else None
     if status is not None and not status.state.has_ended:
         raise ApplicationStateError(
             f"application {application_id!r} is already running in {where} (state {status.state.value}): "
-            f"stop it with 'penstock stop {application_id}', or give this one another application.id"
+            f"stop it with 'penstock stop {application_id}'{otherwise}"
         )
-    end_actors(application_id, coordinator)
 
 
 def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:

@@ -37,6 +37,7 @@ from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.named_actors import find_http_actor
+from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actor_handle import StreamActorHandle
@@ -211,7 +212,7 @@ class CoordinatorActor:
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
-            lambda: clients.group_member(f"{self._application_id}-coordinator"),
+            lambda: clients.group_member(seat_id(self._application_id)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control
+from penstock.cluster import control, local_state
+from penstock.cluster.close_options import CloseOptions, leave_group
 from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
@@ -288,18 +289,21 @@ class KafkaStreams:
                 self._reader = StoreReader(self.application_id)
             return self._reader
 
-    def close(self, timeout_s: float = 60.0) -> bool:
+    def close(self, timeout_s: float | CloseOptions = 60.0) -> bool:
         """Drain, commit, and end all actors of the application, the HTTP server too. Idempotent; a second thread waits
-        for the first. Before ``start`` it makes the application NOT_RUNNING; one that is in ERROR stays there.
+        for the first. Before ``start`` it makes the application NOT_RUNNING; one that is in ERROR stays there. It stays
+        in its consumer group, as in Kafka Streams, unless CloseOptions say that it leaves.
 
         False when it took longer than ``timeout_s``: the actors were then ended without a commit, and what they did
         since the last one is done again at the next start (or another thread still closes it).
         """
+        options = timeout_s if isinstance(timeout_s, CloseOptions) else CloseOptions(timeout_s)
+        timeout_s = options.timeout_s
         deadline = time.monotonic() + timeout_s
         if not self._life.acquire(timeout=max(0.0, timeout_s)):
             return False
         try:
-            drained = self._closed or self._close(max(0.0, deadline - time.monotonic()))
+            drained = self._closed or self._close(deadline, options)
             self._closed = True
         finally:
             self._life.release()
@@ -313,7 +317,7 @@ class KafkaStreams:
             )
         return drained
 
-    def _close(self, timeout_s: float) -> bool:
+    def _close(self, deadline: float, options: CloseOptions) -> bool:
         if self._coordinator is None:
             self._last = self._without_actors(ApplicationState.NOT_RUNNING)
             return True
@@ -321,8 +325,8 @@ class KafkaStreams:
             reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
-        drained = True
-        if find_coordinator(self.application_id) != self._coordinator:
+        drained, ours = True, find_coordinator(self.application_id) == self._coordinator
+        if not ours:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
@@ -331,17 +335,37 @@ class KafkaStreams:
             if self._watcher is not None:
                 self._watcher.report(ApplicationState.PENDING_SHUTDOWN)
             try:
-                status = control.stop_application(self.application_id, timeout_s)
+                status = control.stop_application(self.application_id, max(0.0, deadline - time.monotonic()))
             except BaseException:  # its actors are ended all the same, and the listener waits for the end
                 if self._watcher is not None:
                     self._watcher.report(ApplicationState.NOT_RUNNING)
                 raise
             self._last = status or self._last or self._without_actors(ApplicationState.NOT_RUNNING)
             drained = status is not None
+        if ours and options.leaves:
+            leave_group(self.config, deadline - time.monotonic())
         self._last = replace(self._last, http_address=None)
         if self._watcher is not None:
             self._watcher.report(self._last.state)
         return drained
+
+    def clean_up(self) -> None:
+        """Delete the application's local state below ``state.dir``, on every node of the Ray cluster that ``start``
+        connects to, or of which this process is a part; without one on this machine. Changelogs restore it at the
+        next start. Mirrors ``cleanUp``.
+
+        For before ``start`` and after ``close``: raises ApplicationStateError in between, and while the application
+        runs otherwise; StreamsError naming nodes where it could not be deleted.
+        """
+        with self._life:
+            if self._coordinator is not None and not self._closed:
+                raise ApplicationStateError(
+                    f"application {self.application_id!r} was started and is not closed: clean_up() is for before "
+                    "start() and after close()"
+                )
+            control.refuse_if_running(self.application_id)
+            with control.connected_where_it_starts():
+                local_state.clean_up(self.config.state_dir / self.application_id)
 
     def _running(self) -> ApplicationStatus:
         """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""

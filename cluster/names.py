@@ -1,4 +1,4 @@
-"""What the actors of an application are called in Ray."""
+"""What the actors of an application are called in Ray, and its coordinator in Kafka."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _COORDINATOR = "coordinator"
 def coordinator_name(application_id: str) -> str:
     """The coordinator of an application."""
     return f"penstock/{application_id}/{_COORDINATOR}"
+
+
+def seat_id(application_id: str) -> str:
+    """The static id of the coordinator in the consumer group."""
+    return f"{application_id}-coordinator"
 
 
 def stream_actor_name(application_id: str, actor_id: str) -> str:

@@ -17,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._group import ConsumerGroupDescription
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
@@ -227,24 +228,25 @@ class ConfluentAdmin(Admin):
         if not offsets:
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
-        answer = self._coordinated(
-            f"commit offsets of group {group!r}",
-            lambda: _only(
+
+        def alter() -> None:
+            answer = _only(
                 self._client.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
                 )
-            ),
-        )
-        try:
+            )
             for tpo in answer.topic_partitions:
-                if tpo.error is not None:
+                if tpo.error is not None:  # also where a broker is only becoming the group's coordinator
                     raise KafkaException(tpo.error)
-        except KafkaException as error:
-            if code_of(error) in _HAS_MEMBERS:
+
+        try:
+            self._coordinated(f"commit offsets of group {group!r}", alter)
+        except StreamsError as error:
+            if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _HAS_MEMBERS:
                 raise ApplicationStateError(
                     f"cannot commit offsets of group {group!r} from outside while it has members: stop the application"
                 ) from error
-            raise as_streams_error(error, f"commit offsets of group {group!r}", self._address) from error
+            raise
 
     def _coordinated(self, what: str, ask: Callable[[], T]) -> T:
         """The answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
@@ -263,15 +265,19 @@ class ConfluentAdmin(Admin):
     @override
     def group_members(self, group: str) -> int:
         """A group that does not exist has none."""
+        described = self._described(group)
+        return 0 if described is None else len(described.members)
+
+    def _described(self, group: str) -> ConsumerGroupDescription | None:
         try:
-            described = self._coordinated(
+            described: ConsumerGroupDescription = self._coordinated(
                 f"describe group {group!r}",
                 lambda: _only(self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)),
             )
-            return len(described.members)
+            return described
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _NO_GROUP:
-                return 0
+                return None
             raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Tpo
@@ -52,8 +53,8 @@ class TopicLayout:
 class Topics(ConfluentAdmin):
     """The topics of one Kafka cluster: an admin client that answers a person's questions too."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        super().__init__(bootstrap_servers, {})
+    def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any] | None = None) -> None:
+        super().__init__(bootstrap_servers, overrides or {})
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""

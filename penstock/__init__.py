@@ -110,6 +110,7 @@ from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows,
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
+    from penstock.cluster.close_options import CloseOptions
     from penstock.cluster.metrics import MetricName
     from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
@@ -132,6 +133,7 @@ __all__ = [
     "BufferFullError",
     "Cancellable",
     "Change",
+    "CloseOptions",
     "CogroupedKStream",
     "CommitBatch",
     "CommittedStore",
@@ -272,6 +274,7 @@ __all__ = [
 _LATER = {
     "ApplicationState": ("penstock.cluster.read_side", "ApplicationState"),
     "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
+    "CloseOptions": ("penstock.cluster.close_options", "CloseOptions"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
     "MetricName": ("penstock.cluster.metrics", "MetricName"),
     "QueryableStoreType": ("penstock.cluster.queryable", "QueryableStoreType"),

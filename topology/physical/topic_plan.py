@@ -192,6 +192,6 @@ def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -
             raise InternalTopicError(
                 f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: a "
                 "source topic has got partitions since it was created, or the topology has changed, and Kafka does not "
-                "move records to the partitions where they would belong now. Start under another application.id, "
-                f"which processes the sources from the beginning{fixed}"
+                "move records to the partitions where they would belong now. Reset the application ('penstock reset') "
+                f"or start it under another application.id: both process the sources from the beginning{fixed}"
             )

@@ -110,6 +110,10 @@ app = ps.KafkaStreams(topology, {"application.id": "typed", "bootstrap.servers":
 assert_type(app, ps.KafkaStreams)
 assert_type(app.state() is ps.ApplicationState.RUNNING, bool)
 assert_type(ps.__version__, str)
+leave = ps.CloseOptions.group_membership_operation(ps.CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
+assert_type(leave.with_timeout(30), ps.CloseOptions)
+assert_type(app.close(leave), bool)
+assert_type(app.close(30.0), bool)
 
 
 def main() -> None:

@@ -74,6 +74,8 @@ with ps.TopologyTestDriver(builder.build()) as driver:
 
 app = ps.KafkaStreams(builder, {"application.id": "wrong"})  # error
 app.start_now()  # error
+app.close(leave_group=True)  # error
+ps.CloseOptions.group_membership_operation("LEAVE_GROUP")  # error
 ps.run(builder.build())  # error
 if app.state() is ps.ApplicationState.RUNING:  # error
     pass

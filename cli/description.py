@@ -1,0 +1,107 @@
+"""A program as ``penstock describe --json`` describes it: made from the program, or read from a file that was kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from penstock.api.encoding import to_json
+from penstock.cli.describe import topology_body
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError
+from penstock.topology.physical.topology import Topology, internal_topic
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node, as far as it matters here: what a source reads, and what a sink writes."""
+
+    type: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    topic: str | None = None
+
+
+class Store(msgspec.Struct, frozen=True):
+    """A store; ``changelog`` is the topic that restores it."""
+
+    name: str
+    kind: str
+    layout: str
+    persistent: bool
+    changelog: str | None
+    key_serde: str | None
+    value_serde: str | None
+
+
+class Subtopology(msgspec.Struct, frozen=True):
+    """A sub-topology; a global one has no tasks."""
+
+    id: int
+    nodes: tuple[Node, ...]
+    stores: tuple[Store, ...]
+    is_global: bool = msgspec.field(name="global")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Its source topics; of a pattern, the pattern."""
+        named = {topic for node in self.nodes if node.type == "source" for topic in node.topics}
+        return frozenset(named | {f"/{node.pattern}/" for node in self.nodes if node.pattern is not None})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The topics that its sinks write, but those that a function names."""
+        return frozenset(node.topic for node in self.nodes if node.type == "sink" and node.topic is not None)
+
+
+class Description(msgspec.Struct, frozen=True):
+    """A program, as ``penstock describe --json`` has it."""
+
+    application_id: str
+    subtopologies: tuple[Subtopology, ...]
+    repartition_topics: tuple[str, ...]
+    generated_names: frozenset[str]
+
+    @property
+    def repartition(self) -> frozenset[str]:
+        """The repartition topics, by their names in Kafka."""
+        return frozenset(internal_topic(self.application_id, name) for name in self.repartition_topics)
+
+    @property
+    def changelogs(self) -> frozenset[str]:
+        """The changelog topics that the application made."""
+        sources = self.reads
+        stores = (store for sub in self.subtopologies for store in sub.stores)
+        return frozenset(each.changelog for each in stores if each.changelog is not None) - sources
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Topics of the user's that it reads."""
+        return frozenset().union(*(sub.reads for sub in self.subtopologies)) - set(self.repartition_topics)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Topics of the user's that it writes."""
+        return frozenset().union(*(sub.writes for sub in self.subtopologies)) - set(self.repartition_topics)
+
+    @property
+    def stores(self) -> dict[str, tuple[Subtopology, Store]]:
+        """Every store with the sub-topology it is of."""
+        return {store.name: (sub, store) for sub in self.subtopologies for store in sub.stores}
+
+
+def description_of(topology: Topology, config: StreamsConfig) -> Description:
+    """Of a program."""
+    return msgspec.json.decode(to_json(topology_body(topology, config)), type=Description)
+
+
+def read_description(path: Path) -> Description:
+    """What ``penstock describe --json`` wrote to a file. Raises ConfigError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Description)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f"{path} is not what this version's 'penstock describe MODULE:APP --json' prints: {error}"
+        ) from error

@@ -1,0 +1,168 @@
+"""``penstock plan``: what a deploy keeps, moves, restores or leaves behind, before it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy
+from penstock.cli.description import Description, description_of, read_description
+from penstock.cli.loading import load_application
+from penstock.cli.output import AsJson, console, print_json
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import MissingTopicError, TopologyError
+from penstock.common.ids import TopicPartition
+from penstock.topology.physical.topic_plan import plan_topics
+
+if TYPE_CHECKING:
+    from penstock.kafka.topics import Topics
+    from penstock.topology.physical.topology import Topology
+
+_LOSES = 3
+"""The exit code that says so: 1 and 2 are errors."""
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``plan`` on the root."""
+    app.command()(plan)
+
+
+def plan(
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="MODULE:APP; or what 'penstock describe --json' wrote to a file")
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="MODULE:APP")],
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="Where to ask for tasks and records"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what becomes of topics, stores and tasks when NEW takes the place of OLD.
+
+    Exit code 0 if all is kept, moved or restored; 3 if something is orphaned, must be rebuilt, or would not start.
+    """
+    before = _description(old)
+    app = load_application(new)
+    after = description_of(app.topology, app.config)
+    kafka = None
+    if bootstrap_servers is not None:
+        from penstock.kafka.topics import Topics
+
+        topics = Topics(bootstrap_servers, app.config.client_entries("admin."))
+        kafka = in_kafka(before, after, app.topology, app.config, topics)
+    found = plan_deploy(before, after, kafka)
+    if as_json:
+        print_json(_body(found))
+    else:
+        console().print(_shown(found, kafka is not None))
+    if found.loses:
+        raise typer.Exit(_LOSES)
+
+
+def _description(target: str) -> Description:
+    if ":" not in target:
+        return read_description(Path(target))
+    app = load_application(target)
+    return description_of(app.topology, app.config)
+
+
+def in_kafka(old: Description, new: Description, topology: Topology, config: StreamsConfig, topics: Topics) -> InKafka:
+    """What the comparison is told of a broker. Raises BrokerUnreachableError."""
+    existing = topics.topics()
+    internal = old.repartition | old.changelogs | new.repartition | new.changelogs
+    of_users = {name: count for name, count in existing.items() if name not in internal}
+    wanted: dict[str, int] = {}
+    tasks: dict[int, int] = {}
+    refused = None
+    try:
+        planned = plan_topics(topology, config, of_users)
+    except (MissingTopicError, TopologyError) as error:
+        refused = str(error)
+    else:
+        wanted = {topic.name: topic.partitions for topic in planned.internal}
+        tasks = {sub.id: sub.tasks for sub in planned.tasks.subtopologies}
+    restoring = {store.changelog for _, store in new.stores.values() if store.changelog is not None}
+    asked = [TopicPartition(name, n) for name in sorted(internal | restoring) for n in range(existing.get(name, 0))]
+    begins, ends = topics.beginning_offsets(asked), topics.end_offsets(asked)
+    committed = topics.committed(old.application_id)
+    records, unread = dict.fromkeys((at.topic for at in asked), 0), dict.fromkeys(old.repartition, 0)
+    for at in asked:
+        records[at.topic] += ends[at] - begins[at]
+        if at.topic in unread:
+            unread[at.topic] += ends[at] - max(begins[at], committed[at].offset if at in committed else 0)
+    return InKafka(existing, wanted, tasks, records, unread, refused)
+
+
+# ---- what is shown ----
+
+
+def _body(found: DeployPlan) -> dict[str, Any]:
+    body = asdict(found, dict_factory=lambda pairs: {key: _plain(value) for key, value in pairs})
+    restored = {"records": found.records, "seconds": _seconds(found)}
+    return {**body, "restored": restored, "loses": found.loses}
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _seconds(found: DeployPlan) -> float | None:
+    return None if found.records is None else round(found.records / RESTORED_PER_S, 1)
+
+
+def _shown(found: DeployPlan, asked: bool) -> RenderableType:
+    parts: list[RenderableType] = [Text(f"{found.old} -> {found.new}" if found.old != found.new else found.new)]
+    if found.refused is not None:
+        parts += [Text(""), Text(f"The new program would not start: {found.refused}")]
+    tasks = _table("Tasks", "was", "now", "tasks")
+    for task in found.tasks:
+        _row(tasks, task.fate.value, _tasks(task.was), _tasks(task.now), _count(task.tasks), task.note)
+    stores = _table("Stores", "store", "was", "now", "records to restore", "seconds")
+    for store in found.stores:
+        figures = _count(store.records), "" if store.seconds is None else f"{store.seconds:.1f}"
+        _row(stores, store.fate.value, store.name, _tasks(store.was), _tasks(store.now), *figures, store.note)
+    topics = _table("Topics", "topic", "use", "records")
+    for topic in found.topics:
+        _row(topics, topic.fate.value, topic.name, topic.use, _count(topic.records), topic.note)
+    for table in (tasks, stores, topics):
+        if table.row_count:
+            parts += [Text(""), table]
+    return Group(*parts, Text(""), *map(Text, _conclusion(found, asked)))
+
+
+def _table(title: str, *columns: str) -> Table:
+    return Table("", *columns, "", title=title, title_justify="left", title_style="", box=None, pad_edge=False)
+
+
+def _row(table: Table, *cells: str) -> None:
+    table.add_row(*map(Text, cells))  # as they are: Rich would take [a-z] of a pattern for markup
+
+
+def _tasks(number: int | None) -> str:
+    return "-" if number is None else f"{number}_*"
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _conclusion(found: DeployPlan, asked: bool) -> Iterable[str]:
+    if found.records:
+        yield f"Restored: {found.records:,} records at most, about {_seconds(found):.1f} s by one stream actor"
+    elif not asked:
+        yield "Without --bootstrap-servers nobody was asked how many tasks and records there are"
+    fates = [each.fate for each in found.topics] + [each.fate for each in found.stores]
+    if found.loses:
+        counts = [f"{fates.count(fate)} {fate.value}" for fate in Fate if fate.is_loss and fate in fates]
+        yield f"Needs attention: {', '.join(counts) or 'it would not start'}"
+    else:
+        yield "Nothing is orphaned, and nothing must be rebuilt"

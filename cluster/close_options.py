@@ -1,0 +1,80 @@
+"""How an application is closed: how long that may take, and whether it leaves its consumer group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from penstock.cluster.names import seat_id
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import StreamsError
+from penstock.common.log import logger
+from penstock.common.shown import shown_with_type
+
+_LEAVE_S = 5.0
+"""So long it may take to leave, at least, however long the actors took to end."""
+
+
+@dataclass(frozen=True)
+class CloseOptions:
+    """For :meth:`KafkaStreams.close`. Mirrors ``CloseOptions``; times are seconds.
+
+    ::
+
+        app.close(CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP))
+    """
+
+    class GroupMembershipOperation(Enum):
+        """What becomes of the seat in the consumer group.
+
+        ``REMAIN_IN_GROUP``, the default: it stays until ``consumer.session.timeout.ms`` has passed, so that a start
+        until then takes it again without a rebalance. ``LEAVE_GROUP``: it is free at once, for other clusters in the
+        group, a reset or a backfill.
+        """
+
+        LEAVE_GROUP = "LEAVE_GROUP"
+        REMAIN_IN_GROUP = "REMAIN_IN_GROUP"
+
+    timeout_s: float = 60.0
+    operation: GroupMembershipOperation = GroupMembershipOperation.REMAIN_IN_GROUP
+
+    @staticmethod
+    def timeout(timeout_s: float) -> CloseOptions:
+        """So long may it take."""
+        return CloseOptions(timeout_s)
+
+    @staticmethod
+    def group_membership_operation(operation: GroupMembershipOperation) -> CloseOptions:
+        """Whether it leaves the group."""
+        return CloseOptions().with_group_membership_operation(operation)
+
+    def with_timeout(self, timeout_s: float) -> CloseOptions:
+        """So long may it take."""
+        return replace(self, timeout_s=timeout_s)
+
+    def with_group_membership_operation(self, operation: GroupMembershipOperation) -> CloseOptions:
+        """Whether it leaves the group."""
+        if not isinstance(operation, CloseOptions.GroupMembershipOperation):
+            raise TypeError(
+                "LEAVE_GROUP or REMAIN_IN_GROUP of CloseOptions.GroupMembershipOperation is needed, not "
+                f"{shown_with_type(operation)}"
+            )
+        return replace(self, operation=operation)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it leaves the group."""
+        return self.operation is CloseOptions.GroupMembershipOperation.LEAVE_GROUP
+
+
+def leave_group(config: StreamsConfig, left_s: float) -> None:
+    """Free the seat of an application whose coordinator has ended. Where that fails, a warning says so: it is free when
+    its session times out."""
+    from penstock.kafka.group_tools import GroupTools
+
+    tools = GroupTools(config.bootstrap_servers, config.client_entries("admin."))
+    try:
+        tools.free_seat(config.application_id, seat_id(config.application_id), max(left_s, _LEAVE_S))
+    except StreamsError as error:
+        log = logger(__name__)
+        log.warning("group not left: its seat stays until the session times out", error=str(error))

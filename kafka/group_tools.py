@@ -1,0 +1,126 @@
+"""What a tool asks of consumer groups, and does to one: who is in it, and freeing the seats of those that have gone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+from typing_extensions import override
+
+from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.kafka.admin import bounded_result
+from penstock.kafka.settings import (
+    MISSING_TOPIC,
+    REQUEST_TIMEOUT_S,
+    RETRIABLE,
+    UNREACHABLE,
+    as_streams_error,
+    broker_errors,
+    client_configuration,
+    member_settings,
+)
+from penstock.kafka.topics import Topics
+
+FREE_S = 30.0
+"""To join, the group may have to wait for its other members; to leave takes milliseconds."""
+_POLL_S = 0.05
+_LOOK_AGAIN_S = 0.5
+_BACK_S = 5.0
+"""A member that lives learns of it by its next heartbeat, 3 s later at most, and joins again."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a group as its broker knows it. ``seat`` is the id of a static member, None for any other."""
+
+    member_id: str
+    seat: str | None
+    client: str
+    host: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.seat or self.member_id} of {self.host.removeprefix('/')}"
+
+
+class GroupTools(Topics):
+    """The topics of a Kafka cluster, and its groups."""
+
+    def groups(self) -> frozenset[str]:
+        """The ids of all groups that the brokers know."""
+        with broker_errors("list the groups", self._address):
+            listed = bounded_result(self._client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+        if listed.errors and not listed.valid:
+            raise as_streams_error(listed.errors[0], "list the groups", self._address)
+        return frozenset(group.group_id for group in listed.valid)
+
+    def members(self, group: str) -> tuple[Member, ...]:
+        """Who is in ``group``; nobody in one that does not exist."""
+        described = self._described(group)
+        members = () if described is None else described.members
+        return tuple(
+            Member(each.member_id, each.group_instance_id or None, each.client_id, each.host) for each in members
+        )
+
+    def free_seats(self, group: str) -> None:
+        """Take the seat of each static member of ``group`` and leave with it: librdkafka has no call that removes the
+        membership of another. Returns some seconds later, when nobody has come back.
+
+        Raises ApplicationStateError when somebody has, who lives then, and when there are members that are not static:
+        of those only they themselves can free the group.
+        """
+        members = self.members(group)
+        if others := [str(each) for each in members if each.seat is None]:
+            raise ApplicationStateError(
+                f"group {group!r} has members that only they themselves can end, for they have no group.instance.id: "
+                f"{', '.join(others)}. Stop them; one that has died leaves after its session.timeout.ms"
+            )
+        for each in members:
+            assert each.seat is not None
+            self.free_seat(group, each.seat)
+        deadline = time.monotonic() + _BACK_S
+        while members and time.monotonic() < deadline:
+            if back := self.members(group):
+                raise ApplicationStateError(
+                    f"a member that was removed from group {group!r} has joined it again, so it lives: {back[0]}. "
+                    "Stop that application first"
+                )
+            time.sleep(_LOOK_AGAIN_S)
+
+    def free_seat(self, group: str, seat: str, timeout_s: float = FREE_S) -> None:
+        """The same for one seat whose process has ended, at once; nothing where nobody sits there. Raises StreamsError
+        when it takes longer than ``timeout_s``."""
+        if any(each.seat == seat for each in self.members(group)):
+            self._free(group, seat, time.monotonic() + timeout_s)
+
+    def _free(self, group: str, seat: str, deadline: float) -> None:
+        with client_configuration("consumer."):
+            client = Consumer(member_settings(self._address, group, seat, self._overrides))
+        joined: list[list[Tpo]] = []
+
+        def assigned(consumer: Consumer, partitions: list[Tpo]) -> None:
+            consumer.assign([])
+            joined.append(partitions)
+
+        # A seat is for some topic; which one matters to nobody, since it is left at once.
+        topic = min(self.topics(), default="any")
+        try:
+            client.subscribe([topic], on_assign=assigned)
+            while not joined:
+                self._poll(client, group, seat, deadline)
+            client.unsubscribe()
+            while any(each.seat == seat for each in self.members(group)):
+                self._poll(client, group, seat, deadline)
+        finally:
+            client.close()
+
+    def _poll(self, client: Consumer, group: str, seat: str, deadline: float) -> None:
+        what = f"free the seat {seat!r} in group {group!r}"
+        message = client.poll(_POLL_S)
+        error = None if message is None else message.error()
+        if error is not None and error.code() not in RETRIABLE | UNREACHABLE | MISSING_TOPIC:
+            raise as_streams_error(KafkaException(error), what, self._address)
+        if time.monotonic() > deadline:
+            raise StreamsError(f"cannot {what} in time: look at the group's other members")

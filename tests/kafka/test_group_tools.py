@@ -1,0 +1,106 @@
+"""Who is in a group, and how seats are freed, on a real broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer
+
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka import group_tools
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import GroupMember
+from penstock.kafka.group_tools import GroupTools
+
+Eventually = Callable[[Callable[[], bool], str], None]
+
+
+@pytest.fixture
+def tools(broker: str) -> GroupTools:
+    return GroupTools(broker)
+
+
+def seated(broker: str, group: str, topic: str, eventually: Eventually) -> GroupMember:
+    """A member that has joined."""
+    member = ConfluentClients(broker, group).group_member("seat")
+    told: list[object] = []
+    member.subscribe([topic], told.append)
+
+    def joined() -> bool:
+        member.poll(0.05)
+        return bool(told)
+
+    eventually(joined, "the member has joined")
+    return member
+
+
+def test_the_seat_of_one_that_has_gone_is_freed_at_once_and_then_offsets_can_be_committed(
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(group_tools, "_BACK_S", 0.0)
+    topic = group = topic_name("left")
+    tools.create_topics([NewTopic(topic, 1)])
+    assert tools.members(group) == ()
+    tools.free_seats(group)  # there is none
+    assert group not in tools.groups()
+    seated(broker, group, topic, eventually).close()
+    [member] = tools.members(group)
+    assert (member.seat, str(member)) == ("seat", "seat of 127.0.0.1")
+    assert group in tools.groups()
+    offsets = {TopicPartition(topic, 0): CommittedOffset(0)}
+    with pytest.raises(ApplicationStateError, match="has members"):
+        tools.commit(group, offsets)
+    tools.free_seats(group)
+    assert tools.members(group) == ()
+    tools.commit(group, offsets)
+
+
+def test_a_member_that_lives_comes_back_and_that_is_noticed(
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(group_tools, "_BACK_S", 60.0)  # it is seen as soon as it is back, however busy the machine
+    topic = group = topic_name("lives")
+    tools.create_topics([NewTopic(topic, 1)])
+    member = seated(broker, group, topic, eventually)
+    ended = threading.Event()
+
+    def live() -> None:
+        while not ended.is_set():
+            member.poll(0.05)
+
+    living = threading.Thread(target=live)
+    living.start()
+    try:
+        with pytest.raises(ApplicationStateError, match=r"has joined it again, so it lives: seat of 127\.0\.0\.1"):
+            tools.free_seats(group)
+    finally:
+        ended.set()
+        living.join()
+        member.close()
+
+
+def test_a_member_without_a_seat_can_only_leave_by_itself(
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually
+) -> None:
+    topic = group = topic_name("dynamic")
+    tools.create_topics([NewTopic(topic, 1)])
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
+    consumer.subscribe([topic])
+
+    def joined() -> bool:
+        consumer.poll(0.05)
+        return bool(consumer.assignment())
+
+    eventually(joined, "the member has joined")
+    with pytest.raises(
+        ApplicationStateError, match=r"they have no group\.instance\.id: rdkafka-.* of 127\.0\.0\.1\. Stop"
+    ):
+        tools.free_seats(group)
+    consumer.close()
+    assert tools.members(group) == ()
