@@ -35,9 +35,9 @@ class ExactlyOnce(Guarantee):
     """One transaction of the actor's producer for all its tasks: results, changelogs and offsets.
 
     What keeps two owners of a task apart: the coordinator takes the ``transactional.id`` of an actor before it gives a
-    task elsewhere that the actor did not release, and the group refuses offsets that do not come from its member of
-    now. So an actor asks the coordinator once whether it may commit, *after* it has taken the id, and again whenever
-    its assignment has changed or a transaction was aborted.
+    task elsewhere that the actor did not release; and the group takes offsets only from its member of now. So the actor
+    takes its id first, then asks the coordinator as which member it may commit, and only then reads where its tasks go
+    on from. Whatever happens after that makes Kafka refuse the commit, and all three are done again.
     """
 
     beside_records = False  # what they send would be committed with the transaction, and what they read would not
@@ -77,21 +77,22 @@ class ExactlyOnce(Guarantee):
                 return
 
     @override
+    def find_seat(self) -> Steps[CommitAnswer]:
+        if self._seat is not None:
+            return CommitAnswer(True)
+        answer = yield from answer_to(self._ask({}))
+        if answer.accepted:
+            self._seat = answer.group_metadata
+        return answer
+
+    @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        if self._seat is None:
-            answer = yield from answer_to(self._ask(offsets))
-            if not answer.accepted:
-                return answer
-            seat = answer.group_metadata
-            if answer.for_all_tasks:
-                self._seat = seat
-        else:
-            seat, answer = self._seat, CommitAnswer(True)
-        self._asked = self.producer.commit_transaction(offsets, seat)
+        assert self._seat is not None  # found before any of the tasks was opened
+        self._asked = self.producer.commit_transaction(offsets, self._seat)
         yield from answer_to(self._asked)
         self.producer.begin_transaction()
         self._failures = 0
-        return answer
+        return CommitAnswer(True)
 
     @override
     def go_back(self, error: TransactionAbortedError) -> Steps[None]:
@@ -110,10 +111,6 @@ class ExactlyOnce(Guarantee):
                 return
         _close_aside(self.producer)
         yield from self._take_id()
-
-    @override
-    def forget_seat(self) -> None:
-        self._seat = None
 
     @override
     def close(self) -> None:

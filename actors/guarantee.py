@@ -15,8 +15,8 @@ from penstock.kafka.contracts import RecordProducer, TransactionAbortedError
 
 T = TypeVar("T")
 Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
-"""Asks the coordinator. At least once it lets Kafka have the offsets; exactly once it says whether the actor may commit
-them, and as which member of the group."""
+"""Asks the coordinator. At least once it lets Kafka have the offsets; exactly once there are none, and it says as which
+member of the group the actor may commit."""
 
 _ANSWER_SLICE_S = 0.005
 
@@ -39,8 +39,8 @@ class Guarantee(Protocol):
     def go_back(self, error: TransactionAbortedError) -> Steps[None]:
         """Nothing of what was sent since the last commit counts."""
 
-    def forget_seat(self) -> None:
-        """The assignment changes: the next commit asks the coordinator."""
+    def find_seat(self) -> Steps[CommitAnswer]:
+        """Before it is read where tasks go on from: whether the actor may commit for them."""
 
     def close(self) -> None:
         """Give up what is sent and not committed."""
@@ -69,8 +69,10 @@ class AtLeastOnce(Guarantee):
         raise error
 
     @override
-    def forget_seat(self) -> None:
-        """There is nothing to forget."""
+    def find_seat(self) -> Steps[CommitAnswer]:
+        # Asked at each commit.
+        yield from ()
+        return CommitAnswer(True)
 
     @override
     def close(self) -> None:

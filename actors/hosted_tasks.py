@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
+from penstock.actors.guarantee import Guarantee
 from penstock.actors.hosted_task import HostedTask
+from penstock.actors.messages import CommitAnswer, TaskState
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import PATIENCE_S, Steps, retry_while_unavailable
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.ids import Sources, TaskId
 
@@ -25,8 +27,11 @@ class HostedTasks:
         restoration: Restoration,
         global_stores: GlobalStores,
         reader: SourceReader,
+        guarantee: Guarantee,
+        is_superseded: Callable[[], bool],
         clock: Clock,
     ) -> None:
+        """``is_superseded``: whether another assignment waits to be taken."""
         self.by_id: dict[TaskId, HostedTask] = {}
         self.running: list[HostedTask] = []
         self.starting: HostedTask | None = None
@@ -35,16 +40,17 @@ class HostedTasks:
         self._restoration = restoration
         self._globals = global_stores
         self._reader = reader
+        self._guarantee = guarantee
+        self._is_superseded = is_superseded
         self._clock = clock
 
     def open(self, sources: Sources) -> Steps[None]:
-        """Open these, restore what their stores lack, start those that lack nothing."""
-        yield from self._begin((yield from self._opening.open(sources, self.by_id)))
+        """Open these; :meth:`begin` must follow."""
+        yield from self._opening.open(sources, self.by_id)
 
-    def reopen(self) -> Steps[None]:
+    def renew(self) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
-        stores. If Kafka has taken more than they have, it is in the changelogs and is restored. Waits for a broker as
-        long as it takes: tasks that run outlive every outage."""
+        stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow."""
         self._reader.assign([])
         self.running.clear()
         for hosted in list(self.by_id.values()):
@@ -52,16 +58,30 @@ class HostedTasks:
             self._globals.forget(hosted)
             renewing = partial(self._opening.renew, hosted)
             self.by_id[hosted.id] = yield from retry_while_unavailable(renewing, self._clock, math.inf)
-        again = list(self.by_id.values())
-        yield from self._opening.find_starts(again, math.inf)
-        yield from self._begin(again, math.inf)
 
-    def _begin(self, opened: Iterable[HostedTask], patience_s: float = PATIENCE_S) -> Steps[None]:
+    def begin(self, patience_s: float) -> Steps[CommitAnswer]:
+        """Those that are open and did nothing yet: find out where they go on from, restore what their stores lack,
+        start those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped."""
+        opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]
+        if not opened:
+            return CommitAnswer(True)
+        finding = self._guarantee.find_seat()
+        try:
+            while True:
+                if self._is_superseded():
+                    return CommitAnswer(True)  # the next assignment begins them
+                yield next(finding)
+        except StopIteration as found:
+            answer: CommitAnswer = found.value
+        if not answer.accepted:
+            return answer
+        yield from self._opening.find_starts(opened, patience_s)
         for hosted in opened:
             beginning = partial(self._restoration.begin, hosted)
             if not (yield from retry_while_unavailable(beginning, self._clock, patience_s)):
                 self.start(hosted)
             yield 0.0
+        return answer
 
     def start(self, hosted: HostedTask) -> None:
         """It lacks nothing: let it process records, unless it waits for global stores."""

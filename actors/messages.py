@@ -106,8 +106,9 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """Offsets that an actor asks the coordinator to commit, or, exactly once, whether it may commit them. Refused
-    unless ``epoch`` is the actor's current one.
+    """Offsets that an actor asks the coordinator to commit, refused unless ``epoch`` is the actor's current one.
+    Exactly once it asks, without offsets, as which member of the group it may commit, and waits until ``epoch`` is
+    that.
 
     ``number`` counts the actor's commits: a request that is repeated keeps it, and must not undo a later one.
     """
@@ -123,13 +124,11 @@ class CommitAnswer:
     """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: the partitions are another's now.
 
     Exactly once, acceptance means that the actor may commit, and ``group_metadata`` is what it shows to the group.
-    ``for_all_tasks``: so it may until its assignment changes, whatever partitions of its tasks a commit is about.
     """
 
     accepted: bool
     reason: str = ""
     group_metadata: bytes = b""
-    for_all_tasks: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ command queue: so a query sees the tasks between two records, never within one, 
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +33,8 @@ from penstock.actors.messages import (
 )
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
-from penstock.actors.steps import Steps
-from penstock.actors.task_directory import remove_unused
+from penstock.actors.steps import PATIENCE_S, Steps
+from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition
@@ -49,7 +50,6 @@ IDLE_WAIT_S = 0.005
 """How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
-_CLEANUP_AT_MOST_EVERY_S = 10.0
 
 
 class StreamLoop:
@@ -87,9 +87,10 @@ class StreamLoop:
         self._current: HostedTask | None = None
         self._epoch = 0
         self._asked = self._aborted = 0
+        self._promised = 0  # jobs that somebody waits for, and that are not begun
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
-        self._cleanup_interval_s = max(spec.config.state_cleanup_delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
-        self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
+        root = spec.config.state_dir / spec.application_id
+        self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
         self._guarantee = guarantee_of(spec.config, slot, clients, self._ask_to_commit, self._clock)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
@@ -99,7 +100,8 @@ class StreamLoop:
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         producer = lambda: self._guarantee.producer  # noqa: E731
         opening = TaskOpening(spec, self._consumer, producer, self._budget, self._globals, self._clock)
-        self._hosted = HostedTasks(opening, self._restoration, self._globals, self._reader, self._clock)
+        parts = opening, self._restoration, self._globals, self._reader, self._guarantee
+        self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._globals)
         self._jobs += self._guarantee.opening()
@@ -140,7 +142,12 @@ class StreamLoop:
 
         def begin() -> None:
             self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
-            self._jobs.append(job(done))
+            self._promised += 1
+            self._jobs.append(keep())
+
+        def keep() -> Steps[None]:
+            self._promised -= 1
+            yield from job(done)
 
         self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
         return done
@@ -199,8 +206,8 @@ class StreamLoop:
                 # While it makes room, records would fill what it is to free.
                 self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
-            if self._clock.monotonic_s() >= self._next_cleanup_s:
-                self._jobs.append(self._cleaning_up())
+            if self._cleaner.is_due:
+                self._jobs.append(self._cleaner.clean(set(self._tasks)))
                 return 0.0
         self._idle_wait_s = 0.0 if busy else min(max(self._idle_wait_s * 2, _FIRST_IDLE_WAIT_S), IDLE_WAIT_S)
         return self._idle_wait_s
@@ -275,33 +282,31 @@ class StreamLoop:
 
     def _drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
         if self._guarantee.commits_all:
-            tasks = list(self._running)
+            tasks = list(self._tasks.values())
         self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
         for hosted in list(tasks):
             self._hosted.drop(hosted)
         if self._guarantee.commits_all:
-            yield from self._go_back(TransactionAbortedError(reason))
+            yield from self._abort(TransactionAbortedError(reason))
 
     def _go_back(self, error: TransactionAbortedError) -> Steps[None]:
-        """Go on from the last commit, with what is committed in the stores."""
+        """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
+        yield from self._abort(error)
+        yield from self._begin(math.inf)
+
+    def _abort(self, error: TransactionAbortedError) -> Steps[None]:
         tasks = [str(task_id) for task_id in self._tasks]
         self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
         self._aborted += 1
         self._commits.aborted()
         yield from self._guarantee.go_back(error)
-        yield from self._hosted.reopen()
+        yield from self._hosted.renew()
 
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
         self._asked += 1
         asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets, self._asked))
         asked.add_done_callback(lambda _: self._mailbox.wake())
         return asked
-
-    def _cleaning_up(self) -> Steps[None]:
-        config = self._spec.config
-        root = config.state_dir / self._spec.application_id
-        yield from remove_unused(root, set(self._tasks), config.state_cleanup_delay_ms)
-        self._next_cleanup_s = self._clock.monotonic_s() + self._cleanup_interval_s
 
     # ---- assignment ----
 
@@ -314,19 +319,22 @@ class StreamLoop:
         try:
             yield from self._commit(released)
         except TransactionAbortedError as error:
-            for hosted in released:
-                self._hosted.drop(hosted)
-            yield from self._go_back(error)
+            yield from self._abort(error)
         for hosted in released:
-            self._hosted.drop(hosted)
+            self._hosted.drop(self._tasks.get(hosted.id, hosted))
             yield 0.0
         self._epoch = epoch
-        self._guarantee.forget_seat()
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
             # Records of a task that was dropped may be on their way to a changelog that is restored now.
             yield from delivery(self._guarantee.producer)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
+        yield from self._begin(PATIENCE_S)
+
+    def _begin(self, patience_s: float) -> Steps[None]:
+        answer = yield from self._hosted.begin(patience_s)
+        if not answer.accepted:
+            yield from self._drop_refused(list(self._tasks.values()), answer.reason)
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.actors.clock import Clock
 from penstock.actors.steps import Steps
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.common.ids import TaskId
@@ -27,6 +28,7 @@ _NAME = re.compile(r"(\d+)_(\d+)")
 _LOCK = ".lock"
 _COPY = re.compile(r"\d+")
 _NOTE_EVERY_MS = 60_000
+_CLEANUP_AT_MOST_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,29 @@ class TaskDirectory:
                     f"the stores in {self.path} are being opened or removed elsewhere"
                 ) from error
             yield
+
+
+class StateCleaner:
+    """Removes what was left on this node, every ``state.cleanup.delay.ms``."""
+
+    def __init__(self, root: Path, delay_ms: int, clock: Clock) -> None:
+        self._root = root
+        self._delay_ms = delay_ms
+        self._clock = clock
+        self._wait()
+
+    def _wait(self) -> None:
+        self._due_s = self._clock.monotonic_s() + max(self._delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the time has come."""
+        return self._clock.monotonic_s() >= self._due_s
+
+    def clean(self, mine: set[TaskId]) -> Steps[None]:
+        """Remove what is not of these tasks."""
+        yield from remove_unused(self._root, mine, self._delay_ms)
+        self._wait()
 
 
 def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:

@@ -10,7 +10,7 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask, open_hosted_task, renew_hosted_task
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
-from penstock.actors.steps import PATIENCE_S, Steps, retry_while_unavailable
+from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
@@ -37,7 +37,7 @@ class TaskOpening:
         self._clock = clock
 
     def open(self, sources: Sources, tasks: dict[TaskId, HostedTask]) -> Steps[list[HostedTask]]:
-        """The tasks of these ids, about to restore; each stands in ``tasks`` as soon as it is open."""
+        """The tasks of these ids; each stands in ``tasks`` as soon as it is open."""
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
@@ -48,14 +48,13 @@ class TaskOpening:
             tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0
-        yield from self.find_starts(opened)
         return opened
 
     def renew(self, hosted: HostedTask) -> HostedTask:
         """The same task as it was at the last commit. May be called again after an error."""
         return renew_hosted_task(hosted, self._producer(), self._budget, self._globals.stores)
 
-    def find_starts(self, opened: Sequence[HostedTask], patience_s: float = PATIENCE_S) -> Steps[None]:
+    def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
         """Find out where their sources begin; restoring comes next."""
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, resets)

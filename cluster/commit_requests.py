@@ -24,8 +24,8 @@ class CommitRequests:
     """The part of the coordinator's state machine that judges commits, by what it knows of actors and group.
 
     At least once, Kafka has the offsets before the actor hears that they are accepted. Exactly once, the actor hears as
-    which member of the group it may commit them: should the group have given the partitions elsewhere by then, Kafka
-    refuses them.
+    which member of the group it may commit, and is not told when that has passed: once the group has another
+    generation, Kafka refuses what it commits.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class CommitRequests:
         request = event.request
         actor = self._actors.get(request.actor_id)
         if actor is None or request.number > actor.last_commit:
+            self._supersede(request)
             if actor is not None:
                 actor.last_commit, actor.answer = request.number, None
             self._judge(request)
@@ -53,7 +54,12 @@ class CommitRequests:
             self._refuse(request, _SUPERSEDED)
         elif actor.answer is not None:
             self._out(actor.answer)
-        # Else it waits for Kafka, or for the group, and its answer answers this call too.
+        # Else it waits, here or for Kafka, and its answer answers this call too.
+
+    def _supersede(self, request: CommitRequest) -> None:
+        for waiting in [it for it in self._waiting if it.actor_id == request.actor_id]:
+            self._waiting.remove(waiting)
+            self._refuse(waiting, _SUPERSEDED)
 
     def succeeded(self, event: CommitSucceeded) -> None:
         """Kafka has the offsets."""
@@ -69,14 +75,14 @@ class CommitRequests:
         else:
             self._judge(event.request)
 
-    def group_has_answered(self) -> None:
-        """Those that have waited to be told as which member they may commit."""
+    def look_again(self) -> None:
+        """Something has changed: those that wait may be answered now."""
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             self._judge(request)
 
     def refuse_waiting(self, reason: str) -> None:
-        """The group will not answer any more."""
+        """Nothing will change any more."""
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             self._refuse(request, reason)
@@ -88,12 +94,17 @@ class CommitRequests:
             self._refuse(request, reason)
         elif not self._exactly_once:
             self._out(CommitOffsets(request))
-        elif not self._owned.group_metadata:
-            self._waiting.append(request)
+        elif self._may_be_member(request):
+            self._accept(AcceptCommit(request, self._owned.group_metadata))
         else:
-            actor = self._actors[request.actor_id]
-            for_all_tasks = actor.settled and request.epoch == actor.epoch and actor.held <= self._owned.tasks
-            self._accept(AcceptCommit(request, self._owned.group_metadata, for_all_tasks))
+            self._waiting.append(request)
+
+    def _may_be_member(self, request: CommitRequest) -> bool:
+        """Whether all that the actor works on, and all that it was sent, is what the group gives to this member now:
+        what it hears holds for that, and for what it is sent later. Else it waits, for its next assignment at most."""
+        actor = self._actors[request.actor_id]
+        current = request.epoch == actor.epoch and not actor.unsure
+        return current and bool(self._owned.group_metadata) and actor.issued.keys() <= self._owned.tasks
 
     def _accept(self, accepted: AcceptCommit) -> None:
         actor = self._actors.get(accepted.request.actor_id)
@@ -112,6 +123,8 @@ class CommitRequests:
         actor = self._actors.get(request.actor_id)
         if actor is None:
             return f"actor {request.actor_id} is no longer part of the application"
+        if self._exactly_once:
+            return None
         if not actor.confirmed <= request.epoch <= actor.epoch:
             return f"epoch {request.epoch} is stale; the current epoch is {actor.epoch}"
         partitions = self._owned.plan.partitions

@@ -109,6 +109,7 @@ class Coordinator:
         """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
         self._handlers[type(event)](event)
         self._reconcile()
+        self._commits.look_again()
         out, self._out = self._out, []
         return out
 
@@ -157,7 +158,6 @@ class Coordinator:
 
     def _group_assigned(self, event: GroupAssigned) -> None:
         self._owned.assign(event.partitions, self.epoch, event.group_metadata)
-        self._commits.group_has_answered()
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus

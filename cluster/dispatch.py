@@ -179,9 +179,8 @@ class Dispatcher:
                 self._spawn(self._fence(name, slot))
             case events.CommitOffsets(request):
                 self._spawn(self._commit(request))
-            case events.AcceptCommit(request, metadata, for_all_tasks):
-                answer = CommitAnswer(True, group_metadata=metadata, for_all_tasks=for_all_tasks)
-                self._answer((request.actor_id, request.number), answer)
+            case events.AcceptCommit(request, metadata):
+                self._answer((request.actor_id, request.number), CommitAnswer(True, group_metadata=metadata))
             case events.RefuseCommit(request, reason):
                 self._log.warning("commit refused", actor=request.actor_id, number=request.number, reason=reason)
                 self._answer((request.actor_id, request.number), CommitAnswer(False, reason))

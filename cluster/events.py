@@ -233,7 +233,6 @@ class AcceptCommit:
 
     request: CommitRequest
     group_metadata: bytes = b""
-    for_all_tasks: bool = False
 
 
 @dataclass(frozen=True)

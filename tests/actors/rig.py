@@ -99,7 +99,7 @@ class FakeCoordinator:
             return
         if self.exactly_once:
             seat = self.broker.metadata(APPLICATION, "seat", self.incarnation)
-            answer.set_result(CommitAnswer(True, group_metadata=seat, for_all_tasks=True))
+            answer.set_result(CommitAnswer(True, group_metadata=seat))
             return
         with self.broker.changed:
             self.broker.group(APPLICATION).offsets.update(

@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
+from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
@@ -62,19 +63,26 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_then(tmp_path: Path) ->
     assert count_of(loop, "a", committed=True) == 1
 
 
-def test_an_actor_asks_the_coordinator_once_per_assignment(tmp_path: Path) -> None:
+def test_an_actor_asks_the_coordinator_before_it_reads_where_to_go_on_and_when_it_goes_back(tmp_path: Path) -> None:
     rig = application(tmp_path)
-    loop = rig.running()
+    rig.coordinator.hold()
+    loop = rig.loop()
+    rig.assign(loop, 1, TASK)
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.CREATED}
+    rig.coordinator.release()
+    settle(loop)
     for _ in range(3):
         rig.write("in", ("a", "x", 1))
         rig.commit(loop)
-    assert len(rig.coordinator.requests) == 1
-    assigned = rig.assign(loop, 2, TASK)
+    rig.assign(loop, 2, TASK)
     settle(loop)
-    assert assigned.done()
+    assert [request.epoch for request in rig.coordinator.requests] == [1]
+    rig.coordinator.join()
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
     assert [request.epoch for request in rig.coordinator.requests] == [1, 2]
+    rig.commit(loop)
     assert rig.counts() == [("a", 2), ("a", 4), ("a", 6), ("a", 8)]
 
 
@@ -144,6 +152,7 @@ def test_a_refused_commit_drops_all_tasks_for_their_records_stand_in_one_transac
     loop = rig.running()
     rig.write("in", ("a", "x", 1), partition=0)
     settle(loop)
+    rig.coordinator.join()
     rig.coordinator.refusal = "another has partition 0"
     rig.commit(loop)
     assert states(loop) == {}

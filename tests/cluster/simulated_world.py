@@ -67,7 +67,7 @@ class SimulatedActor:
 
     # ---- calls ----
 
-    async def start(self) -> None:
+    async def start(self, slot: int) -> None:
         if self._loop_task is None:
             await self.world.pause()
             self.up = self.alive
@@ -114,7 +114,7 @@ class SimulatedActor:
     async def _go_round(self) -> None:
         while not self.finished.done():
             try:
-                await asyncio.wait_for(self._more.wait(), self.world.rng.uniform(0.5, 3.0))
+                await asyncio.wait_for(self._more.wait(), self.world.rng.uniform(*self.world.commit_each_s))
             except TimeoutError:
                 await self._commit(list(self.tasks))
                 continue
@@ -183,7 +183,7 @@ class SimulatedHandle:
 
     async def start(self, slot: int) -> None:
         await self._world.a_cpu_is_free(self._actor)
-        await self._alive(self._actor.start())
+        await self._alive(self._actor.start(slot))
 
     async def assign(self, epoch: int, sources: Sources) -> None:
         await self._twice(lambda: self._actor.assign(epoch, sources))
@@ -249,6 +249,7 @@ class World:
         self.rng = random.Random(seed)
         self.counts = {f"t{sub}": self.rng.randint(1, 5) for sub in range(self.rng.randint(1, 3))}
         self.beside = {f"s{sub}": self.rng.randint(1, 4) for sub in range(len(self.counts))}
+        self.commit_each_s = (0.5, 3.0)
         self.tasks_per_actor = self.rng.choice([None, None, 1, 2])
         self.cpus = 2
         self.share = 1.0
@@ -315,8 +316,11 @@ class World:
         old = self.actors.get(actor_id)
         if old is not None and (old.alive or self.rng.random() < 0.5):
             raise ActorNameTakenError(actor_id)
-        self.actors[actor_id] = SimulatedActor(self, actor_id)
+        self.actors[actor_id] = self._actor(actor_id)
         return SimulatedHandle(self.actors[actor_id])
+
+    def _actor(self, actor_id: str) -> SimulatedActor:
+        return SimulatedActor(self, actor_id)
 
     async def a_cpu_is_free(self, actor: SimulatedActor) -> None:
         await self.pause()
@@ -360,8 +364,7 @@ class World:
         mine = self.incarnation
         self.state, self.error = ApplicationState.CREATED, None
         self.lost_epoch = 0  # it does not know of it
-        machine = Coordinator(self.plan, self.tasks_per_actor, first_epoch=1_000_000 * mine)
-        dispatcher = Dispatcher(machine, self, QUIET)
+        dispatcher = Dispatcher(self._machine(first_epoch=1_000_000 * mine), self, QUIET)
         self._begun = dispatcher
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
         await dispatcher.recover(found)
@@ -371,6 +374,9 @@ class World:
         self.dispatcher = dispatcher
         self._here.set()
         self._periodic_tasks = [self.spawn(it) for it in (self._check_actors(), self._check_topics(), self._tell())]
+
+    def _machine(self, first_epoch: int) -> Coordinator:
+        return Coordinator(self.plan, self.tasks_per_actor, first_epoch)
 
     def end_coordinator(self) -> None:
         """Its process dies: calls under way are lost, messages sent are not."""

@@ -1,0 +1,166 @@
+"""The coordinator under ``exactly_once_v2``, through its dispatcher: no record is lost, none counts twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from penstock.actors.messages import CommitRequest
+from penstock.cluster.commit_requests import CommitRequests
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.events import ActorFenced
+from tests.cluster.simulated_exactly_once import ExactlyOnceWorld, TransactionalActor
+from tests.cluster.test_coordinator_simulation import settled
+from tests.cluster.virtual_time import run
+
+SEEDS = range(60)
+
+
+async def troubled(seed: int, rounds: int = 60) -> ExactlyOnceWorld:
+    """A world after many faults."""
+    world = ExactlyOnceWorld(seed)
+    await world.start_coordinator()
+    faults = [
+        *[world.lose_an_actor] * 3, *[world.lose_and_shrink] * 3, *[world.regroup] * 3, world.resize, world.restart,
+        world.grow, world.broker_outage, world.broker_back, world.lose_session,
+    ]  # fmt: skip
+    for _ in range(rounds):
+        await world.let_pass(world.rng.uniform(0, 8))
+        world.rng.choice(faults)()
+    return world
+
+
+async def at_rest(world: ExactlyOnceWorld) -> None:
+    world.calm = True
+    await world.settle(lambda: world.dispatcher is not None, "a coordinator")
+    world.regroup(share=1.0)
+    await world.settle(lambda: settled(world), "RUNNING, and no actor is started or stopped any more")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_each_transaction_begins_where_the_last_one_ended(seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = await troubled(seed)
+        await at_rest(world)
+        before = dict(world.offsets)
+        await world.let_pass(100)
+        reads = world.plan.reads
+        assert all(world.offsets[at] > before.get(at, 0) for at in reads), "a partition on which nobody works"
+        assert world.broken is None
+
+    run(play())
+
+
+def test_the_faults_are_real() -> None:
+    outcomes: Counter[str] = Counter()
+
+    async def play(seed: int) -> None:
+        outcomes.update((await troubled(seed)).outcomes)
+
+    for seed in range(20):
+        run(play(seed))
+    assert outcomes.keys() == {"committed", "committed by a ghost", "fenced", "another member", "not heard of"}
+    assert min(outcomes.values()) > 10, outcomes
+
+
+# ---- would it find a mistake? ----
+
+
+def forget_without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator takes an actor that is lost for dead."""
+    gone = Coordinator._gone
+    monkeypatch.setattr(Coordinator, "_gone", lambda self, name, released: gone(self, name, released=True))
+
+
+def call_it_fenced_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dispatcher does not wait for the broker."""
+
+    async def fence(self: Any, name: str, slot: int) -> None:
+        self.feed(ActorFenced(name))
+        await self._environment.fence(slot)
+
+    monkeypatch.setattr(Dispatcher, "_fence", fence)
+
+
+def give_a_seat_for_the_partitions_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator does not look whether the group has given an actor's partitions elsewhere."""
+    monkeypatch.setattr(CommitRequests, "_may_be_member", lambda self, _: bool(self._owned.group_metadata))
+
+
+def give_a_seat_under_an_old_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on its way to the actor may be another's since."""
+
+    def may_be_member(self: Any, request: CommitRequest) -> bool:
+        sources = self._owned.plan.partitions
+        held = {task for task in self._actors[request.actor_id].held if task in sources}
+        return bool(self._owned.group_metadata) and held <= self._owned.tasks
+
+    monkeypatch.setattr(CommitRequests, "_may_be_member", may_be_member)
+
+
+def go_on_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The actor does not read again what is committed."""
+
+    async def go_back(self: Any, fenced: bool) -> None:
+        self.seat = None
+        if fenced:
+            await self._take_id()
+        await self._find_seat()
+
+    monkeypatch.setattr(TransactionalActor, "_go_back", go_back)
+
+
+def take_the_id_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator may have fenced the actor since it has answered."""
+
+    async def go_back(self: Any, fenced: bool) -> None:
+        self.seat = None
+        self.running.clear()
+        if await self._find_seat():
+            if fenced:
+                await self._take_id()
+            await self._begin()
+
+    monkeypatch.setattr(TransactionalActor, "_go_back", go_back)
+
+
+def read_before_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group may have given a partition elsewhere, and back, since it was read how far it has come."""
+
+    async def go_back(self: Any, fenced: bool) -> None:
+        self.seat = None
+        if fenced:
+            await self._take_id()
+        await self._read_offsets(list(self.tasks))
+        while not await self._find_seat() and self.tasks:
+            await self.world.pause()
+
+    monkeypatch.setattr(TransactionalActor, "_go_back", go_back)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        forget_without_a_fence, call_it_fenced_too_early, give_a_seat_for_the_partitions_of_others,
+        go_on_after_an_abort, take_the_id_after_asking, read_before_asking,
+    ],
+)  # fmt: skip
+def test_a_mistake_that_doubles_or_loses_records_is_found(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake(monkeypatch)
+    for seed in range(100):
+        try:
+            run(_played(seed))
+        except AssertionError as error:
+            if "commits" not in str(error):
+                raise
+            return
+    pytest.fail("not found by 100 seeds")
+
+
+async def _played(seed: int) -> None:
+    await troubled(seed)
