@@ -63,14 +63,16 @@ class TransactionalActor(SimulatedActor):
 
     @override
     def kill(self) -> None:
-        if self.alive and not self.world.calm and self.world.rng.random() < 0.7:
+        if not self.alive:
+            return  # whoever is cut off is out of Ray's reach
+        if not self.world.calm and self.world.rng.random() < 0.7:
             # Its node is cut off from Ray, not from Kafka.
             self.alive = False
             self.died.set_result(None)
             self.world.spawn(self._end_later())
         else:
             super().kill()
-            self.exists = self.exists and self.alive
+            self.exists = False
 
     async def _end_later(self) -> None:
         await asyncio.sleep(self.world.rng.uniform(0, _GHOST_S))
@@ -102,7 +104,7 @@ class TransactionalActor(SimulatedActor):
             self._number += 1
             asked = self.world.spawn(self.world.ask_to_commit(CommitRequest(self.name, self.epoch, {}, self._number)))
             while not asked.done():
-                if self._jobs or self._assigning:
+                if self._jobs or self._assigning or self.stopping:
                     return False
                 await asyncio.sleep(0.02)
             if not asked.result().accepted:
