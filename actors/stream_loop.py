@@ -98,8 +98,7 @@ class StreamLoop:
         self._restoration = Restoration(clients.consumer, admin, self._clock, self._guarantee.commits_all)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        producer = lambda: self._guarantee.producer  # noqa: E731
-        opening = TaskOpening(spec, self._consumer, producer, self._budget, self._globals, self._clock)
+        opening = TaskOpening(spec, self._consumer, self._guarantee, self._budget, self._globals, self._clock)
         parts = opening, self._restoration, self._globals, self._reader, self._guarantee
         self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
@@ -281,10 +280,9 @@ class StreamLoop:
             yield from self._drop_refused(tasks, answer.reason)
 
     def _drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
-        if self._guarantee.commits_all:
-            tasks = list(self._tasks.values())
+        tasks = list(self._tasks.values() if self._guarantee.commits_all else tasks)
         self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
-        for hosted in list(tasks):
+        for hosted in tasks:
             self._hosted.drop(hosted)
         if self._guarantee.commits_all:
             yield from self._abort(TransactionAbortedError(reason))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
+from penstock.actors.guarantee import Guarantee
 from penstock.actors.hosted_task import HostedTask, open_hosted_task, renew_hosted_task
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
-from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.kafka.contracts import RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -24,14 +25,14 @@ class TaskOpening:
         self,
         spec: ApplicationSpec,
         consumer: RecordConsumer,
-        producer: Callable[[], RecordProducer],
+        guarantee: Guarantee,
         budget: MemoryBudget,
         global_stores: GlobalStores,
         clock: Clock,
     ) -> None:
         self._programs = TaskPrograms(spec.topology, spec.config)
         self._consumer = consumer
-        self._producer = producer
+        self._guarantee = guarantee
         self._budget = budget
         self._globals = global_stores
         self._clock = clock
@@ -42,7 +43,7 @@ class TaskOpening:
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
             opening = partial(
-                open_hosted_task, program, task_id, self._producer(), self._budget, reads, self._globals.stores
+                open_hosted_task, program, task_id, self._guarantee.producer, self._budget, reads, self._globals.stores
             )
             hosted = yield from retry_while_unavailable(opening, self._clock)
             tasks[task_id] = hosted
@@ -52,7 +53,7 @@ class TaskOpening:
 
     def renew(self, hosted: HostedTask) -> HostedTask:
         """The same task as it was at the last commit. May be called again after an error."""
-        return renew_hosted_task(hosted, self._producer(), self._budget, self._globals.stores)
+        return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
 
     def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
         """Find out where their sources begin; restoring comes next."""

@@ -41,6 +41,7 @@ class JavaBaseline:
     records: int
     bootstrap_servers: str
     state: Path
+    guarantee: str
 
     def side(self) -> Side:
         """Kafka Streams with one stream thread, every setting that bears on speed at its default."""
@@ -48,10 +49,10 @@ class JavaBaseline:
 
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
-        return [str(self.java), "-cp", self.class_path, "Bench", *arguments]
+        return [str(self.java), "-cp", self.class_path, "Bench", *arguments, self.guarantee]
 
 
-def build(jdk: Jdk, work: Path, records: int, bootstrap_servers: str) -> JavaBaseline:
+def build(jdk: Jdk, work: Path, records: int, bootstrap_servers: str, guarantee: str) -> JavaBaseline:
     """Compile the Java side into ``work``; the libraries are fetched the first time."""
     jars = os.pathsep.join(str(jar) for jar in resolve(COORDINATES, f"kafka-streams-{KAFKA_VERSION}"))
     classes = work / "classes"
@@ -61,7 +62,8 @@ def build(jdk: Jdk, work: Path, records: int, bootstrap_servers: str) -> JavaBas
     )
     if done.returncode:
         raise BenchmarkError(f"{_SOURCE.name} does not compile:\n{done.stderr}")
-    return JavaBaseline(jdk.java, f"{classes}{os.pathsep}{jars}", records, bootstrap_servers, work / "java-state")
+    class_path, state = f"{classes}{os.pathsep}{jars}", work / "java-state"
+    return JavaBaseline(jdk.java, class_path, records, bootstrap_servers, state, guarantee)
 
 
 def find_jdk() -> Jdk:

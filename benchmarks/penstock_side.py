@@ -57,6 +57,7 @@ class PenstockSide:
     http: bool = False
     hold: bool = False
     commit_interval_ms: int | None = None
+    guarantee: str = "at_least_once"
 
     def side(self) -> Side:
         """penstock in one stream actor, every setting that bears on speed at its default."""
@@ -73,6 +74,7 @@ class PenstockSide:
         flags = [flag for flag, wanted in (("--http", self.http), ("--hold", hold)) if wanted]
         if self.commit_interval_ms is not None:
             flags += ["--commit-interval-ms", str(self.commit_interval_ms)]
+        flags += ["--guarantee", self.guarantee]
         return [sys.executable, "-m", "benchmarks.penstock_side", *arguments, *flags]
 
 
@@ -95,6 +97,7 @@ def main(
     http: Annotated[bool, typer.Option("--http", help="Serve HTTP on a free port.")] = False,
     hold: Annotated[bool, typer.Option("--hold", help="Close only after a line on standard input.")] = False,
     commit_interval_ms: Annotated[int | None, typer.Option(help="commit.interval.ms; the default without it.")] = None,
+    guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "at_least_once",
 ) -> None:
     """Process the whole input once."""
     ray.init(
@@ -107,6 +110,7 @@ def main(
         "bootstrap.servers": bootstrap_servers,
         "state.dir": str(state),
         "application.server": "127.0.0.1:0" if http else "",
+        "processing.guarantee": guarantee,
         "tasks.per.actor": PARTITIONS * len(topology.subtopologies),
     }
     if commit_interval_ms is not None:

@@ -103,6 +103,7 @@ def main(
         bool, typer.Option("--driver/--without-driver", help="Whether to measure the test driver.")
     ] = True,
     http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
+    guarantee: Annotated[str, typer.Option(help="processing.guarantee of both sides.")] = "at_least_once",
     idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = PAGE,
@@ -114,7 +115,7 @@ def main(
         raise typer.BadParameter(f"unknown workloads {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     try:
         jdk = _jdk() if java else None
-        measured = Results(surroundings(jdk.version if jdk else None))
+        measured = Results({**surroundings(jdk.version if jdk else None), "processing.guarantee": guarantee})
         if driver:
             measured.driver, measured.wrong = driver_speed.measure(repeat)
         payments = payments_of_users(records, keys)
@@ -125,7 +126,7 @@ def main(
                 continue
             with rig(dataset, console) as made:
                 measured.where[f"records, {dataset.name}"] = _described(made)
-                _measure(made, jdk, of_it, large_repeat if of_it == [LARGE] else repeat, measured)
+                _measure(made, jdk, of_it, large_repeat if of_it == [LARGE] else repeat, guarantee, measured)
                 if asked and stops:
                     _measure_stops(made, repeat, measured)
                 if asked and http:
@@ -153,10 +154,13 @@ def _described(made: Rig) -> str:
     return f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"
 
 
-def _measure(made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, measured: Results) -> None:
-    sides = [PenstockSide(made.records, made.bootstrap_servers, made.work / "penstock-state").side()]
+def _measure(
+    made: Rig, jdk: Jdk | None, workloads: Sequence[str], repeat: int, guarantee: str, measured: Results
+) -> None:
+    state = made.work / "penstock-state"
+    sides = [PenstockSide(made.records, made.bootstrap_servers, state, guarantee=guarantee).side()]
     if jdk is not None:
-        sides.insert(0, build(jdk, made.work / "java", made.records, made.bootstrap_servers).side())
+        sides.insert(0, build(jdk, made.work / "java", made.records, made.bootstrap_servers, guarantee).side())
     for workload in workloads:
         for _ in range(repeat):
             for side in sides:

@@ -60,7 +60,7 @@ public final class Bench {
     private Bench() {
     }
 
-    /** Arguments: workload, number of records, bootstrap servers, application id, output topic, state directory. */
+    /** Arguments: workload, number of records, bootstrap servers, application id, output topic, state directory, guarantee. */
     public static void main(String[] arguments) throws Exception {
         String workload = arguments[0];
         long records = Long.parseLong(arguments[1]);
@@ -68,6 +68,7 @@ public final class Bench {
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[2]);
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[3]);
         config.put(StreamsConfig.STATE_DIR_CONFIG, arguments[5]);
+        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[6]);
 
         KafkaStreams streams = new KafkaStreams(topology(workload, arguments[4]), config);
         streams.start();

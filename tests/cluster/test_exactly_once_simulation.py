@@ -39,6 +39,7 @@ async def at_rest(world: ExactlyOnceWorld) -> None:
     world.calm = True
     await world.settle(lambda: world.dispatcher is not None, "a coordinator")
     world.regroup(share=1.0)
+    await world.let_pass(2)  # until then it may be settled without a task
     await world.settle(lambda: settled(world), "RUNNING, and no actor is started or stopped any more")
 
 
