@@ -8,18 +8,20 @@ from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api import key_value_routes, metrics, problems, schemas, time_routes
+from penstock.api import guard, key_value_routes, metrics, problems, schemas, time_routes
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, Route, check, json_response
-from penstock.api.bodies import LimitedBodies
+from penstock.api.limits import LimitedBodies, Rate
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import StreamsError, UnknownStateStoreError
 from penstock.common.version import version
 
 
-def create_app(queries: ReadSide) -> FastAPI:
+def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> FastAPI:
     """The ASGI application over ``queries``. ``/docs`` needs no internet: its assets come from a package."""
+    settings = settings or ServerSettings()
     app: FastAPI = FastAPIOffline(
         title="penstock",
         summary="Kafka Streams for Python, on Ray",
@@ -30,11 +32,15 @@ def create_app(queries: ReadSide) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.router.route_class = Route
+    app.state.ranges = Rate(settings.max_ranges_per_second)
     app.add_middleware(LimitedBodies)
+    app.add_middleware(guard.Guard, settings=settings)
     problems.install(app)
     _say_which_stores_there_are(app, queries)
     for add_to in (_health, _application, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
+    if settings.tokens:
+        guard.describe(app)
     return app
 
 
@@ -66,11 +72,12 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         response_model=schemas.HealthBody,
         responses=documented({422: INVALID, 503: NOT_READY}),
     )
-    async def readyz() -> Response:
-        """Whether the application is RUNNING: all its tasks are restored and process."""
+    async def readyz(request: Request) -> Response:
+        """Whether the application is RUNNING: all its tasks are restored and process. Needs no token; but where there
+        are tokens, only who has one is told why it is not."""
         status = await queries.status()
         if status.state is not ApplicationState.RUNNING:
-            why = status.error or status.waiting
+            why = (status.error or status.waiting) if guard.may_read(request) else None
             detail = f"application {status.application_id!r} is {status.state.value}"
             raise ProblemError(
                 503,

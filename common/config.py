@@ -123,6 +123,17 @@ class StreamsConfig(BaseModel):
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
     application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
     """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""
+    application_server_ssl_certificate_location: Path | None = Field(
+        default=None, alias="application.server.ssl.certificate.location"
+    )
+    application_server_ssl_key_location: Path | None = Field(default=None, alias="application.server.ssl.key.location")
+    application_server_tokens_location: Path | None = Field(default=None, alias="application.server.tokens.location")
+    application_server_max_waiting_queries: int = Field(
+        default=1000, alias="application.server.max.waiting.queries", ge=1
+    )
+    application_server_max_ranges_per_second: int = Field(
+        default=100, alias="application.server.max.ranges.per.second", ge=1
+    )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)

@@ -20,6 +20,7 @@ from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.read_side import StoreEntries
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from tests.cluster.fake_cluster import FakeCluster, counting
@@ -382,5 +383,5 @@ def test_ctrl_c_in_a_start_leaves_no_actor_behind(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt):
         control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     with pytest.raises(KeyboardInterrupt):
-        http_actor.start_http("app", "127.0.0.1:0", NotImplemented)
+        http_actor.start_http("app", ServerSettings(), NotImplemented)
     assert killed == [actor, actor]
