@@ -103,6 +103,17 @@ def test_start_serves_http_before_anything_joins_the_group(cluster: FakeCluster)
     assert cluster.calls == ["connect", "remove ended", "start http", "start coordinator, HTTP at http://here"]
 
 
+def test_a_server_that_others_could_reach_without_protection_starts_nothing(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PENSTOCK_API_TOKENS", raising=False)
+    app = ps.KafkaStreams(counting(), {"application.id": "app", "application.server": "0.0.0.0:8080"})
+    with pytest.raises(ConfigError, match=r"others can reach 0\.0\.0\.0.* Missing: TLS .* and tokens"):
+        app.start()
+    assert cluster.calls == []
+    app.start(serve=False)  # nobody listens
+
+
 @pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])
 def test_start_serves_no_http_when_it_is_told_not_to(server: str, serve: bool, cluster: FakeCluster) -> None:
     ps.KafkaStreams(counting(), {"application.id": "app", "application.server": server}).start(serve)
