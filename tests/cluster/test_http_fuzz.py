@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
 import pytest
@@ -22,7 +22,6 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
-    negative_data_rejection,
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
@@ -39,8 +38,10 @@ TOKEN = "read-token-0123456789"
 SETTINGS = ServerSettings(tokens=(Token.of(Scope.READ, TOKEN),), max_ranges_per_second=1_000_000)
 CHECKS = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
-    response_schema_conformance, negative_data_rejection,
+    response_schema_conformance,
 ]  # fmt: skip
+WORDS = {"order": ("asc", "desc"), "isolation": ("latest", "committed")}
+NUMBERS = {"limit": (1, 10_000), "wait_ms": (0, 10_000)}
 STORES = {"window": "per-minute", "session": "visits", "version": "prices", "history": "prices"}
 
 # Without tokens: schemathesis would take them away where they are described, and expect a refusal.
@@ -53,6 +54,7 @@ class Api:
     def __init__(self) -> None:
         self._app = create_app(StateQueries(APPLICATION), SETTINGS)
         self._runner = asyncio.Runner()
+        self.query = ""
 
     def ask(self, case: Case[Any], token: str | None = TOKEN) -> httpx.Response:
         """The answer to the case as it is."""
@@ -63,6 +65,7 @@ class Api:
         if token is not None:
             given.append(("authorization", f"Bearer {token}"))
         url = urlsplit(str(wanted.url))
+        self.query = url.query
         scope = {
             "type": "http", "http_version": "1.1", "method": wanted.method, "scheme": "http", "root_path": "",
             "path": unquote(url.path), "raw_path": url.path.encode(), "query_string": url.query.encode(),
@@ -115,11 +118,27 @@ def near_what_there_is(case: Case[Any]) -> Case[Any]:
 
 
 @schema.parametrize()
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_whatever_is_asked_the_answer_is_one_of_those_that_are_described(case: Case[Any], api: Api) -> None:
     answer = api.ask(near_what_there_is(case))
     case.validate_response(answer, checks=CHECKS)
+    assert answer.status_code >= 400 or not is_wrong(api.query)
     seen.add((case.operation.label, answer.status_code))
+
+
+def is_wrong(query: str) -> bool:
+    """Whether it must be refused. (schemathesis' own check goes by what it was before it was sent: a list of one.)"""
+    given = parse_qsl(query, keep_blank_values=True)
+    wrong = [name for name, value in given if name in WORDS and value not in WORDS[name]]
+    wrong += [name for name, value in given if name in NUMBERS and not is_between(value, *NUMBERS[name])]
+    return bool(wrong) or len(given) > len(dict(given))
+
+
+def is_between(text: str, least: int, most: int) -> bool:
+    try:
+        return least <= float(text) <= most and float(text).is_integer()
+    except ValueError:
+        return False
 
 
 seen: set[tuple[str, int]] = set()
@@ -132,7 +151,7 @@ def test_of_what_was_asked_each_route_has_answered_some_and_refused_some() -> No
 
 
 @schema.parametrize()
-@settings(max_examples=10)
+@settings(max_examples=1)
 def test_without_a_token_whatever_is_asked_is_refused(case: Case[Any], api: Api) -> None:
     if case.path not in ("/healthz", "/readyz"):
         assert api.ask(near_what_there_is(case), token=None).status_code == 401
