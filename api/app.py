@@ -3,6 +3,8 @@ validated on the way out. What asks stores: ``key_value_routes.py``, ``time_rout
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
@@ -13,7 +15,7 @@ from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICA
 from penstock.api.limits import LimitedBodies, Rate
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
-from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ReadSide
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import StreamsError, UnknownStateStoreError
 from penstock.common.version import version
@@ -60,7 +62,22 @@ def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
     app.add_exception_handler(UnknownStateStoreError, unknown_store)
 
 
+class _SharedStatus:
+    """The status for whoever asks for it without a token: however many do at once, the coordinator is asked once."""
+
+    def __init__(self, queries: ReadSide) -> None:
+        self._queries = queries
+        self._asked: asyncio.Task[ApplicationStatus] | None = None
+
+    async def get(self) -> ApplicationStatus:
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._queries.status())
+        return await asyncio.shield(self._asked)
+
+
 def _health(app: FastAPI, queries: ReadSide) -> None:
+    shared = _SharedStatus(queries)
+
     @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody, responses=documented({422: INVALID}))
     async def healthz() -> Response:
         """The server answers. Says nothing of the application: see ``/readyz``."""
@@ -75,7 +92,7 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
     async def readyz(request: Request) -> Response:
         """Whether the application is RUNNING: all its tasks are restored and process. Needs no token; but where there
         are tokens, only who has one is told why it is not."""
-        status = await queries.status()
+        status = await shared.get()
         if status.state is not ApplicationState.RUNNING:
             why = (status.error or status.waiting) if guard.may_read(request) else None
             detail = f"application {status.application_id!r} is {status.state.value}"

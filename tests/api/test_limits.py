@@ -10,7 +10,7 @@ import pytest
 
 from penstock.api.app import create_app
 from penstock.api.limits import Rate
-from penstock.cluster.read_side import Query, Reading, StoreEntry
+from penstock.cluster.read_side import ApplicationStatus, Query, Reading, StoreEntry
 from penstock.cluster.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
 
@@ -88,6 +88,33 @@ def test_so_many_may_wait_for_their_answers_and_health_is_told_all_the_same() ->
             slow.go_on.set()
             assert (await first).status_code == 404
             assert (await it.get(f"{STORE}/keys/b")).status_code == 404, "there is room again"
+
+    asyncio.run(run())
+
+
+def test_however_many_ask_for_health_at_once_the_application_is_asked_once() -> None:
+    class Slow(FakeReadSide):
+        asked = 0
+        go_on: asyncio.Event
+
+        async def status(self) -> ApplicationStatus:
+            self.asked += 1
+            await self.go_on.wait()
+            return self.current
+
+    async def run() -> None:
+        slow = Slow()
+        slow.go_on = asyncio.Event()
+        async with client(slow) as it:
+            first = [asyncio.ensure_future(it.get("/readyz")) for _ in range(20)]
+            while not slow.asked:
+                await asyncio.sleep(0)
+            first[0].cancel()
+            slow.go_on.set()
+            assert [(await each).status_code for each in first[1:]] == [200] * 19, "who goes away takes nobody along"
+            assert slow.asked == 1
+            assert (await it.get("/readyz")).status_code == 200
+            assert slow.asked == 2, "the next is told what is true then"
 
     asyncio.run(run())
 
