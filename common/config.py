@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
-from penstock.common.secrets import Entries, shown_value
+from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
 
 CLIENTS = ("consumer.", "producer.", "admin.")
@@ -164,8 +164,7 @@ class StreamsConfig(BaseModel):
             if first["type"] == "missing":
                 raise ConfigError(f"configuration key {key!r} is required") from None
             raise ConfigError(
-                f"configuration key {key!r}: {first['msg'].removeprefix('Value error, ')} "
-                f"(got {shown_value(key, own.get(key))})"
+                f"configuration key {key!r}: {first['msg'].removeprefix('Value error, ')} (got {own.get(key)!r})"
             ) from None
 
     @property

@@ -35,9 +35,9 @@ class ConfluentClients(KafkaClients):
 
     bootstrap_servers: str
     group: str
-    consumer_overrides: Mapping[str, Any] = field(default_factory=Entries)
-    producer_overrides: Mapping[str, Any] = field(default_factory=Entries)
-    admin_overrides: Mapping[str, Any] = field(default_factory=Entries)
+    consumer_overrides: Mapping[str, Any] = field(default_factory=dict)
+    producer_overrides: Mapping[str, Any] = field(default_factory=dict)
+    admin_overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: StreamsConfig) -> ConfluentClients:

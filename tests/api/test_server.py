@@ -30,6 +30,11 @@ async def _started(read_side: FakeReadSide, settings: ServerSettings | None = No
     return server, await asyncio.wait_for(address, 10)
 
 
+def _serve(settings: ServerSettings) -> None:
+    """Until it is refused: it fails where that does not come."""
+    asyncio.run(asyncio.wait_for(serve(FakeReadSide(), settings, print), 10))
+
+
 def test_it_answers_until_it_is_cancelled() -> None:
     async def run() -> None:
         server, address = await _started(FakeReadSide())
@@ -75,13 +80,13 @@ def test_a_port_in_use_is_said_in_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program") as refused:
-            asyncio.run(serve(FakeReadSide(), ServerSettings(port=port), print))
+            _serve(ServerSettings(port=port))
         assert "\n" not in str(refused.value)
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused(protected: ServerSettings) -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1:0"):
-        asyncio.run(serve(FakeReadSide(), replace(protected, host="192.0.2.1"), print))
+        _serve(replace(protected, host="192.0.2.1"))
 
 
 # ---- who others can reach ----
@@ -116,7 +121,7 @@ def test_where_others_can_reach_it_the_server_does_not_listen_without_tls_and_to
     host: str, without: dict[str, Any], named: str, protected: ServerSettings
 ) -> None:
     with pytest.raises(ConfigError, match=named):
-        asyncio.run(serve(FakeReadSide(), replace(protected, host=host, **without), print))
+        _serve(replace(protected, host=host, **without))
 
 
 def test_a_name_counts_by_the_address_that_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +130,7 @@ def test_a_name_counts_by_the_address_that_it_stands_for(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(socket, "getaddrinfo", elsewhere)
     with pytest.raises(ConfigError, match="others can reach localhost"):
-        asyncio.run(serve(FakeReadSide(), ServerSettings(host="localhost"), print))
+        _serve(ServerSettings(host="localhost"))
 
 
 def test_with_both_it_listens_everywhere_and_answers_over_tls_alone(
@@ -195,14 +200,14 @@ def test_a_certificate_that_cannot_be_used_is_named(
     wrong: dict[str, Any], said: str, protected: ServerSettings
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        asyncio.run(serve(FakeReadSide(), replace(protected, **wrong), print))
+        _serve(replace(protected, **wrong))
 
 
 def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_its_password(authority: Authority) -> None:
     own = authority.identity("encrypted")
     settings = ServerSettings(certificate=own.certificate, key=own.encrypted_key)
     with pytest.raises(ConfigError, match="without a password"):
-        asyncio.run(serve(FakeReadSide(), settings, print))
+        _serve(settings)
 
 
 # ---- limits of a connection ----
