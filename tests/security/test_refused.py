@@ -25,7 +25,6 @@ def clients(config: dict[str, Any]) -> ConfluentClients:
 
 REFUSED = [
     pytest.param("scram", {"sasl__password": "wrong-secret"}, LOGIN, id="password"),
-    pytest.param("scram", {"sasl__username": "nobody"}, LOGIN, id="user"),
     pytest.param("scram", {"sasl__mechanism": "PLAIN"}, "mechanisms: SCRAM-SHA-256", id="mechanism"),
     pytest.param("tls", {"sasl__password": "wrong-secret"}, LOGIN, id="password behind TLS"),
     pytest.param("tls", {"ssl__ca__location": None}, "set ssl.ca.location to a PEM file", id="unknown authority"),
