@@ -3,23 +3,27 @@ validated on the way out. What asks stores: ``key_value_routes.py``, ``time_rout
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api import key_value_routes, metrics, problems, schemas, time_routes
+from penstock.api import guard, key_value_routes, metrics, problems, schemas, time_routes
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, Route, check, json_response
-from penstock.api.bodies import LimitedBodies
+from penstock.api.limits import LimitedBodies, Rate
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
-from penstock.cluster.read_side import ApplicationState, ReadSide
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ReadSide
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import StreamsError, UnknownStateStoreError
 from penstock.common.version import version
 
 
-def create_app(queries: ReadSide) -> FastAPI:
+def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> FastAPI:
     """The ASGI application over ``queries``. ``/docs`` needs no internet: its assets come from a package."""
+    settings = settings or ServerSettings()
     app: FastAPI = FastAPIOffline(
         title="penstock",
         summary="Kafka Streams for Python, on Ray",
@@ -30,11 +34,15 @@ def create_app(queries: ReadSide) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.router.route_class = Route
+    app.state.ranges = Rate(settings.max_ranges_per_second)
     app.add_middleware(LimitedBodies)
+    app.add_middleware(guard.Guard, settings=settings)
     problems.install(app)
     _say_which_stores_there_are(app, queries)
     for add_to in (_health, _application, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
+    if settings.tokens:
+        guard.describe(app)
     return app
 
 
@@ -54,7 +62,22 @@ def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
     app.add_exception_handler(UnknownStateStoreError, unknown_store)
 
 
+class _SharedStatus:
+    """The status for whoever asks for it without a token: however many do at once, the coordinator is asked once."""
+
+    def __init__(self, queries: ReadSide) -> None:
+        self._queries = queries
+        self._asked: asyncio.Task[ApplicationStatus] | None = None
+
+    async def get(self) -> ApplicationStatus:
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._queries.status())
+        return await asyncio.shield(self._asked)
+
+
 def _health(app: FastAPI, queries: ReadSide) -> None:
+    shared = _SharedStatus(queries)
+
     @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody, responses=documented({422: INVALID}))
     async def healthz() -> Response:
         """The server answers. Says nothing of the application: see ``/readyz``."""
@@ -66,11 +89,12 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         response_model=schemas.HealthBody,
         responses=documented({422: INVALID, 503: NOT_READY}),
     )
-    async def readyz() -> Response:
-        """Whether the application is RUNNING: all its tasks are restored and process."""
-        status = await queries.status()
+    async def readyz(request: Request) -> Response:
+        """Whether the application is RUNNING: all its tasks are restored and process. Needs no token; but where there
+        are tokens, only who has one is told why it is not."""
+        status = await shared.get()
         if status.state is not ApplicationState.RUNNING:
-            why = status.error or status.waiting
+            why = (status.error or status.waiting) if guard.may_read(request) else None
             detail = f"application {status.application_id!r} is {status.state.value}"
             raise ProblemError(
                 503,

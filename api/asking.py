@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.api.encoding import members, page_json, to_json
+from penstock.api.limits import RANGES, one_more_range
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
@@ -51,6 +52,8 @@ _BAD = (
     "that it does"
 )
 ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
+SCANS = {"responses": ASK_A_STORE | documented({429: RANGES}), "dependencies": [Depends(one_more_range)]}
+"""Options of a route that looks at many rows, or asks every task."""
 
 
 class Isolation(StrEnum):

@@ -15,6 +15,7 @@ from penstock.api import schemas
 from penstock.api.asking import (
     ASK_A_STORE,
     READING_PARAMETERS,
+    SCANS,
     STORE,
     UNKNOWN_STORE,
     App,
@@ -89,7 +90,9 @@ def _entry(app: FastAPI, queries: ReadSide) -> None:
 
 
 def _entries(app: FastAPI, queries: ReadSide) -> None:
-    @app.post(STORE + "/keys:batch", tags=["stores"], response_model=schemas.FoundBody, responses=ASK_A_STORE)
+    options = {"tags": ["stores"], "response_model": schemas.FoundBody, **SCANS}
+
+    @app.post(STORE + "/keys:batch", **options)  # type: ignore[arg-type]  # options of any type
     async def look_up_all(app: App, store: Store, body: schemas.KeysBody, reading: Asking) -> Response:
         """The entries of up to 10,000 keys, in the order of the keys, by one call to each stream actor."""
         check(queries, app)
@@ -103,7 +106,9 @@ def _entries(app: FastAPI, queries: ReadSide) -> None:
 
 
 def _range(app: FastAPI, queries: ReadSide) -> None:
-    @app.get(STORE + "/range", tags=["stores"], response_model=schemas.EntriesBody, responses=ASK_A_STORE)
+    options = {"tags": ["stores"], "response_model": schemas.EntriesBody, **SCANS}
+
+    @app.get(STORE + "/range", **options)  # type: ignore[arg-type]  # options of any type
     async def entries(
         app: App,
         store: Store,

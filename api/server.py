@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
 from penstock.api.app import create_app
+from penstock.api.limits import LimitedHeads
 from penstock.cluster.read_side import ReadSide
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ConfigError
 
 # How long a stop waits for answers under way.
@@ -19,24 +22,27 @@ _DRAIN_S = 3
 _BACKLOG = 2048
 
 
-async def serve(queries: ReadSide, host: str, port: int, started: Callable[[str], None]) -> None:
-    """Serve ``queries`` on ``host:port`` (port 0: a free one) until cancelled.
+async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[str], None]) -> None:
+    """Serve ``queries`` as ``settings`` say (port 0: a free one) until cancelled.
 
-    ``started`` is called once with ``http://host:port`` as soon as connections are taken. Raises ConfigError when the
-    address cannot be listened on. Being cancelled, it answers what is under way before it ends.
+    ``started`` is called once with ``http://host:port``, or ``https``, as soon as connections are taken. Raises
+    ConfigError when the address cannot be listened on, or must not be without TLS and tokens, and when the certificate
+    cannot be used. Being cancelled, it answers what is under way before it ends.
     """
-    listener = _listen(host, port)
+    tls = _tls(settings)
+    listener = _listen(settings)
     server = _Server(
         uvicorn.Config(
-            create_app(queries),
-            http="httptools",
+            create_app(queries, settings),
+            http=LimitedHeads,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_DRAIN_S,
-        )
+        ),
+        tls,
     )
     with listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -44,7 +50,7 @@ async def serve(queries: ReadSide, host: str, port: int, started: Callable[[str]
             listening = asyncio.create_task(server.listening.wait())
             await asyncio.wait({listening, running}, return_when=asyncio.FIRST_COMPLETED)
             if server.listening.is_set():
-                started(_address(host, listener))
+                started(_address(settings, listener))
             else:
                 listening.cancel()
             await asyncio.shield(running)
@@ -56,8 +62,10 @@ async def serve(queries: ReadSide, host: str, port: int, started: Callable[[str]
 class _Server(uvicorn.Server):
     """Says when it listens, and leaves the process' signals alone: they belong to whoever owns the event loop."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
+        config.load()
+        config.ssl = tls
         self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -69,12 +77,36 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
+    if settings.certificate is None or settings.key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # TLS 1.2 or newer, and Python's choice of ciphers
+    for key, file in (("certificate", settings.certificate), ("key", settings.key)):
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            here = socket.gethostname()
+            why = f"application.server.ssl.{key}.location: cannot read {file} on {here}: {error.strerror}"
+            raise ConfigError(why) from None
+    try:
+        # Without a password it would ask for one on a terminal.
+        context.load_cert_chain(settings.certificate, settings.key, password="")
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"application.server.ssl: {settings.certificate} and {settings.key} are no certificate in PEM and its key, "
+            f"without a password: {error}"
+        ) from None
+    return context
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    host, port = settings.host, settings.port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise ConfigError(f"application.server: host {host!r} is not known ({error.strerror})") from None
     family, kind, proto, _, address = found[0]
+    settings.check(str(address[0]))
     listener = socket.socket(family, kind, proto)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,6 +128,7 @@ def _why(error: OSError, host: str, port: int) -> str:
     return f"application.server: cannot listen on {host}:{port} ({error.strerror})"
 
 
-def _address(host: str, listener: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
+def _address(settings: ServerSettings, listener: socket.socket) -> str:
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if settings.certificate is None else "https"
+    return f"{scheme}://{shown}:{listener.getsockname()[1]}"

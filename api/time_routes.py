@@ -10,6 +10,7 @@ from starlette.responses import Response
 from penstock.api import schemas
 from penstock.api.asking import (
     ASK_A_STORE,
+    SCANS,
     STORE,
     UNKNOWN_STORE,
     App,
@@ -83,7 +84,7 @@ def _windows(app: FastAPI, queries: ReadSide) -> None:
         query = WindowKeyQuery(wanted, *times, descending=pages.descending)
         return await answer_page(queries, store, query, pages, reading)
 
-    @app.get(STORE + "/windows", **options)  # type: ignore[arg-type]  # options of any type
+    @app.get(STORE + "/windows", **(options | SCANS))  # type: ignore[arg-type]  # options of any type
     async def windows(
         app: App,
         store: Store,
@@ -122,7 +123,7 @@ def _sessions(app: FastAPI, queries: ReadSide) -> None:
         query = SessionQuery(wanted, *_session_times(earliest_end, latest_start), descending=pages.descending)
         return await answer_page(queries, store, query, pages, reading)
 
-    @app.get(STORE + "/sessions", **options)  # type: ignore[arg-type]  # options of any type
+    @app.get(STORE + "/sessions", **(options | SCANS))  # type: ignore[arg-type]  # options of any type
     async def sessions(
         app: App,
         store: Store,

@@ -21,6 +21,7 @@ from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger
 
@@ -79,6 +80,8 @@ def _check_kind(app: object) -> None:
 
 def _run_to_the_end(app: KafkaStreams) -> None:
     app.check()
+    if app.config.application_server:
+        ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
     if not sys.stdout.isatty():
         _run_and_drain(app, Console())
         return

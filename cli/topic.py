@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 
 from penstock.cli import topic_read, topic_send
+from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.topic_options import BootstrapServers, TopicName, pair
+from penstock.cli.topic_options import TopicName, pair
 from penstock.common.errors import ConfigError
 from penstock.common.topics import NewTopic, has_internal_name
 
@@ -38,6 +39,7 @@ def create(
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Such as cleanup.policy=compact")
     ] = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Create topics."""
     from penstock.kafka.topics import Topics
@@ -45,7 +47,7 @@ def create(
     if partitions < 1 and partitions != _BROKERS_CHOICE:
         raise ConfigError(f"--partitions {partitions}: a topic has at least one")
     entries = dict(pair("--config", text, "KEY=VALUE") for text in config or [])
-    there = Topics(bootstrap_servers)
+    there = Topics.of(clients_at(bootstrap_servers, command_config))
     for name in topics:
         there.create(NewTopic(name, partitions, replication, entries))
         typer.echo(f"Topic {name} is created")
@@ -58,11 +60,12 @@ def list_topics(
         bool, typer.Option("--internal", help="Those of Kafka, and changelog and repartition topics, too")
     ] = False,
     as_json: AsJson = False,
+    command_config: CommandConfig = None,
 ) -> None:
     """List the topics with their partitions."""
     from penstock.kafka.topics import Topics
 
-    counts = Topics(bootstrap_servers).topics()
+    counts = Topics.of(clients_at(bootstrap_servers, command_config)).topics()
     shown = {name: counts[name] for name in sorted(counts) if internal or not _is_internal(name)}
     if as_json:
         print_json([{"name": name, "partitions": count} for name, count in shown.items()])
@@ -81,11 +84,16 @@ def _is_internal(name: str) -> bool:
 
 
 @topic_app.command()
-def describe(topic: TopicName, bootstrap_servers: BootstrapServers, as_json: AsJson = False) -> None:
+def describe(
+    topic: TopicName,
+    bootstrap_servers: BootstrapServers,
+    as_json: AsJson = False,
+    command_config: CommandConfig = None,
+) -> None:
     """Show a topic's partitions, leaders and offsets, and the configuration that was set for it."""
     from penstock.kafka.topics import Topics
 
-    layout = Topics(bootstrap_servers).describe(topic)
+    layout = Topics.of(clients_at(bootstrap_servers, command_config)).describe(topic)
     if as_json:
         print_json(asdict(layout))
     else:
@@ -108,11 +116,12 @@ def delete(
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    command_config: CommandConfig = None,
 ) -> None:
     """Delete a topic with all it holds."""
     from penstock.kafka.topics import Topics
 
-    topics = Topics(bootstrap_servers)
+    topics = Topics.of(clients_at(bootstrap_servers, command_config))
     partitions = len(topics.partitions(topic))
     if not yes:
         typer.confirm(f"Delete topic {topic} ({partitions} partitions) with all it holds?", abort=True)

@@ -11,18 +11,6 @@ import typer
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde, Serdes
 
-BootstrapServers = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-servers",
-        "-b",
-        envvar="PENSTOCK_BOOTSTRAP_SERVERS",
-        metavar="HOST:PORT,...",
-        help="Where Kafka answers",
-        show_default="127.0.0.1:9092",
-        default_factory=lambda: "127.0.0.1:9092",
-    ),
-]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name")]
 
 

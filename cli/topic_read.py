@@ -12,8 +12,9 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from penstock.api.encoding import to_json
+from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
 from penstock.cli.output import shown
-from penstock.cli.topic_options import BootstrapServers, KeySerde, SerdeName, TopicName, ValueSerde
+from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerde
 from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -198,15 +199,16 @@ def read(
     offsets: Annotated[bool, typer.Option("--offsets", help="Show partition:offset")] = False,
     separator: Annotated[str, typer.Option(help="Stands between what is shown", show_default="a tab")] = "\t",
     as_json: Annotated[bool, typer.Option("--json", help="Each record is a line of JSON, with all of it")] = False,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic, each on a line: those that are there now, or with --follow for ever.
 
     The order is that of each partition. A value that is null is printed as null.
     """
-    from penstock.kafka.clients import ConfluentClients
     from penstock.kafka.topics import Topics
 
-    topics = Topics(bootstrap_servers)
+    clients = clients_at(bootstrap_servers, command_config, group="penstock-topic-read")
+    topics = Topics.of(clients)
     there = topics.partitions(topic)
     wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
     if absent := [each.partition for each in wanted if each not in there]:
@@ -215,7 +217,7 @@ def read(
     form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator)
     began = positions(start, wanted, topics)
     ends = None if follow else topics.end_offsets(wanted)
-    with closing(ConfluentClients(bootstrap_servers, group="penstock-topic-read").consumer()) as consumer:
+    with closing(clients.consumer()) as consumer:
         try:
             _print(form, batches(consumer, began, ends), limit)
         except KeyboardInterrupt:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
+from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
 from penstock.cli.topic_options import (
-    BootstrapServers,
     KeySerde,
     SerdeName,
     TopicName,
@@ -130,12 +130,12 @@ def send(
         bool,
         typer.Option("--json", help="Each line is a record as 'penstock topic read --json' shows it; a null value too"),
     ] = False,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write each line of files, or of standard input, to a topic. The time of a record is now.
 
     $ echo '{"n": 1}' | penstock topic send numbers --value json
     """
-    from penstock.kafka.clients import ConfluentClients
     from penstock.kafka.topics import Topics
 
     if as_json and key_separator is not None:
@@ -144,8 +144,9 @@ def send(
     for file in files or []:
         if str(file) != "-" and not file.is_file():
             raise ConfigError(f"there is no file {file}")
-    partitions = len(Topics(bootstrap_servers).partitions(topic))
-    producer = ConfluentClients(bootstrap_servers, group="").producer()
+    clients = clients_at(bootstrap_servers, command_config)
+    partitions = len(Topics.of(clients).partitions(topic))
+    producer = clients.producer()
     sent = 0
     screen = Console(stderr=True)
     with closing(producer), screen.status("") as status:

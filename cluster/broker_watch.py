@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from penstock.common.errors import BrokerUnreachableError
+from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError
 from penstock.common.log import logger
 
 
@@ -27,6 +27,7 @@ class BrokerWatch:
         """What to tell a user while no broker answers; None while one does."""
         self._address = bootstrap_servers
         self._admin = admin
+        self._refused = False
         self._client: Reachable | None = None
         self._clock = clock
         self._answered_s = clock()
@@ -38,7 +39,7 @@ class BrokerWatch:
             # A client that was not answered may be what is stuck (``kafka/fetch_watch.py``).
             self._client = self._client or self._admin()
             self._client.reach()
-        except BrokerUnreachableError as error:
+        except (BrokerUnreachableError, KafkaRefusedError) as error:
             self._client = None
             self._note(error)
             return
@@ -47,13 +48,18 @@ class BrokerWatch:
             self._log.info("broker answers again", address=self._address, away_s=round(now - self._answered_s, 1))
         self.reason, self._answered_s = None, now
 
-    def _note(self, error: BrokerUnreachableError) -> None:
-        if self.reason is not None:
+    def _note(self, error: BrokerUnreachableError | KafkaRefusedError) -> None:
+        refused = isinstance(error, KafkaRefusedError)
+        if self.reason is not None and refused == self._refused:
             return
+        self._refused = refused
         since = datetime.fromtimestamp(self._answered_s, UTC).isoformat(timespec="seconds")
-        self.reason = f"no broker answers at {self._address} since {since}; all goes on by itself when one does"
+        why = f"no broker answers at {self._address} since {since}"
+        if refused:
+            why = f"no broker lets this application in since {since}: {error}"
+        self.reason = f"{why}; all goes on by itself when one does"
         self._log.warning(
-            "broker unreachable",
+            "broker refuses the application" if refused else "broker unreachable",
             address=self._address,
             since=since,
             meanwhile="nothing is read, written or committed; penstock keeps asking and goes on by itself",

@@ -42,7 +42,13 @@ from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
-from penstock.common.errors import BrokerUnreachableError, InternalTopicError, StreamsError, TopologyError
+from penstock.common.errors import (
+    BrokerUnreachableError,
+    InternalTopicError,
+    KafkaRefusedError,
+    StreamsError,
+    TopologyError,
+)
 from penstock.common.ids import CommittedOffset, Offsets, TaskId
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
@@ -322,7 +328,7 @@ class CoordinatorActor:
         except (InternalTopicError, TopologyError) as error:
             self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
         except StreamsError as error:
-            if isinstance(error, BrokerUnreachableError) and self._no_broker() is not None:
+            if isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._no_broker() is not None:
                 return  # that is told already, once
             self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:

@@ -15,11 +15,12 @@ from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import ReadSide
-from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
+from penstock.cluster.server_settings import ServerSettings
+from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger
 
-Serve = Callable[[ReadSide, str, int, Callable[[str], None]], Awaitable[None]]
-"""``serve(queries, host, port, started)`` serves until cancelled; calls ``started(address)`` once it listens."""
+Serve = Callable[[ReadSide, ServerSettings, Callable[[str], None]], Awaitable[None]]
+"""``serve(queries, settings, started)`` serves until cancelled; calls ``started(address)`` once it listens."""
 
 _START_S = 60.0
 _STOP_S = 10.0
@@ -28,12 +29,12 @@ _STOP_S = 10.0
 class HttpActor:
     """Serves from its first moment, so that a restart by Ray needs nobody's help."""
 
-    def __init__(self, application_id: str, serve: Serve, host: str, port: int) -> None:
+    def __init__(self, application_id: str, serve: Serve, settings: ServerSettings) -> None:
         self._application_id = application_id
         loop = asyncio.get_running_loop()
         self._address: asyncio.Future[str] = loop.create_future()
         queries = StateQueries(application_id)
-        self._server = loop.create_task(self._serve(serve(queries, host, port, self._started)))
+        self._server = loop.create_task(self._serve(serve(queries, settings, self._started)))
         self._announcing: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
@@ -69,13 +70,12 @@ class HttpActor:
             await coordinator.set_http_address.remote(address)
 
 
-def start_http(application_id: str, application_server: str, serve: Serve) -> tuple[Any, str]:
+def start_http(application_id: str, settings: ServerSettings, serve: Serve) -> tuple[Any, str]:
     """Start the server of an application on this node; the actor and its address.
 
     Raises ConfigError when it cannot listen there, and ApplicationStateError when it cannot be started; nothing is left
     behind then.
     """
-    host, port = host_and_port(application_server)
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HttpActor).options(
         name=http_actor_name(application_id),
@@ -88,7 +88,7 @@ def start_http(application_id: str, application_server: str, serve: Serve) -> tu
         scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True),
     )
     try:
-        actor = remote.remote(application_id, serve, host, port)
+        actor = remote.remote(application_id, serve, settings)
     except ValueError as error:
         raise ApplicationStateError(
             f"application {application_id!r} is being started by someone else at this moment: {error}"
@@ -123,14 +123,3 @@ def stop_http(actor: Any) -> None:
     except RayError as error:
         logger(__name__).warning("HTTP server did not stop cleanly", error=str(error))
     ray.kill(actor)
-
-
-def host_and_port(application_server: str) -> tuple[str, int]:
-    """Read ``application.server``: ``host:port``, an IPv6 host in brackets. Raises ConfigError."""
-    host, _, port = application_server.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(
-            f"configuration key 'application.server': {application_server!r} is not host:port, such as 127.0.0.1:8080 "
-            "(port 0 takes a free one; empty: no HTTP)"
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)

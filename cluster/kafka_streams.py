@@ -12,12 +12,13 @@ from typing import Any, Self, TypeVar, overload
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control, local_state
 from penstock.cluster.close_options import CloseOptions, leave_group
-from penstock.cluster.http_actor import Serve, host_and_port, start_http, stop_http
+from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
 from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
+from penstock.cluster.server_settings import ServerSettings, host_and_port
 from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
 from penstock.cluster.state_watcher import StateListener, StateWatcher
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
@@ -154,9 +155,9 @@ class KafkaStreams:
         ``status().http_address`` says where.
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
-        (within 10 s), MissingTopicError, InternalTopicError, TopologyError, ConfigError when ``application.server``
-        cannot be listened on, and ApplicationStateError when the application runs already, is closed, or a backfill of
-        it is unfinished.
+        (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError, TopologyError,
+        ConfigError when ``application.server`` cannot be listened on, or not without TLS and tokens, and
+        ApplicationStateError when the application runs already, is closed, or a backfill of it is unfinished.
         """
         with self._life:
             if self._closed:
@@ -165,10 +166,12 @@ class KafkaStreams:
                 raise ApplicationStateError(
                     f"application {self.application_id!r} was started before: make a new object"
                 )
+            server = self._server() if serve and self.config.application_server else None
+            settings = None if server is None else ServerSettings.of(self.config)
             self.check()
             control.connect(self.application_id)
             control.remove_ended(self.application_id)
-            self._coordinator = self._start_actors(self._server() if serve else None)
+            self._coordinator = self._start_actors(server, settings)
             if self._listener is not None:
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)
 
@@ -176,11 +179,11 @@ class KafkaStreams:
         """What serves HTTP. ``cluster/`` knows none: ``penstock.KafkaStreams`` has one."""
         return None
 
-    def _start_actors(self, server: Serve | None) -> Any:
+    def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
         """The HTTP server first: a port in use is an error before anything has joined the group."""
-        if server is None or not self.config.application_server:
+        if server is None or settings is None:
             return control.start_coordinator(self._spec)
-        http, address = start_http(self.application_id, self.config.application_server, server)
+        http, address = start_http(self.application_id, settings, server)
         try:
             return control.start_coordinator(self._spec, address)
         except BaseException:

@@ -1,7 +1,8 @@
 """The configuration: Kafka Streams' keys, plus the few that Ray needs.
 
 Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` go, without the prefix, to the clients
-(librdkafka's names) or to the configuration of internal topics.
+(librdkafka's names) or to the configuration of internal topics. How to come in is said once for all clients, without a
+prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
+from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
 
-PREFIXES = ("consumer.", "producer.", "admin.", "topic.")
+CLIENTS = ("consumer.", "producer.", "admin.")
+PREFIXES = (*CLIENTS, "topic.")
+_ALIASES = {
+    "sasl.mechanism": "sasl.mechanisms"
+}  # of librdkafka's: one of two names, so that one entry replaces another
+_SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.certificate.verification", "enable.sasl.oauthbearer.")
 # Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
 _ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
 # What Java takes among Kafka Streams' own keys and penstock takes elsewhere.
@@ -36,8 +43,13 @@ _CLIENT_KEYS = {
     "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
     "heartbeat.interval.ms": "consumer.", "max.poll.interval.ms": "consumer.", "session.timeout.ms": "consumer.",
 }  # fmt: skip
-_CLIENT_FAMILIES = {"fetch.": "consumer.", "security.": "", "sasl.": "", "ssl.": "", "socket.": "", "client.": ""}
+_CLIENT_FAMILIES = {"fetch.": "consumer.", "socket.": "", "client.": ""}
 OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
+
+
+def is_security_key(key: object) -> bool:
+    """Whether a key says how any client comes in: Kafka Streams hands such keys to all of them."""
+    return str(key).startswith(_SECURITY)
 
 
 def optimizations(value: object) -> frozenset[str]:
@@ -115,16 +127,29 @@ class StreamsConfig(BaseModel):
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
     application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
     """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""
+    application_server_ssl_certificate_location: Path | None = Field(
+        default=None, alias="application.server.ssl.certificate.location"
+    )
+    application_server_ssl_key_location: Path | None = Field(default=None, alias="application.server.ssl.key.location")
+    application_server_tokens_location: Path | None = Field(default=None, alias="application.server.tokens.location")
+    application_server_max_waiting_queries: int = Field(
+        default=1000, alias="application.server.max.waiting.queries", ge=1
+    )
+    application_server_max_ranges_per_second: int = Field(
+        default=100, alias="application.server.max.ranges.per.second", ge=1
+    )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
-    clients: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
-    """The entries with a prefix, whole."""
+    clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
+    """The entries with a prefix, whole, and those that are for all clients."""
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
         """Check ``entries``. Raises ConfigError naming the key, what is wrong with it, and the nearest known key."""
         known = {field.alias for field in cls.model_fields.values() if field.alias}
-        clients = {key: value for key, value in entries.items() if str(key).startswith(PREFIXES)}
+        clients = Entries(
+            (key, value) for key, value in entries.items() if str(key).startswith(PREFIXES) or is_security_key(key)
+        )
         own = {key: value for key, value in entries.items() if key not in clients}
         for key in own:
             if str(key).startswith(_ONE_CONSUMER):
@@ -137,7 +162,8 @@ class StreamsConfig(BaseModel):
         if own.get("processing.guarantee") == "exactly_once_v2":
             own.setdefault("commit.interval.ms", _EXACTLY_ONCE_COMMIT_INTERVAL_MS)
         try:
-            return cls.model_validate({**own, "clients": clients})
+            # Past pydantic, which would make a plain dict of it, one that hides nothing.
+            return cls.model_validate(own).model_copy(update={"clients": clients})
         except ValidationError as error:
             first = error.errors()[0]
             key = str(first["loc"][0])
@@ -155,11 +181,19 @@ class StreamsConfig(BaseModel):
     def entries(self) -> dict[str, Any]:
         """Every key with its value, defaults included."""
         own = {field.alias: getattr(self, name) for name, field in type(self).model_fields.items() if name != "clients"}
-        return {key: value for key, value in own.items() if key} | dict(self.clients)
+        return Entries({key: value for key, value in own.items() if key} | dict(self.clients))
+
+    @property
+    def security_entries(self) -> dict[str, Any]:
+        """The entries that say how all clients come in."""
+        return Entries((key, value) for key, value in self.clients.items() if is_security_key(key))
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
-        """The entries below ``prefix`` (such as ``consumer.``), without it."""
-        return {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}
+        """The entries below ``prefix`` (such as ``consumer.``), without it. Of a client those for all clients as well,
+        unless it has its own."""
+        mine = {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}
+        shared = self.security_entries if prefix in CLIENTS else {}
+        return Entries({_ALIASES.get(key, key): value for key, value in (shared | mine).items()})
 
     @field_validator("default_timestamp_extractor", "deserialization_exception_handler", "processing_exception_handler")
     @classmethod

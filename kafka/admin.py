@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -28,9 +29,11 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
 from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
+from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     RETRIABLE,
+    UNREACHABLE,
     admin_settings,
     as_streams_error,
     broker_errors,
@@ -59,23 +62,53 @@ class ConfluentAdmin(Admin):
         self._address = bootstrap_servers
         self._overrides = overrides
         self._readers: dict[str, Consumer] = {}
+        self._connections = RefusedConnections(admin_settings(bootstrap_servers, overrides), bootstrap_servers)
         with client_configuration("admin."):
-            self._client = AdminClient(admin_settings(bootstrap_servers, overrides))
+            self._client = AdminClient(self._connections.settings)
 
     @override
     def reach(self) -> None:
-        with broker_errors("ask for the cluster", self._address):
+        with self._errors("ask for the cluster"):
             try:
                 asked = self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S)
-                bounded_result(asked, _REACH_TIMEOUT_S + 1)
+                self._connections.answer(self._client, asked, _REACH_TIMEOUT_S + 1)
             except KafkaException:
+                if self._connections.refused:
+                    raise
                 # The controller is asked, which alone may be away. Any broker can list the topics, however many.
                 self._client.list_topics(timeout=_REACH_TIMEOUT_S)
 
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """As :func:`broker_errors`; but who is not let in is told why."""
+        try:
+            with broker_errors(what, self._address):
+                yield
+        except StreamsError as error:
+            cause = error.__cause__
+            self._client.poll(0)
+            if self._connections.refused or (isinstance(cause, KafkaException) and code_of(cause) in UNREACHABLE):
+                raise self._connections.explained(error, what) from cause
+            raise
+        self._connections.let_in()
+
+    def _come_in(self) -> float:
+        """The time that is left for a question, after the first answer of all: who is not let in learns it by that one
+        at once."""
+        begun = time.monotonic()
+        if not self._connections.answered:
+            asked = self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S)
+            try:
+                self._connections.answer(self._client, asked, _REACH_TIMEOUT_S)
+            except KafkaException:
+                if self._connections.refused:
+                    raise
+        return REQUEST_TIMEOUT_S - (time.monotonic() - begun)
+
     @override
     def topics(self) -> dict[str, int]:
-        with broker_errors("list the topics", self._address):
-            listed = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        with self._errors("list the topics"):
+            listed = self._client.list_topics(timeout=self._come_in())
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
     @override

@@ -14,10 +14,27 @@ from functools import cache
 from confluent_kafka import cimpl
 
 from penstock.common.errors import ConfigError
+from penstock.common.secrets import shown_value, without_secrets
 
 _OK, _UNKNOWN = 0, -2
 _TEXT_BYTES = 512
 _SCOPES = {"consumer.": "C", "producer.": "P"}
+_PEM_STORE = (
+    "librdkafka reads no Java key stores: 'ssl.ca.location' names a PEM file with the certificates to trust, "
+    "'ssl.certificate.location' and 'ssl.key.location' the client's own (or 'ssl.keystore.location' a PKCS#12 file)"
+)
+_JAVAS_WORDS = {
+    "sasl.jaas.config": "librdkafka has no JAAS: set 'sasl.mechanism', 'sasl.username' and 'sasl.password'",
+    "ssl.truststore.location": _PEM_STORE,
+    "ssl.truststore.password": _PEM_STORE,
+    "ssl.truststore.type": _PEM_STORE,
+    "ssl.truststore.certificates": "librdkafka calls it 'ssl.ca.pem'",
+    "ssl.keystore.type": _PEM_STORE,
+    "ssl.keystore.key": "librdkafka calls it 'ssl.key.pem'",
+    "ssl.keystore.certificate.chain": "librdkafka calls it 'ssl.certificate.pem'",
+    "sasl.kerberos.kinit.cmd.path": "librdkafka calls it 'sasl.kerberos.kinit.cmd'",
+}
+"""What Kafka Streams' programs set for security and librdkafka does not know."""
 
 
 def check_client_settings(prefix: str, overrides: Mapping[str, object]) -> None:
@@ -53,16 +70,19 @@ class _Library:
             self._library.rd_kafka_conf_destroy(conf)
 
     def _check(self, conf: ctypes.c_void_p, prefix: str, name: str, value: str | float | None) -> None:
+        key = prefix + name
+        if name in _JAVAS_WORDS:
+            raise ConfigError(f"configuration key {key!r} is for Java's clients: {_JAVAS_WORDS[name]}")
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         given = None if value is None else str(value).encode()
         found = self._library.rd_kafka_conf_set(conf, name.encode(), given, text, _TEXT_BYTES)
-        key = prefix + name
         if found == _UNKNOWN:
             near = difflib.get_close_matches(name, self._scopes, n=1, cutoff=0.6)
             hint = f"; did you mean {prefix + near[0]!r}?" if near else ": the names are librdkafka's"
             raise ConfigError(f"unknown configuration key {key!r}{hint}")
         if found != _OK:
-            raise ConfigError(f"configuration key {key!r}: {text.value.decode().strip()} (got {value!r})")
+            said = without_secrets(text.value.decode().strip(), {key: value})
+            raise ConfigError(f"configuration key {key!r}: {said} (got {shown_value(key, value)})")
         if isinstance(value, float) and not value.is_integer() and self._read(conf, name) == str(int(value)):
             raise ConfigError(f"configuration key {key!r}: a whole number is expected (got {value!r})")
         scope, wanted = self._scopes.get(name, "*"), _SCOPES.get(prefix, "*")

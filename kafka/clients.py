@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from penstock.common.config import StreamsConfig
+from penstock.common.config import CLIENTS, StreamsConfig, is_security_key
+from penstock.common.secrets import Entries
 from penstock.kafka.contracts import Admin, GroupMember, RecordConsumer, RecordProducer, TransactionalProducer
 
 
@@ -48,13 +49,14 @@ class ConfluentClients(KafkaClients):
         from penstock.kafka.client_settings import check_client_settings
         from penstock.kafka.settings import check_exactly_once, check_overrides
 
-        entries = {prefix: config.client_entries(prefix) for prefix in ("consumer.", "producer.", "admin.")}
+        check_client_settings("", config.security_entries)
+        entries = {prefix: config.client_entries(prefix) for prefix in CLIENTS}
         for prefix, overrides in entries.items():
             check_overrides(prefix, overrides)
             check_client_settings(prefix, overrides)
         if config.processing_guarantee == "exactly_once_v2":
             check_exactly_once(entries["consumer."], entries["producer."], config.commit_interval_ms)
-            entries["consumer."] = {**entries["consumer."], "isolation.level": "read_committed"}
+            entries["consumer."] = Entries({**entries["consumer."], "isolation.level": "read_committed"})
         return cls(
             config.bootstrap_servers,
             config.application_id,
@@ -64,10 +66,20 @@ class ConfluentClients(KafkaClients):
         )
 
     def try_out(self) -> None:
-        """Make each client once, and end it. Raises ConfigError for settings that contradict each other, and for files
-        that are not there."""
+        """Make each client once, and end it; and have a broker let in those that do not come in as the admin client.
+
+        Raises ConfigError for settings that contradict each other, and for files that are not there; KafkaRefusedError
+        and BrokerUnreachableError as :meth:`Admin.reach` does.
+        """
+        from penstock.kafka.admin import ConfluentAdmin
+
         for client in (self.consumer(), self.producer(), self.group_member("try-out")):
             client.close()
+        tried = [_security(self.admin_overrides)]
+        for overrides in (self.consumer_overrides, self.producer_overrides):
+            if (security := _security(overrides)) not in tried:
+                tried.append(security)
+                ConfluentAdmin(self.bootstrap_servers, security).reach()
 
     @override
     def consumer(self) -> RecordConsumer:
@@ -98,3 +110,7 @@ class ConfluentClients(KafkaClients):
         from penstock.kafka.group_member import ConfluentGroupMember
 
         return ConfluentGroupMember(self.bootstrap_servers, self.group, instance, self.consumer_overrides)
+
+
+def _security(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return Entries((key, value) for key, value in overrides.items() if is_security_key(key) or key == "oauth_cb")

@@ -18,6 +18,7 @@ from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin, bounded_result
+from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.leaders import of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -56,6 +57,11 @@ class Topics(ConfluentAdmin):
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any] | None = None) -> None:
         super().__init__(bootstrap_servers, overrides or {})
 
+    @classmethod
+    def of(cls, clients: ConfluentClients) -> Topics:
+        """As the admin client of ``clients`` comes in."""
+        return cls(clients.bootstrap_servers, clients.admin_overrides)
+
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
         counts = self.topics()
@@ -72,7 +78,8 @@ class Topics(ConfluentAdmin):
         """Create a topic (−1 partitions: as many as the broker gives). Raises ConfigError when it exists."""
         asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         what = f"create topic {topic.name!r}"
-        with broker_errors(what, self._address):
+        with self._errors(what):
+            self._come_in()
             [answer] = self._client.create_topics([asked], request_timeout=REQUEST_TIMEOUT_S).values()
         try:
             bounded_result(answer)

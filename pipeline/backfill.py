@@ -25,7 +25,8 @@ from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.global_topics import GlobalTopics
 from penstock.pipeline.hand_over import write_records
-from penstock.pipeline.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.history import KafkaReader, in_cycle_order, in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.kafka_options import reader_options
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.spark_session import spark_session
@@ -63,20 +64,23 @@ def backfill(
     Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
     can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
     is called with what each step does. Raises ApplicationStateError (running, or not in a state that allows it),
-    MissingTopicError, BrokerUnreachableError, and StreamsError with the cause when a task fails.
+    MissingTopicError, BrokerUnreachableError, KafkaRefusedError, ConfigError for a security setting that Spark's reader
+    has not, and StreamsError with the cause when a task fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
+    reader = KafkaReader(config.bootstrap_servers, reader_options(config))
     admin = clients.admin()
+    existing = admin.topics()
     refuse_if_running(config, admin)
     progress("reading offsets from Kafka")
-    topology = with_matched_topics(topology, config.application_id, admin.topics())
+    topology = with_matched_topics(topology, config.application_id, existing)
     topics = ensure_topics(admin, partial(plan_topics, topology, config))
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)
     progress("starting Spark")
     with spark_session(master, config.application_id) as spark:
-        return _Backfill(plan, topology, config, clients, admin, spark, progress).run(begun)
+        return _Backfill(plan, topology, config, clients, admin, reader, spark, progress).run(begun)
 
 
 class _Backfill:
@@ -87,6 +91,7 @@ class _Backfill:
         config: StreamsConfig,
         clients: ConfluentClients,
         admin: Admin,
+        reader: KafkaReader,
         spark: SparkSession,
         progress: Callable[[str], None],
     ) -> None:
@@ -97,6 +102,7 @@ class _Backfill:
         self._admin = admin
         self._spark = spark
         self._progress = progress
+        self._reader = reader
         self._results: list[tuple[frozenset[str], DataFrame]] = []
         self._read: Counter[str] = Counter()
         self._dropped = 0
@@ -143,17 +149,16 @@ class _Backfill:
         self._results.append((stage.shuffles, results))
 
     def _inputs(self, stage: Stage) -> list[DataFrame | None]:
-        address = self._config.bootstrap_servers
-        inputs = [records_of(self._spark, address, stage.records)]
+        inputs = [records_of(self._spark, self._reader, stage.records)]
         for shuffles, results in self._results:
             if topics := stage.repartition_topics & shuffles:
                 inputs.append(shuffled(results, sorted(topics)))
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():
-            inputs.append(state_of(self._spark, address, store, ranges, abandoned=False))
+            inputs.append(state_of(self._spark, self._reader, store, ranges, abandoned=False))
         for store, ranges in stage.abandoned.items():
-            inputs.append(state_of(self._spark, address, store, ranges, abandoned=True))
+            inputs.append(state_of(self._spark, self._reader, store, ranges, abandoned=True))
         return inputs
 
     def _take_report(self, row: Row) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -19,17 +20,23 @@ _FETCH_MAX_WAIT_MS = 10
 the broker holds back its next fetch, for half a second unless told otherwise."""
 
 
-def records_of(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:
+@dataclass(frozen=True)
+class KafkaReader:
+    """Where Kafka answers, and the options by which Spark's readers come in (``kafka_options.py``)."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def records_of(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
     """The records of topics as rows of ``INPUT_SCHEMA``; None when the ranges are empty."""
-    rows = _read(spark, bootstrap_servers, ranges)
+    rows = _read(spark, kafka, ranges)
     return rows and _as_input(rows, PROCESS, sql.col("topic"), 0)
 
 
-def state_of(
-    spark: SparkSession, bootstrap_servers: str, store: str, ranges: Ranges, abandoned: bool
-) -> DataFrame | None:
+def state_of(spark: SparkSession, kafka: KafkaReader, store: str, ranges: Ranges, abandoned: bool) -> DataFrame | None:
     """The rows of a changelog; ``source`` tells those that an unfinished backfill left behind."""
-    rows = _read(spark, bootstrap_servers, ranges)
+    rows = _read(spark, kafka, ranges)
     return rows and _as_input(rows, RESTORE, sql.lit(store), int(abandoned))
 
 
@@ -99,7 +106,7 @@ def _slots(spark: SparkSession, tasks: int) -> list[int]:
     return [first.get(task, task) for task in range(tasks)]
 
 
-def _read(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFrame | None:
+def _read(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
     """Kafka's records between given offsets by Spark's own connector; the live application's isolation."""
     chosen = {partition: offsets for partition, offsets in ranges.items() if offsets}
     if not chosen:
@@ -111,7 +118,8 @@ def _read(spark: SparkSession, bootstrap_servers: str, ranges: Ranges) -> DataFr
         ends.setdefault(partition.topic, {})[str(partition.partition)] = offsets.end
     return (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**kafka.options)
+        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
         .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))

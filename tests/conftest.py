@@ -15,6 +15,7 @@ from xdist.workermanage import NodeManager
 
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
+from tests.security.broker import secured as secured
 from tests.two_processes import WITH_RAY, piece_of
 
 

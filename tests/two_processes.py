@@ -13,6 +13,7 @@ _PLACES = (
     "tests/chaos/",
     "tests/cluster/",
     "tests/pipeline/",
+    "tests/security/",
 )
 
 

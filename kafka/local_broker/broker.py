@@ -26,7 +26,14 @@ from filelock import FileLock
 from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.jars import broker_jars
 from penstock.kafka.local_broker.java import find_java
-from penstock.kafka.local_broker.node_files import DEFAULT_PORT, HOST, NodeAddress, NodeFiles, write_node_files
+from penstock.kafka.local_broker.node_files import (
+    DEFAULT_PORT,
+    HOST,
+    Listener,
+    NodeAddress,
+    NodeFiles,
+    write_node_files,
+)
 from penstock.kafka.local_broker.node_process import await_end, format_node, is_node, start_node, stop_node
 
 _START_TIMEOUT_S = 120.0
@@ -64,15 +71,21 @@ class LocalBroker:
     """The broker of a directory. Several may stand side by side in directories of their own.
 
     ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
-    is 1 or 3. Both matter to ``start`` alone. As a context manager it is started, and stopped at the end.
+    is 1 or 3. ``listeners`` are more places where the one node listens, on which clients must show who they are. All
+    three matter to ``start`` alone. As a context manager it is started, and stopped at the end.
     """
 
-    def __init__(self, directory: Path, port: int = DEFAULT_PORT, nodes: int = 1) -> None:
+    def __init__(
+        self, directory: Path, port: int = DEFAULT_PORT, nodes: int = 1, listeners: Sequence[Listener] = ()
+    ) -> None:
         if nodes not in _HEAP_MB:
             raise LocalBrokerError(f"A local broker has 1 node or 3, not {nodes}.")
+        if listeners and nodes != 1:
+            raise LocalBrokerError("Only a local broker of 1 node has further listeners.")
         self.directory = directory.expanduser().absolute()
         self._port = port
         self._node_count = nodes
+        self._listeners = tuple(listeners)
         # Kept so that nodes we started are reaped when they end while we live.
         self._children: list[subprocess.Popen[bytes]] = []
 
@@ -105,8 +118,8 @@ class LocalBroker:
                 raise LocalBrokerError(f"The broker of {self.directory} runs already, at {before.bootstrap_servers}.")
             nodes = before.nodes if before.alive else self._lay_out(before.nodes)
             missing = [n.address for n in nodes if n.address.node_id not in before.alive]
-            for address in missing:
-                _require_free(address.port)
+            for port in (*(address.port for address in missing), *(each.port for each in self._listeners)):
+                _require_free(port)
             self._launch(nodes, missing)
             return replace(self.status(), notes=_stale_notes(before))
 
@@ -126,7 +139,7 @@ class LocalBroker:
         cluster_id = self._cluster_id()
         for address in missing:
             files = self._files(address)
-            write_node_files(files, address, [n.address for n in nodes])
+            write_node_files(files, address, [n.address for n in nodes], self._listeners)
             if not (files.data / "meta.properties").exists():
                 format_node(java, jars, files, cluster_id)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -17,6 +17,19 @@ class NodeAddress:
     node_id: int
     port: int
     controller_port: int
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One more place where the node listens, and what it demands there: SSL, SASL_PLAINTEXT or SASL_SSL.
+
+    ``properties`` are Kafka's of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``.
+    """
+
+    name: str
+    port: int
+    protocol: str
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,10 +64,12 @@ class NodeFiles:
         return self.folder / "server.log"
 
 
-def write_node_files(files: NodeFiles, address: NodeAddress, quorum: Sequence[NodeAddress]) -> None:
+def write_node_files(
+    files: NodeFiles, address: NodeAddress, quorum: Sequence[NodeAddress], listeners: Sequence[Listener] = ()
+) -> None:
     """Write both configuration files, creating the folder."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    properties = server_properties(address, quorum, files.data)
+    properties = with_listeners(server_properties(address, quorum, files.data), listeners)
     files.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     files.logging.write_text(_LOGGING.format(log=_escape(files.log)))
 
@@ -99,6 +114,18 @@ def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data:
         "num.network.threads": "2",
         "num.io.threads": "4",
     }
+
+
+def with_listeners(properties: Mapping[str, str], listeners: Sequence[Listener]) -> dict[str, str]:
+    """The same node, listening in more places. Who comes in by one of them is told of that one alone."""
+    found = dict(properties)
+    for each in listeners:
+        place = f"{each.name}://{HOST}:{each.port}"
+        for key in ("listeners", "advertised.listeners"):
+            found[key] += f",{place}"
+        found["listener.security.protocol.map"] += f",{each.name}:{each.protocol}"
+        found |= {f"listener.name.{each.name.lower()}.{key}": value for key, value in each.properties.items()}
+    return found
 
 
 def _escape(path: Path) -> str:

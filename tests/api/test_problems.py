@@ -13,6 +13,7 @@ import pytest
 from penstock.api.app import create_app
 from penstock.api.server import serve
 from penstock.cluster.read_side import ApplicationState
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -149,7 +150,7 @@ def test_what_an_answer_says_that_the_log_explains_stands_there(
 
     async def ask() -> httpx.Response:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        server = asyncio.ensure_future(serve(read_side, "127.0.0.1", 0, address.set_result))
+        server = asyncio.ensure_future(serve(read_side, ServerSettings(), address.set_result))
         async with httpx.AsyncClient(base_url=await address) as asked:
             answer = await asked.get(f"{STORE}/keys/a")
         server.cancel()
@@ -252,7 +253,7 @@ def test_a_method_that_is_not_allowed_is_a_problem_document_too(client: httpx.Cl
 def test_a_body_that_is_too_large_is_refused_before_it_is_read_to_its_end(
     read_side: FakeReadSide, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.api.bodies.LARGEST_BODY", 1000)
+    monkeypatch.setattr("penstock.api.limits.LARGEST_BODY", 1000)
     path = f"{STORE}/keys:batch"
     answer = client.post(path, json={"keys": ["k" * 1000]})
     assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")

@@ -23,6 +23,7 @@ from penstock.actors.messages import (
 from penstock.actors.stream_loop import StreamLoop
 from penstock.api.app import create_app
 from penstock.cluster.queries import StateQueries
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeRecord
@@ -130,9 +131,10 @@ class LocalApplication:
 class OneLoopTransport(httpx.BaseTransport):
     """Asks the HTTP API over ``queries`` without a socket, always in the same event loop."""
 
-    def __init__(self, application_id: str) -> None:
+    def __init__(self, application_id: str, settings: ServerSettings | None = None) -> None:
         self._runner = asyncio.Runner()
-        self._inner = httpx.ASGITransport(create_app(StateQueries(application_id)), raise_app_exceptions=False)
+        app = create_app(StateQueries(application_id), settings)
+        self._inner = httpx.ASGITransport(app, raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         async def ask() -> httpx.Response:

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.cluster.broker_watch import BrokerWatch
-from penstock.common.errors import BrokerUnreachableError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError, StreamsError
 
 
 class Kafka:
@@ -72,6 +72,19 @@ def test_after_a_question_without_an_answer_another_client_asks() -> None:
     kafka.check()
     kafka.check()
     assert kafka.clients == 2
+
+
+def test_a_broker_that_lets_the_application_in_no_more_is_told_with_what_to_do_although_it_was_away_before() -> None:
+    kafka = Kafka()
+    kafka.error = BrokerUnreachableError("no broker answers")
+    kafka.check()
+    kafka.error = KafkaRefusedError("does not let this client in: check sasl.password")
+    assert kafka.check() == [("warning", "broker refuses the application")]
+    assert kafka.watch.reason is not None
+    assert "check sasl.password" in kafka.watch.reason
+    assert kafka.check() == [], "once is enough"
+    kafka.error = None
+    assert kafka.check() == [("info", "broker answers again")]
 
 
 def test_what_is_wrong_otherwise_is_not_taken_for_an_unreachable_broker() -> None:

@@ -20,6 +20,7 @@ from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.read_side import StoreEntries
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from tests.cluster.fake_cluster import FakeCluster, counting
@@ -100,6 +101,17 @@ def test_closing_before_start_ends_the_application_for_good_as_in_kafka_streams(
 def test_start_serves_http_before_anything_joins_the_group(cluster: FakeCluster) -> None:
     ps.KafkaStreams(counting(), {"application.id": "app"}).start()
     assert cluster.calls == ["connect", "remove ended", "start http", "start coordinator, HTTP at http://here"]
+
+
+def test_a_server_that_others_could_reach_without_protection_starts_nothing(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PENSTOCK_API_TOKENS", raising=False)
+    app = ps.KafkaStreams(counting(), {"application.id": "app", "application.server": "0.0.0.0:8080"})
+    with pytest.raises(ConfigError, match=r"others can reach 0\.0\.0\.0.* Missing: TLS .* and tokens"):
+        app.start()
+    assert cluster.calls == []
+    app.start(serve=False)  # nobody listens
 
 
 @pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])
@@ -382,5 +394,5 @@ def test_ctrl_c_in_a_start_leaves_no_actor_behind(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt):
         control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     with pytest.raises(KeyboardInterrupt):
-        http_actor.start_http("app", "127.0.0.1:0", NotImplemented)
+        http_actor.start_http("app", ServerSettings(), NotImplemented)
     assert killed == [actor, actor]

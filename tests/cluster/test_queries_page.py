@@ -5,30 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-import penstock as ps
-from penstock.testing.fake_broker import FakeRecord
 from tests.actors.rig import APPLICATION
-from tests.cluster.local_application import LocalApplication, OneLoopTransport
+from tests.cluster.local_application import OneLoopTransport
+from tests.cluster.queries_page import PAGE, application_of_the_page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "QUERIES.md").read_text()
 EXAMPLES = re.findall(r"^```http\n(GET|POST) …/(\S+)\n(.*?)\n?\n(\{.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_examples_of_the_page_are_answered_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    names: dict[str, Any] = {}
-    exec(compile(program, "queries", "exec", dont_inherit=True), names)
-    it = LocalApplication(tmp_path, names["topology"], ("clicks", "prices"), 1)
+    it = application_of_the_page(tmp_path)
     monkeypatch.setattr("ray.get_actor", lambda *_: it)
-    for topic, key, value, timestamp in names["records"]:
-        data = ps.Serdes.long().serialize(value) if isinstance(value, int) else value.encode()
-        it.rig.broker.append(topic, FakeRecord(key.encode(), data, timestamp, None))
-    it.settle()
     url = f"http://penstock/v1/applications/{APPLICATION}/stores/"
     with httpx.Client(transport=OneLoopTransport(APPLICATION), base_url=url) as client:
         for method, path, body, expected in EXAMPLES:

@@ -20,6 +20,7 @@ import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control
 from penstock.cluster.http_actor import start_http, stop_http
+from penstock.cluster.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
 
@@ -214,7 +215,7 @@ def test_an_http_server_that_does_not_come_up_leaves_no_actor_behind(
     actor = Coordinator(error)
     killed = created(actor)
     with pytest.raises(ApplicationStateError, match="HTTP server of application 'app'"):
-        start_http("app", "127.0.0.1:0", _serve)
+        start_http("app", ServerSettings(), _serve)
     assert killed == [actor]
 
 

@@ -111,7 +111,7 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("client.id", ": Kafka's clients take it as 'consumer.client.id', 'producer.client.id', 'admin.client.id'"),
         ("fetch.max.bytes", ": Kafka's clients take it as 'consumer.fetch.max.bytes'"),
         ("linger.ms", ": Kafka's clients take it as 'producer.linger.ms'"),
-        ("security.protocol", "'admin.security.protocol'"),
+        ("socket.timeout.ms", "'admin.socket.timeout.ms'"),
         ("auto.offset.reset", "Consumed.with_(..., offset_reset='latest')"),
         ("num.stream.threads", "'tasks.per.actor'"),
         ("num.standby.replicas", "no standby replicas yet"),
@@ -249,6 +249,36 @@ def test_an_optimisation_that_there_is_not_is_refused_and_those_there_are_named(
     allowed = "none, all, merge.repartition.topics, reuse.ktable.source.topics, single.store.self.join"
     said = f"configuration key 'topology.optimization': fastest: allowed are {allowed} (got {value!r})"
     assert refusal("topology.optimization", value) == said
+
+
+@pytest.mark.parametrize(
+    "key", ["security.protocol", "sasl.username", "ssl.ca.location", "enable.ssl.certificate.verification"]
+)
+def test_how_to_come_in_to_kafka_needs_no_prefix_and_each_client_has_it(key: str) -> None:
+    given = config({key: "this"})
+    assert [given.client_entries(prefix) for prefix in PREFIXES] == [{key: "this"}] * 3 + [{}]
+    assert given.entries()[key] == "this"
+
+
+SECRETS = {
+    "sasl.password": "hidden-1",
+    "consumer.sasl.password": "hidden-2",
+    "producer.ssl.key.password": "hidden-3",
+    "ssl.key.pem": "hidden-4",
+    "admin.sasl.oauthbearer.client.secret": "hidden-5",
+}
+
+
+@pytest.mark.parametrize("shown", [repr, str, "{!s}".format, lambda it: repr(it.entries()), lambda it: str(it.clients)])
+def test_a_configuration_is_shown_without_its_secrets(shown: Any) -> None:
+    given = config({**SECRETS, "sasl.username": "alice", "consumer.fetch.max.bytes": 1000})
+    for copy in (given, pickle.loads(pickle.dumps(given)), pickler.loads(pickler.dumps(given))):
+        said = shown(copy)
+        assert "hidden" not in said
+        assert said.count("****") == len(SECRETS)
+        assert "alice" in said
+        assert "1000" in said
+    assert given.entries()["sasl.password"] == "hidden-1", "a program is given what it has written"
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

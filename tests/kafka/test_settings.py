@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import cast
 
@@ -132,6 +134,75 @@ def test_the_clients_travel_by_pickle() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+SCRAM = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.username": "alice",
+    "sasl.password": "secret-of-alice",
+    "ssl.ca.location": "/authority.pem",
+}
+
+
+def test_how_to_come_in_is_said_once_for_all_clients() -> None:
+    made = ConfluentClients.of(StreamsConfig.of({"application.id": "app", **SCRAM}))
+    known = {key: value for key, value in SCRAM.items() if key != "sasl.mechanism"} | {
+        "sasl.mechanisms": "SCRAM-SHA-256"  # librdkafka's other name of the same
+    }
+    assert made.consumer_overrides == made.producer_overrides == made.admin_overrides == known
+
+
+def test_a_client_may_come_in_by_another_way_than_the_others() -> None:
+    own = {"producer.sasl.username": "bob", "producer.sasl.mechanisms": "PLAIN"}
+    made = ConfluentClients.of(StreamsConfig.of({"application.id": "app", **SCRAM, **own}))
+    assert (made.producer_overrides["sasl.username"], made.producer_overrides["sasl.mechanisms"]) == ("bob", "PLAIN")
+    assert made.producer_overrides["sasl.password"] == "secret-of-alice"
+    assert made.consumer_overrides["sasl.username"] == "alice"
+    assert made.consumer_overrides["sasl.mechanisms"] == "SCRAM-SHA-256"
+
+
+def test_what_all_clients_are_told_is_no_setting_of_internal_topics() -> None:
+    assert StreamsConfig.of({"application.id": "app", **SCRAM}).client_entries("topic.") == {}
+
+
+@pytest.mark.parametrize("shown", [repr, str, "{}".format])
+def test_clients_are_shown_without_their_secrets(shown: Callable[[object], str]) -> None:
+    made = ConfluentClients.of(StreamsConfig.of({"application.id": "app", **SCRAM}))
+    for copy in (made, pickle.loads(pickle.dumps(made))):
+        assert "secret-of-alice" not in shown(copy)
+        assert "'sasl.password': ****" in shown(copy)
+        assert "alice" in shown(copy)
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("sasl.jaas.config", "'sasl.username' and 'sasl.password'"),
+        ("ssl.truststore.location", "'ssl.ca.location'"),
+        ("consumer.ssl.truststore.location", "'ssl.ca.location'"),
+        ("ssl.keystore.type", "PKCS#12"),
+        ("ssl.keystore.certificate.chain", "'ssl.certificate.pem'"),
+    ],
+)
+def test_a_security_setting_of_java_is_refused_with_what_takes_its_place(key: str, instead: str) -> None:
+    said = refusal(key, 'ScramLoginModule required username="alice" password="secret-of-alice";')
+    assert said.startswith(f"configuration key {key!r} is for Java's clients: ")
+    assert instead in said
+    assert "secret-of-alice" not in said
+
+
+def test_a_mistyped_security_setting_names_the_nearest_and_no_secret() -> None:
+    said = refusal("sasl.pasword", "secret-of-alice")
+    assert said == "unknown configuration key 'sasl.pasword'; did you mean 'sasl.password'?"
+    said = refusal("security.protocol", "secret")
+    assert "Invalid value" in said
+
+
+def test_librdkafkas_refusal_of_a_secret_does_not_say_it() -> None:
+    said = refusal("sasl.oauthbearer.assertion.algorithm", "secret-of-alice")
+    assert said.endswith("(got ****)")
+    assert "secret-of-alice" not in said
+
+
 @pytest.mark.parametrize("question", ["topics", "reach"])
 def test_an_unreachable_broker_is_named_within_ten_seconds(question: str) -> None:
     with socket.socket() as taken:
@@ -159,16 +230,17 @@ def test_a_client_that_never_answers_whether_a_broker_does_holds_nobody_up_for_t
 ) -> None:
     waited: list[float] = []
 
-    def never(timeout: float) -> None:
-        waited.append(timeout)
-        raise TimeoutError
+    def never(client: object, asked: object, timeout_s: float) -> None:
+        waited.append(timeout_s)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def away(timeout: float) -> None:
         waited.append(timeout)
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     admin = ConfluentAdmin("b:1", {})
-    client = SimpleNamespace(describe_cluster=lambda **_: SimpleNamespace(result=never), list_topics=away)
+    monkeypatch.setattr(admin._connections, "answer", never)
+    client = SimpleNamespace(describe_cluster=lambda **_: Future(), list_topics=away, poll=lambda _: None)
     monkeypatch.setattr(admin, "_client", client)
     with pytest.raises(BrokerUnreachableError):
         admin.reach()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import ray
@@ -15,10 +15,12 @@ from penstock.pipeline.spark_session import spark_session
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """Spark on two threads, in a Java that starts fast rather than runs fast."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        with spark_session("local[2]", "tests") as session:
-            yield session
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patched:
+            # Only while it starts: a broker that starts later would not, with this collector.
+            patched.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            session = stack.enter_context(spark_session("local[2]", "tests"))
+        yield session
 
 
 @pytest.fixture

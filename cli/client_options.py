@@ -1,0 +1,69 @@
+"""How the commands that ask Kafka come in: where it answers, and a file with what must not stand in a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.common.config import is_security_key
+from penstock.common.errors import ConfigError
+from penstock.common.secrets import Entries
+
+if TYPE_CHECKING:
+    from penstock.kafka.clients import ConfluentClients
+
+BootstrapServers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="PENSTOCK_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT,...",
+        help="Where Kafka answers",
+        show_default="127.0.0.1:9092",
+        default_factory=lambda: "127.0.0.1:9092",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="PENSTOCK_COMMAND_CONFIG",
+        metavar="FILE",
+        help="A properties file with security.protocol, sasl.* and ssl.*",
+    ),
+]
+
+
+def clients_at(bootstrap_servers: str, command_config: Path | None, group: str = "") -> ConfluentClients:
+    """Kafka's clients as the options say. Raises ConfigError for a file that cannot be read, and for what it says."""
+    from penstock.kafka.client_settings import check_client_settings
+    from penstock.kafka.clients import ConfluentClients
+
+    entries = Entries() if command_config is None else _read(command_config)
+    check_client_settings("", entries)
+    return ConfluentClients(bootstrap_servers, group, entries, entries, entries)
+
+
+def _read(file: Path) -> Entries:
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--command-config: cannot read {file}: {error}") from None
+    found = Entries()
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "!")):
+            continue
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
+            raise ConfigError(f"--command-config: {file}, line {number} is not KEY=VALUE")
+        if not is_security_key(key):
+            raise ConfigError(
+                f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.* or ssl.*; where Kafka "
+                "answers is said by --bootstrap-servers"
+            )
+        found[key] = value
+    return found

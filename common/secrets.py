@@ -1,0 +1,48 @@
+"""Which entries of a configuration are secrets, and what is shown in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+MASK = "****"
+_SECRET = re.compile(
+    r"password|passphrase|secret|jaas|credential|token|private\.key|ssl\.key(store\.key|\.pem)|\.pem$|^ssl_key$"
+    r"|sasl\.oauthbearer\.(?!method$)",
+    re.IGNORECASE,
+)
+"""In the names that librdkafka has, that Java has, and that a mistyped one may have: hidden too often does no harm."""
+_PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url$")
+"""Where a secret lies is none."""
+
+
+def is_secret(key: object) -> bool:
+    """Whether the value of a configuration key is to be shown to nobody, with or without a client's prefix."""
+    name = str(key)
+    for prefix in ("consumer.", "producer.", "admin."):
+        name = name.removeprefix(prefix)
+    return _SECRET.search(name) is not None and _PLACE.search(name) is None
+
+
+def shown_value(key: object, value: object) -> str:
+    """``repr`` of the value of a key, or the mask."""
+    return MASK if is_secret(key) and value is not None else repr(value)
+
+
+def without_secrets(text: str, entries: Mapping[str, object]) -> str:
+    """``text`` of somebody else, such as librdkafka, with the mask where it has one of the secrets of ``entries``."""
+    secrets = [str(value) for key, value in entries.items() if is_secret(key) and value not in (None, "")]
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+class Entries(dict[str, Any]):
+    """Entries of a configuration: a ``dict`` that hides its secrets where it is shown, as in a log or a traceback."""
+
+    @override
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: {shown_value(key, value)}" for key, value in self.items()) + "}"

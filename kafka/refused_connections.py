@@ -1,0 +1,127 @@
+"""Why no broker lets a client in: librdkafka says it by the side, and goes on trying.
+
+A question ends only when its time is up, with "broker transport failure" whatever the cause is. What each connection
+fails of goes to ``error_cb``: who listens to that while an answer is waited for needs not wait for longer.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError, StreamsError
+from penstock.common.secrets import without_secrets
+
+T = TypeVar("T")
+_REFUSED = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
+     KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.ILLEGAL_SASL_STATE}
+)  # fmt: skip
+_TLS_ALERT = re.compile(r"SSL routines:.*alert")
+"""The broker has refused this client's certificate, or that it has none. The code says "transport" only."""
+_LOOK_EACH_S = 0.02
+_OTHERS_S = 1.0
+"""So long after a broker has refused, another one may answer."""
+_CONNECT_S = 0.5
+_ADDRESSES = 3
+
+
+class RefusedConnections:
+    """What the connections of an admin client have failed of since it was last answered.
+
+    The client is made with ``settings``: those that are given, and an ``error_cb`` that listens before the user's own.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], address: str) -> None:
+        theirs: Callable[[KafkaError], None] | None = settings.get("error_cb")
+        self._address, self._given = address, settings
+        self._refusal: KafkaError | None = None
+        self.answered = False
+        """Whether the client has ever been answered."""
+
+        def failed(error: KafkaError) -> None:
+            if error.code() in _REFUSED or _TLS_ALERT.search(error.str()):
+                self._refusal = error
+            if theirs is not None:
+                theirs(error)
+
+        self.settings = {**settings, "error_cb": failed}
+
+    @property
+    def refused(self) -> bool:
+        """Whether a broker has refused this client since it was last answered."""
+        return self._refusal is not None
+
+    def let_in(self) -> None:
+        """A broker has answered."""
+        self.answered, self._refusal = True, None
+
+    def answer(self, client: AdminClient, asked: Future[T], timeout_s: float) -> T:
+        """The answer to a question. Raises KafkaException, also when time is up; early when a broker refuses the client
+        and no other answers."""
+        begun = time.monotonic()
+        refused_s: float | None = None
+        while not asked.done():
+            now = time.monotonic()
+            if now - begun > timeout_s:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            if self._refusal is not None:
+                refused_s = refused_s or now
+                if now - refused_s > _OTHERS_S:
+                    raise KafkaException(self._refusal)
+            wait([asked], _LOOK_EACH_S)
+            client.poll(0)
+        found = asked.result()
+        self.let_in()
+        return found
+
+    def explained(self, error: StreamsError, what: str) -> StreamsError:
+        """What to raise in place of ``error``, by which nobody answers: with the cause, as far as it can be told."""
+        if self._refusal is not None:
+            said = without_secrets(self._refusal.str(), self._given)
+            return KafkaRefusedError(
+                f"cannot {what}: the broker at {self._address} does not let this client in: {said}: "
+                f"{_advice(self._refusal)}"
+            )
+        if isinstance(error, BrokerUnreachableError) and (listening := _listening(self._address)):
+            protocol = str(self._given.get("security.protocol", "plaintext")).upper()
+            return BrokerUnreachableError(
+                f"{error}. Something listens at {listening}: a broker that starts or hangs, or one that wants another "
+                f"security.protocol than {protocol} (docs/SECURITY.md)"
+            )
+        return error
+
+
+def _advice(error: KafkaError) -> str:
+    said = error.str()
+    if "certificate verify failed" in said:
+        return (
+            "set ssl.ca.location to a PEM file with the certificate of the authority that has signed the broker's, "
+            "which must name the host that bootstrap.servers names (docs/SECURITY.md)"
+        )
+    if error.code() == KafkaError._SSL or _TLS_ALERT.search(said):
+        return (
+            "set ssl.certificate.location and ssl.key.location to PEM files with a certificate that the broker trusts "
+            "and its key; check security.protocol (docs/SECURITY.md)"
+        )
+    return "check sasl.mechanism, sasl.username and sasl.password (docs/SECURITY.md)"
+
+
+def _listening(bootstrap_servers: str) -> str | None:
+    """The first address that takes connections; of the first few."""
+    for address in bootstrap_servers.split(",")[:_ADDRESSES]:
+        place = address.strip().rpartition("://")[2]
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        except (OSError, ValueError):
+            continue
+        return place
+    return None

@@ -1,0 +1,56 @@
+"""Which entries of a configuration are shown to nobody."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from penstock.common.secrets import Entries, is_secret, shown_value, without_secrets
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "ssl.certificate.pem", "ssl_key",
+        "ssl.keystore.key", "ssl.truststore.password", "sasl.jaas.config", "sasl.oauthbearer.config",
+        "sasl.oauthbearer.client.secret", "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem", "sasl.pasword.password", "application.server.ssl.key.password",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["", "consumer.", "producer.", "admin."])
+def test_a_secret_is_one_for_every_client(key: str, prefix: str) -> None:
+    assert is_secret(prefix + key)
+    assert shown_value(prefix + key, "x") == "****"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.username", "sasl.mechanism", "security.protocol", "ssl.ca.location", "ssl.key.location",
+        "sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "application.server.tokens.location",
+        "sasl.oauthbearer.assertion.private.key.file.location", "consumer.fetch.max.bytes", "application.id",
+    ],
+)  # fmt: skip
+def test_what_is_none_is_shown(key: str) -> None:
+    assert not is_secret(key)
+    assert shown_value(key, "x") == "'x'"
+
+
+def test_that_there_is_none_is_no_secret() -> None:
+    assert shown_value("sasl.password", None) == "None"
+
+
+def test_entries_hide_their_secrets_and_are_a_dict_in_all_else() -> None:
+    entries = Entries({"sasl.username": "alice", "sasl.password": "hidden"})
+    assert repr(entries) == str(entries) == "{'sasl.username': 'alice', 'sasl.password': ****}"
+    assert entries == {"sasl.username": "alice", "sasl.password": "hidden"}
+    assert json.loads(json.dumps(entries)) == entries
+    copy = pickle.loads(pickle.dumps(entries))
+    assert (copy, type(copy)) == (entries, Entries)
+
+
+def test_what_others_say_is_shown_without_the_secrets_in_it() -> None:
+    entries = {"sasl.password": "abc", "ssl.key.password": "abcdef", "sasl.username": "alice", "ssl.key.pem": ""}
+    assert without_secrets("alice: abcdef, abc", entries) == "alice: ****, ****"

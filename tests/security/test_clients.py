@@ -1,0 +1,100 @@
+"""Security settings reach every client: all that an application asks of Kafka, at a broker that demands them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TypeVar
+
+import pytest
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.binding import binding
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+from penstock.kafka.fetch_watch import BrokerEnds
+from tests.security.broker import SecuredBroker
+from tests.security.certificates import KEY_PASSWORD
+
+T = TypeVar("T")
+
+
+def all_is_done(clients: ConfluentClients, topic: str) -> None:
+    """Each kind of client does its work: topics, records, offsets, a seat in the group."""
+    here = TopicPartition(topic, 0)
+    clients.try_out()
+    admin = clients.admin()
+    admin.reach()
+    admin.create_topics([NewTopic(topic, 1)])
+    with closing(clients.producer()) as producer:
+        producer.send(topic, b"k", b"v", 1)
+        assert producer.flush(10)
+    with closing(clients.consumer()) as consumer:
+        consumer.assign({here: BEGINNING})
+        assert take(lambda: [value for batch in consumer.poll(10, 0.2) for value in batch.values]) == [b"v"]
+    ends = BrokerEnds(clients.bootstrap_servers, clients.consumer_overrides)
+    ends.ask([here])
+    assert take(ends.take) == {here: 1}, "the watch of partitions that give nothing asks by a client of its own"
+    with closing(clients.group_member("seat")) as member:
+        seats: list[object] = []
+        member.subscribe([topic], seats.append)
+
+        def seated() -> list[object]:
+            member.poll(0.2)
+            return seats
+
+        take(seated)
+        assert seats == [frozenset({here})]
+        member.commit({here: CommittedOffset(1)})
+    assert admin.committed(clients.group)[here].offset == 1
+
+
+def take(ask: Callable[[], T]) -> T:
+    """The first answer that is not empty."""
+    deadline = time.monotonic() + 20
+    while not (found := ask()):
+        assert time.monotonic() < deadline
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "form"),
+    [
+        ("scram", "compiled"),
+        ("password", "compiled"),
+        ("tls", "compiled"),
+        ("tls", "confluent"),
+        ("mutual", "compiled"),
+    ],
+)
+def test_every_client_comes_in_by_settings_that_are_written_once(
+    place: str, form: str, secured: SecuredBroker, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if form == "confluent":
+        for module in ("fetcher", "producer"):
+            monkeypatch.setattr(f"penstock.kafka.{module}.binding", lambda: None)
+    elif binding() is None:
+        pytest.skip("penstock's binding to librdkafka was not built here")
+    name = topic_name(place)
+    config = getattr(secured, place).config(name, consumer__session__timeout__ms=6000)
+    all_is_done(ConfluentClients.of(StreamsConfig.of(config)), name)
+
+
+def test_a_key_may_be_encrypted_and_keys_and_certificates_may_be_given_as_text(secured: SecuredBroker) -> None:
+    text = {
+        "ssl__ca__location": None, "ssl__certificate__location": None, "ssl__key__location": None,
+        "ssl__ca__pem": secured.authority.certificate.read_text(),
+        "ssl__certificate__pem": secured.client.certificate.read_text(),
+        "ssl__key__pem": secured.client.encrypted_key.read_text(),
+        "ssl__key__password": KEY_PASSWORD,
+    }  # fmt: skip
+    for entries in (
+        text,
+        {"ssl__key__location": str(secured.client.encrypted_key), "ssl__key__password": KEY_PASSWORD},
+    ):
+        clients = ConfluentClients.of(StreamsConfig.of(secured.mutual.config(**entries)))
+        clients.try_out()
+        clients.admin().reach()
