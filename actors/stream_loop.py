@@ -235,7 +235,7 @@ class StreamLoop:
         self._current = None
 
     def _restore_slice(self) -> bool:
-        busy, ready = self._restoration.step()
+        busy, ready = self._restoration.step(alone=not self._running)
         for hosted in ready:
             self._start(hosted)
         if self._restoration.overtaken:
@@ -340,7 +340,7 @@ class StreamLoop:
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
         tasks = tuple(
-            hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
+            hosted.status(self._consumer, self._restoration.progress(hosted)) for hosted in list(self._tasks.values())
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted)
         stops = self._commits.stops.summary()

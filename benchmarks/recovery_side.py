@@ -82,7 +82,7 @@ def _follow(application: ps.KafkaStreams, records: int) -> None:
             begun, begun_ms = True, before_ms
             tell("workers", before_ms, pids=processes())
             tell("first", before_ms)
-        if begun and not half and left <= records // 2:
+        if begun and not half and left <= records // 2 and all(task.restore_total for task in tasks):
             half = True
             tell("half", now_ms)
         if begun and not left and all(task.state is TaskState.RUNNING for task in tasks):
