@@ -1,0 +1,256 @@
+"""A restore of many records: in slices beside the running tasks, by files, told of, and resumed where it was killed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from penstock.actors import restoration
+from penstock.actors.messages import TaskStatus
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.state.disk.rocksdb import RocksDBTaskStores
+from tests.actors.rig import CHANGELOG, ManualClock, Rig, count_of, settle, states
+
+HOUR_MS = 3_600_000
+RECORDS = 30_000
+RESTORED, RUNNING = TaskId(0, 0), TaskId(0, 1)
+
+
+def log_counts(rig: Rig, records: int = RECORDS, partition: int = 0) -> None:
+    """To the changelog: a third of the keys comes twice, each record has its number for a count."""
+    producer = rig.clients.producer()
+    for number in range(records):
+        key = b"user-%d" % (number % (records * 3 // 4))
+        producer.send(CHANGELOG, key, (number + 1).to_bytes(8, "big"), 1_000 + number, None, partition)
+    producer.flush(1)
+
+
+def the_task(loop: StreamLoop, task: TaskId = RESTORED) -> TaskStatus:
+    asked = loop.status()
+    while not asked.done():
+        loop.step()
+    return next(each for each in asked.result().tasks if each.task_id == task)
+
+
+def kill(loop: StreamLoop) -> None:
+    """The database is released, as by the end of the process; nothing is said to Kafka."""
+    for hosted in loop._tasks.values():
+        hosted.state_manager.close()
+
+
+@pytest.fixture
+def small_loads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Files of some thousand rows; which files were taken in, by store."""
+    monkeypatch.setattr(restoration, "_LARGEST_LOAD", 200_000)
+    taken: list[tuple[str, str]] = []
+    ingest = RocksDBTaskStores.ingest
+
+    def watched(stores: RocksDBTaskStores, store: str, table: Path) -> None:
+        taken.append((store, table.name))
+        ingest(stores, store, table)
+
+    monkeypatch.setattr(RocksDBTaskStores, "ingest", watched)
+    return taken
+
+
+def test_many_records_are_restored_by_files(tmp_path: Path, small_loads: list[tuple[str, str]]) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig)
+    loop = rig.running()
+    assert len(small_loads) > 5
+    assert count_of(loop, "user-0") == 22_501
+    assert count_of(loop, "user-22499") == 22_500
+    assert loop._tasks[RESTORED].state_manager.changelog_offset("counts") == RECORDS
+    rig.write("in", ("user-0", "x", 1))
+    settle(loop)
+    rig.stop(loop)
+    assert rig.counts() == [("user-0", 22_502)]
+
+
+def test_few_records_are_written_as_they_come(tmp_path: Path, small_loads: list[tuple[str, str]]) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig, 5_000)
+    assert count_of(rig.running(), "user-0") == 3_751
+    assert small_loads == []
+
+
+def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
+    tmp_path: Path, small_loads: list[tuple[str, str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    while len(small_loads) < 4 or loop._restoration._writing is not None:
+        loop.step()
+    offset = loop._tasks[RESTORED].state_manager.changelog_offset("counts")
+    assert offset is not None
+    assert 10_000 < offset < RECORDS
+    kill(loop)
+    capfd.readouterr()
+    again = rig.running(epoch=2)
+    assert f"offset={offset}" in "".join(capfd.readouterr()), "only the tail is read again"
+    assert count_of(again, "user-0") == 22_501
+
+
+def test_a_store_that_was_too_old_is_wiped_once_however_often_its_restore_is_killed(
+    tmp_path: Path, small_loads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
+    rig.clients.admin().delete_topics([CHANGELOG])
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, 1, compacted)])
+    rig.write("in", ("a", "x", 1))
+    rig.stop(rig.running())
+    rig.clock.now_ms += 2 * HOUR_MS
+    log_counts(rig)
+    wiped, wipe = [], RocksDBTaskStores.wipe
+
+    def watched(stores: RocksDBTaskStores, store: str) -> None:
+        wiped.append(store)
+        wipe(stores, store)
+
+    monkeypatch.setattr(RocksDBTaskStores, "wipe", watched)
+    for kills in range(1, 4):
+        loop = rig.loop()
+        rig.assign(loop, kills, RESTORED)
+        while len(small_loads) < 2 * kills or loop._restoration._writing is not None:
+            loop.step()
+        assert wiped == ["counts"]
+        kill(loop)
+    loop = rig.running(epoch=9)
+    assert wiped == ["counts"]
+    assert count_of(loop, "a") == 1
+    assert count_of(loop, "user-0") == 22_501
+
+
+def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
+    tmp_path: Path, small_loads: list[tuple[str, str]]
+) -> None:
+    """The changelog may have forgotten a deletion behind what was restored, although no offset was ever committed."""
+    rig = Rig(tmp_path)
+    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
+    rig.clients.admin().delete_topics([CHANGELOG])
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, 1, compacted)])
+    log_counts(rig)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    while not small_loads:
+        loop.step()
+    kill(loop)  # the file is taken in, and no offset tells of it
+    rig.clock.now_ms += 2 * HOUR_MS
+    log = rig.broker.log(TopicPartition(CHANGELOG, 0)).records
+    log[:] = [record for record in log if record.key != b"user-0"]  # deleted meanwhile, and the deletion forgotten
+    again = rig.running(epoch=2)
+    assert count_of(again, "user-0") is None
+    assert count_of(again, "user-1") is not None
+
+
+# ---- slices ----
+
+
+class SlowClock(ManualClock):
+    """Each look at it takes 0.4 ms: so a slice seems to take about 1 ms, whatever is in it."""
+
+    def monotonic_s(self) -> float:
+        self.looks = getattr(self, "looks", 0) + 1
+        return self.now_ms / 1000 + self.looks * 0.0004
+
+
+def slices(rig: Rig, loop: StreamLoop, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each slice asks for, until all is restored."""
+    asked: list[int] = []
+    consumer = loop._restoration._consumer()
+    poll = consumer.poll
+
+    def watched(max_records: int, timeout_s: float) -> list[object]:
+        asked.append(max_records)
+        return poll(max_records, timeout_s)  # type: ignore[return-value]  # batches
+
+    monkeypatch.setattr(consumer, "poll", watched)
+    while the_task(loop).restore_remaining:
+        loop.step()
+    return asked
+
+
+def test_slices_grow_to_ten_ms_while_no_task_runs_and_to_two_beside_one_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = {}
+    for alone in (True, False):
+        rig = Rig(tmp_path / str(alone), partitions=2)
+        rig.clock = SlowClock()
+        log_counts(rig)
+        loop = rig.loop()
+        rig.assign(loop, 1, RESTORED) if alone else rig.assign(loop, 1, RESTORED, RUNNING)
+        while not the_task(loop).restore_remaining:
+            loop.step()
+        asked = slices(rig, loop, monkeypatch)
+        assert all(after <= 2 * before for before, after in pairwise(asked)), "no jump by one lucky slice"
+        longest[alone] = sorted(asked)[len(asked) // 2]
+        assert len(states(loop)) == 2 - alone
+    assert longest[True] > 3 * longest[False]
+
+
+def test_a_task_processes_between_two_steps_of_a_file_that_is_written(
+    tmp_path: Path, small_loads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoration, "_LARGEST_LOAD", 1_000_000)
+    rig = Rig(tmp_path, partitions=2)
+    log_counts(rig)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED, RUNNING)
+    while loop._restoration._writing is None:
+        loop.step()
+    rig.clock = loop._clock = loop._restoration._clock = SlowClock()
+    monkeypatch.setattr(restoration, "_SLICE_S", 0.0)
+    rig.write("in", ("k", "x", 1), partition=1)
+    rounds = 0
+    while loop._restoration._writing is not None:
+        loop.step()
+        rounds += 1
+    assert rounds > 2
+    assert small_loads != []
+    assert rig.counts() == [] or rig.counts() == [("k", 1)]
+    assert the_task(loop, RUNNING).records_processed == 1
+
+
+# ---- progress ----
+
+
+def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig, 10_000)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    while the_task(loop).restore_remaining != 9_500:
+        loop.step()
+    begun = the_task(loop)
+    assert (begun.restore_total, begun.restore_rate, begun.restore_seconds_left) == (500, 0.0, None)
+    rig.clock.now_ms += 5_000
+    loop.step()
+    going = the_task(loop)
+    assert going.restore_remaining + going.restore_total == 10_000
+    assert going.restore_rate == pytest.approx(going.restore_total / 5)
+    assert going.restore_seconds_left == pytest.approx(going.restore_remaining / going.restore_rate)
+    rig.clock.now_ms += 5_000
+    loop.step()
+    settle(loop)
+    done = the_task(loop)
+    assert (done.restore_remaining, done.restore_total, done.restore_rate) == (0, 10_000, 0.0)
+    said = [line for line in "".join(capfd.readouterr()).splitlines() if "stor" in line]
+    begin, still, end = (
+        next(line for line in said if what in line) for what in ("restoring store", "still", "restored")
+    )
+    assert "records_left=10000" in begin
+    assert "store=counts" in begin
+    assert "task=0_0" in still
+    assert "records_per_s=" in still
+    assert "seconds_left=" in still
+    assert "records=10000" in end
