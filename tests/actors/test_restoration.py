@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from penstock.actors import restoration
-from penstock.actors.messages import TaskStatus
+from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.state.disk.rocksdb import RocksDBTaskStores
 from tests.actors.rig import CHANGELOG, ManualClock, Rig, count_of, settle, states
@@ -31,9 +33,17 @@ def log_counts(rig: Rig, records: int = RECORDS, partition: int = 0) -> None:
 
 def the_task(loop: StreamLoop, task: TaskId = RESTORED) -> TaskStatus:
     asked = loop.status()
-    while not asked.done():
+    step_until(loop, asked.done)
+    found = [each for each in asked.result().tasks if each.task_id == task]
+    return found[0] if found else TaskStatus(task, TaskState.CREATED)
+
+
+def step_until(loop: StreamLoop, condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
         loop.step()
-    return next(each for each in asked.result().tasks if each.task_id == task)
+    raise AssertionError("2000 steps were not enough")
 
 
 def kill(loop: StreamLoop) -> None:
@@ -85,8 +95,7 @@ def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)
-    while len(small_loads) < 4 or loop._restoration._writing is not None:
-        loop.step()
+    step_until(loop, lambda: len(small_loads) == 4 and loop._restoration._writing is None)
     offset = loop._tasks[RESTORED].state_manager.changelog_offset("counts")
     assert offset is not None
     assert 10_000 < offset < RECORDS
@@ -95,6 +104,14 @@ def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
     again = rig.running(epoch=2)
     assert f"offset={offset}" in "".join(capfd.readouterr()), "only the tail is read again"
     assert count_of(again, "user-0") == 22_501
+
+
+def restore_and_kill(rig: Rig, loads: list[tuple[str, str]], wanted: int) -> None:
+    """Until there were so many files."""
+    loop = rig.loop()
+    rig.assign(loop, wanted, RESTORED)
+    step_until(loop, lambda: len(loads) >= wanted and loop._restoration._writing is None)
+    kill(loop)
 
 
 def test_a_store_that_was_too_old_is_wiped_once_however_often_its_restore_is_killed(
@@ -116,12 +133,8 @@ def test_a_store_that_was_too_old_is_wiped_once_however_often_its_restore_is_kil
 
     monkeypatch.setattr(RocksDBTaskStores, "wipe", watched)
     for kills in range(1, 4):
-        loop = rig.loop()
-        rig.assign(loop, kills, RESTORED)
-        while len(small_loads) < 2 * kills or loop._restoration._writing is not None:
-            loop.step()
+        restore_and_kill(rig, small_loads, kills)
         assert wiped == ["counts"]
-        kill(loop)
     loop = rig.running(epoch=9)
     assert wiped == ["counts"]
     assert count_of(loop, "a") == 1
@@ -139,8 +152,7 @@ def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)
-    while not small_loads:
-        loop.step()
+    step_until(loop, lambda: bool(small_loads))
     kill(loop)  # the file is taken in, and no offset tells of it
     rig.clock.now_ms += 2 * HOUR_MS
     log = rig.broker.log(TopicPartition(CHANGELOG, 0)).records
@@ -154,46 +166,40 @@ def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
 
 
 class SlowClock(ManualClock):
-    """Each look at it takes 0.4 ms: so a slice seems to take about 1 ms, whatever is in it."""
+    """Each look at it takes 4 ms: so a slice seems to take 8 ms, whatever is in it."""
 
     def monotonic_s(self) -> float:
         self.looks = getattr(self, "looks", 0) + 1
-        return self.now_ms / 1000 + self.looks * 0.0004
+        return self.now_ms / 1000 + self.looks * 0.004
 
 
-def slices(rig: Rig, loop: StreamLoop, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each slice asks for, until all is restored."""
+def usual_slice(path: Path, alone: bool, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many records most slices ask for, while no other task runs or one does."""
+    rig = Rig(path, partitions=2)
+    rig.clock = SlowClock()
+    log_counts(rig)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED) if alone else rig.assign(loop, 1, RESTORED, RUNNING)
     asked: list[int] = []
     consumer = loop._restoration._consumer()
     poll = consumer.poll
 
-    def watched(max_records: int, timeout_s: float) -> list[object]:
+    def watched(max_records: int, timeout_s: float) -> list[RecordBatch]:
         asked.append(max_records)
-        return poll(max_records, timeout_s)  # type: ignore[return-value]  # batches
+        return poll(max_records, timeout_s)
 
     monkeypatch.setattr(consumer, "poll", watched)
-    while the_task(loop).restore_remaining:
-        loop.step()
-    return asked
+    step_until(loop, lambda: states(loop).get(RESTORED) is TaskState.RUNNING)
+    assert len(states(loop)) == 2 - alone
+    assert all(after <= 2 * before for before, after in pairwise(asked)), "no jump by one lucky slice"
+    return sorted(asked)[len(asked) // 2]
 
 
-def test_slices_grow_to_ten_ms_while_no_task_runs_and_to_two_beside_one_that_does(
+def test_slices_are_longer_while_no_task_runs_than_beside_one_that_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    longest = {}
-    for alone in (True, False):
-        rig = Rig(tmp_path / str(alone), partitions=2)
-        rig.clock = SlowClock()
-        log_counts(rig)
-        loop = rig.loop()
-        rig.assign(loop, 1, RESTORED) if alone else rig.assign(loop, 1, RESTORED, RUNNING)
-        while not the_task(loop).restore_remaining:
-            loop.step()
-        asked = slices(rig, loop, monkeypatch)
-        assert all(after <= 2 * before for before, after in pairwise(asked)), "no jump by one lucky slice"
-        longest[alone] = sorted(asked)[len(asked) // 2]
-        assert len(states(loop)) == 2 - alone
-    assert longest[True] > 3 * longest[False]
+    beside = usual_slice(tmp_path / "beside", False, monkeypatch)
+    assert usual_slice(tmp_path / "alone", True, monkeypatch) > 3 * beside
 
 
 def test_a_task_processes_between_two_steps_of_a_file_that_is_written(
@@ -204,22 +210,27 @@ def test_a_task_processes_between_two_steps_of_a_file_that_is_written(
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED, RUNNING)
-    while loop._restoration._writing is None:
-        loop.step()
+    step_until(loop, lambda: loop._restoration._writing is not None)
     rig.clock = loop._clock = loop._restoration._clock = SlowClock()
     monkeypatch.setattr(restoration, "_SLICE_S", 0.0)
     rig.write("in", ("k", "x", 1), partition=1)
     rounds = 0
-    while loop._restoration._writing is not None:
-        loop.step()
+
+    def written() -> bool:
+        nonlocal rounds
         rounds += 1
-    assert rounds > 2
+        return loop._restoration._writing is None
+
+    step_until(loop, written)
+    assert rounds > 3
     assert small_loads != []
     assert rig.counts() == [] or rig.counts() == [("k", 1)]
     assert the_task(loop, RUNNING).records_processed == 1
 
 
 # ---- progress ----
+
+BEGIN_STILL_END = ("restoring store", "still restoring", "store restored")
 
 
 def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
@@ -229,10 +240,10 @@ def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
     log_counts(rig, 10_000)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)
-    while the_task(loop).restore_remaining != 9_500:
-        loop.step()
+    step_until(loop, lambda: the_task(loop).restore_total > 0)
     begun = the_task(loop)
-    assert (begun.restore_total, begun.restore_rate, begun.restore_seconds_left) == (500, 0.0, None)
+    assert begun.restore_remaining + begun.restore_total == 10_000
+    assert (begun.restore_rate, begun.restore_seconds_left) == (0.0, None)
     rig.clock.now_ms += 5_000
     loop.step()
     going = the_task(loop)
