@@ -91,7 +91,8 @@ class Restoration:
         ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
                      if store in hosted.source_changelogs})  # fmt: skip
         starts = {store: hosted.state_manager.changelog_offset(store) for store in hosted.changelogs}
-        behind = {tp.topic for store, tp in hosted.changelogs.items() if (starts[store] or ends[tp]) < ends[tp]}
+        begun = {tp: start for store, tp in hosted.changelogs.items() if (start := starts[store]) is not None}
+        behind = {tp.topic for tp, start in begun.items() if start < ends[tp]}
         retentions = self._admin.delete_retention_ms(behind)
         age_ms = hosted.directory.age_ms(self._clock.wall_ms())
         resumes = False
