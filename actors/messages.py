@@ -13,6 +13,7 @@ from typing import Any
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.state.queries import Query, QueryRow
 from penstock.topology.physical.topology import Topology
 
@@ -23,6 +24,7 @@ class ApplicationSpec:
 
     topology: Topology
     config: StreamsConfig
+    restore_listener: StateRestoreListener | None = None
 
     @property
     def application_id(self) -> str:

@@ -9,10 +9,12 @@ from operator import itemgetter
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import RestoreFigures
+from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.restore_progress import RestoreProgress
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.contracts import BulkLoad
 
@@ -35,6 +37,7 @@ class _Replay:
     position: int
     end: int
     progress: RestoreProgress
+    events: RestoreEvents
     load: BulkLoad | None = None
 
     @property
@@ -46,7 +49,14 @@ class _Replay:
 class Restoration:
     """All stores of an actor that are being restored, read through a consumer that is made when needed."""
 
-    def __init__(self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock) -> None:
+    def __init__(
+        self,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        clock: Clock,
+        listener: StateRestoreListener | None = None,
+    ) -> None:
+        self._listener = listener
         self._make_consumer = make_consumer
         self._admin = admin
         self._clock = clock
@@ -139,7 +149,10 @@ class Restoration:
             "restoring store",
             task=str(hosted.id), store=store, topic=tp.topic, offset=position, end=end, records_left=end - position,
         )  # fmt: skip
-        return _Replay(hosted, store, position, end, RestoreProgress(now_s), _load(hosted, store, position, end))
+        events = RestoreEvents(self._listener, tp, store)
+        events.start(position, end)
+        load = _load(hosted, store, position, end)
+        return _Replay(hosted, store, position, end, RestoreProgress(now_s), events, load)
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
@@ -156,8 +169,10 @@ class Restoration:
             self._abandon(replay)
             replay.hosted.state_manager.wipe(replay.store)
             replay.position = beginning
+            replay.progress = RestoreProgress(self._clock.monotonic_s())
             replay.load = _load(replay.hosted, replay.store, beginning, replay.end)
             consumer.seek(tp, beginning)
+            replay.events.start(beginning, replay.end)
         self._overtaken.clear()
 
     def _restores(self, hosted: HostedTask) -> bool:
@@ -208,6 +223,8 @@ class Restoration:
         now_s = self._clock.monotonic_s()
         replay.progress.restored(len(batch), now_s)
         self._progress[replay.hosted.id].restored(len(batch), now_s)
+        if replay.load is None:
+            replay.events.restored(replay.position, replay.progress.total)
 
     # ---- loads ----
 
@@ -226,12 +243,13 @@ class Restoration:
     def _write(self, slice_s: float) -> bool:
         """Go on writing a load; records wait meanwhile, so that its offset stays that of all that it has."""
         assert self._writing is not None
-        clock = self._clock.monotonic_s
+        clock, (replay, steps) = self._clock.monotonic_s, self._writing
         until_s = clock() + slice_s
-        for _ in self._writing[1]:
+        for _ in steps:
             if clock() >= until_s:
                 return True
         self._writing = None
+        replay.events.restored(replay.position, replay.progress.total)
         return True
 
     def _abandon(self, replay: _Replay) -> None:
@@ -239,6 +257,7 @@ class Restoration:
         if self._writing is not None and self._writing[0] is replay:
             self._writing = None
         replay.load = None
+        replay.events.suspended()
 
     def _finished(self) -> list[TopicPartition]:
         """Those that were read up to their ends, with all written."""
@@ -256,6 +275,7 @@ class Restoration:
 
     def _end(self, tp: TopicPartition) -> _Replay:
         replay = self._replays.pop(tp)
+        replay.events.end()
         took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
         self._log.info(
             "store restored",
@@ -297,9 +317,14 @@ class Restoration:
             self._assign()
 
     def close(self) -> None:
-        """Close the consumer."""
-        if self._made is not None:
-            self._made.close()
+        """Close the consumer; what was restored is on disk."""
+        replays, self._replays = self._replays, {}
+        try:
+            for replay in replays.values():
+                self._abandon(replay)
+        finally:
+            if self._made is not None:
+                self._made.close()
 
 
 def _load(hosted: HostedTask, store: str, position: int, end: int) -> BulkLoad | None:

@@ -92,7 +92,7 @@ class StreamLoop:
         interval_s = spec.config.commit_interval_ms / 1000
         self._commits = Commits(self._producer, self._ask_to_commit, self._clock, interval_s, beside_records)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        self._restoration = Restoration(clients.consumer, admin, self._clock)
+        self._restoration = Restoration(clients.consumer, admin, self._clock, spec.restore_listener)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         self._opening = TaskOpening(spec, self._consumer, self._producer, self._budget, self._globals, self._clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.state.disk.rocksdb import RocksDBTaskStores
-from tests.actors.rig import CHANGELOG, ManualClock, Rig, count_of, settle, states
+from tests.actors.rig import CHANGELOG, HeardRestores, ManualClock, Rig, count_of, settle, states
 
 HOUR_MS = 3_600_000
 RECORDS = 30_000
@@ -285,3 +286,66 @@ def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
     assert "records_per_s=" in still
     assert "seconds_left=" in still
     assert "records=10000" in end
+
+
+def listening(path: Path, records: int, heard: HeardRestores) -> Rig:
+    rig = Rig(path)
+    rig.spec = replace(rig.spec, restore_listener=heard)
+    log_counts(rig, records)
+    return rig
+
+
+@pytest.mark.parametrize("records", [RECORDS, 5_000], ids=["files", "batches"])
+def test_a_restore_listener_hears_start_batches_and_end(
+    tmp_path: Path, small_loads: list[tuple[str, str]], records: int
+) -> None:
+    heard = HeardRestores()
+    listening(tmp_path, records, heard).running()
+    assert set(heard.stores) == {(TopicPartition(CHANGELOG, 0), "counts")}
+    start, *batches, end = heard.calls
+    assert start == ("start", 0, records)
+    assert end == ("end", records)
+    assert {call[0] for call in batches} == {"batch"}
+    assert sum(number for _, _, number in batches) == records
+    assert len(batches) > 3
+    ends = [offset for _, offset, _ in batches]
+    assert ends == sorted(ends)
+    assert ends[-1] == records - 1
+    if small_loads:
+        assert len(batches) == len(small_loads), "it is told of what is in the store, not of what is gathered"
+
+
+def test_a_restore_listener_hears_that_a_task_left_before_it_had_all(
+    tmp_path: Path, small_loads: list[tuple[str, str]]
+) -> None:
+    heard = HeardRestores()
+    rig = listening(tmp_path, RECORDS, heard)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    step_until(loop, lambda: len(heard.calls) == 3)
+    rig.assign(loop, 2)
+    settle(loop)
+    *_, last = heard.calls
+    assert last == ("suspended", sum(call[2] for call in heard.calls if call[0] == "batch"))
+
+
+def test_an_actor_that_ends_while_it_restores_tells_so(tmp_path: Path) -> None:
+    heard = HeardRestores()
+    rig = listening(tmp_path, RECORDS, heard)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    step_until(loop, lambda: len(heard.calls) == 1)
+    rig.stop(loop)
+    assert heard.calls == [("start", 0, RECORDS), ("suspended", 0)]
+
+
+@pytest.mark.parametrize("call", ["start", "batch", "end"])
+def test_what_a_restore_listener_raises_ends_the_actor_and_names_it(tmp_path: Path, call: str) -> None:
+    rig = listening(tmp_path, 5_000, HeardRestores(raises=call))
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    step_until(loop, loop.finished.done)
+    error = loop.finished.result()
+    assert error is not None
+    assert "HeardRestores.on_" in error
+    assert f"has raised, of store 'counts' in partition 0 of '{CHANGELOG}': KeyError('no such board')" in error
