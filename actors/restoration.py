@@ -186,7 +186,9 @@ class Restoration:
         """Restore one slice; whether there were records, and the tasks that now lack nothing. ``alone``: no task runs
         that would wait for it."""
         slice_s = _SLICE_ALONE_S if alone else _SLICE_S
-        busy = self._read(slice_s) if self._writing is None else self._write(slice_s)
+        busy = False
+        if self._make_room():
+            busy = self._read(slice_s) if self._writing is None else self._write(slice_s)
         finished = self._finished()
         if self._clock.monotonic_s() >= self._tell_at_s:
             self._tell()
@@ -209,7 +211,6 @@ class Restoration:
         if spent_s > 0 and sum(map(len, batches)) * 2 >= size:
             wanted = int(size * slice_s / spent_s)
             self._slice_records = max(_FIRST_SLICE // 5, min(max(wanted, size // 2), size * 2, _LARGEST_SLICE))
-        self._make_room()
         return bool(batches)
 
     def _take(self, replay: _Replay, read: RecordBatch) -> None:
@@ -228,13 +229,19 @@ class Restoration:
 
     # ---- loads ----
 
-    def _make_room(self) -> None:
-        """Begin to write the largest load, if it or all together have become too large."""
-        sizes = [(replay.load.resident_bytes, replay) for replay in self._replays.values() if replay.load is not None]
-        if sizes:
-            largest, replay = max(sizes, key=itemgetter(0))
-            if largest >= _LARGEST_LOAD or sum(size for size, _ in sizes) >= _LARGEST_LOADS:
+    def _make_room(self) -> bool:
+        """Begin to write the largest load, if it or all together have become too large. False if it must wait: then no
+        more may be read."""
+        if self._writing is not None:
+            return True
+        loads = [(load.resident_bytes, load, replay) for replay in self._replays.values() if (load := replay.load)]
+        if loads:
+            largest, load, replay = max(loads, key=itemgetter(0))
+            if largest >= _LARGEST_LOAD or sum(size for size, _, _ in loads) >= _LARGEST_LOADS:
+                if load.must_wait:
+                    return False
                 self._begin_to_write(replay)
+        return True
 
     def _begin_to_write(self, replay: _Replay) -> None:
         assert replay.load is not None

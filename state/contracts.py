@@ -72,6 +72,11 @@ class BulkLoad(CommitBatch, Protocol):
     def resident_bytes(self) -> int:
         """About what is gathered takes in the process."""
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether the store has been given more than it could put in order yet: writing more now would make reading
+        slow, and a commit stall."""
+
     def write(self, changelog_offset: int) -> Iterator[None]:
         """Put what is gathered to the store, which remembers this offset then. Exhaust it: it yields every 2 ms or so.
         What is gathered from now on is of the next call.

@@ -24,6 +24,7 @@ from penstock.state.disk.gathered_rows import GatheredRows
 from penstock.state.disk.rocksdb_errors import translated
 
 _PUT_AT_ONCE = 4096
+_MOST_FILES = 16  # from 20 on RocksDB delays writes, but takes in files all the same; each is asked for each key
 _FOLDER = "-restored"
 
 
@@ -42,6 +43,9 @@ class Database(Protocol):
     def ingest(self, store: str, table: Path) -> None:
         """Take in a file that is finished, and remove it."""
 
+    def unsorted_files(self, store: str) -> int:
+        """How many files there are that may all have the same keys: RocksDB merges them by and by."""
+
 
 class RocksDBBulkLoad(BulkLoad):
     """A load of ``store``, whose database lies in ``path``; files stand beside that until they are taken in."""
@@ -58,6 +62,11 @@ class RocksDBBulkLoad(BulkLoad):
     def resident_bytes(self) -> int:
         resident: int = self._rows.resident_bytes
         return resident
+
+    @property
+    @override
+    def must_wait(self) -> bool:
+        return self._database.unsorted_files(self._store) >= _MOST_FILES
 
     @override
     def put(self, store: str, key: bytes, row: bytes) -> None:

@@ -149,6 +149,10 @@ class RocksDBStore:
         except Exception as error:
             raise translated(error, self._what) from error
 
+    def unsorted_files(self) -> int:
+        """How many files of level 0 there are."""
+        return int(self._open_family().property_value("rocksdb.num-files-at-level0") or 0)
+
     def close(self) -> None:
         """Let go of every handle: each would keep the database open and locked."""
         self._family = None
@@ -270,6 +274,11 @@ class RocksDBTaskStores:
         """Take the rows of ``table`` into ``store``, and remove the file."""
         self._database()
         self._stores[store].ingest(table)
+
+    def unsorted_files(self, store: str) -> int:
+        """How many files of ``store`` are not merged with all others yet."""
+        self._database()
+        return self._stores[store].unsorted_files()
 
     def changelog_offset(self, store: str) -> int | None:
         self.store(store)

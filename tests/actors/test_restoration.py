@@ -82,6 +82,27 @@ def test_many_records_are_restored_by_files(tmp_path: Path, small_loads: list[tu
     assert rig.counts() == [("user-0", 22_502)]
 
 
+def test_a_store_that_has_too_many_files_is_given_time_to_merge_them(
+    tmp_path: Path, small_loads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig)
+    loop = rig.loop()
+    rig.assign(loop, 1, RESTORED)
+    step_until(loop, lambda: len(small_loads) == 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(RocksDBTaskStores, "unsorted_files", lambda stores, store: 16)
+        settle(loop)  # it does not spin meanwhile
+        left = the_task(loop).restore_remaining
+        assert left > 0
+        settle(loop)
+        assert (the_task(loop).restore_remaining, len(small_loads)) == (left, 2)
+    settle(loop)
+    assert states(loop) == {RESTORED: TaskState.RUNNING}
+    assert loop._tasks[RESTORED].state_manager._task_stores.unsorted_files("counts") >= 0  # type: ignore[attr-defined]  # RocksDB's
+    assert count_of(loop, "user-0") == 22_501
+
+
 def test_few_records_are_written_as_they_come(tmp_path: Path, small_loads: list[tuple[str, str]]) -> None:
     rig = Rig(tmp_path)
     log_counts(rig, 5_000)
