@@ -24,7 +24,7 @@ from penstock.state.disk.gathered_rows import GatheredRows
 from penstock.state.disk.rocksdb_errors import translated
 
 _PUT_AT_ONCE = 4096
-_MOST_FILES = 16  # from 20 on RocksDB delays writes, but takes in files all the same; each is asked for each key
+_MOST_FILES = 48  # each is asked for each key; a few more, and RocksDB would delay writes (see its options)
 _FOLDER = "-restored"
 
 

@@ -97,6 +97,9 @@ def _store_options() -> Options:
     options.set_write_buffer_size(_MEMTABLE)
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM_SHARE)
+    # A restore leaves up to 48 files to be merged (bulk_load.py): commits are not to wait for that.
+    options.set_level_zero_slowdown_writes_trigger(64)
+    options.set_level_zero_stop_writes_trigger(96)
     return options
 
 

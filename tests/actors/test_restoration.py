@@ -91,7 +91,7 @@ def test_a_store_that_has_too_many_files_is_given_time_to_merge_them(
     rig.assign(loop, 1, RESTORED)
     step_until(loop, lambda: len(small_loads) == 2)
     with monkeypatch.context() as patched:
-        patched.setattr(RocksDBTaskStores, "unsorted_files", lambda stores, store: 16)
+        patched.setattr(RocksDBTaskStores, "unsorted_files", lambda stores, store: 48)
         settle(loop)  # it does not spin meanwhile
         left = the_task(loop).restore_remaining
         assert left > 0
