@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos golden fuzz-parity restored bench lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos golden fuzz-parity restored bench bench-recovery lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -47,11 +47,14 @@ restored: environment jars  ## have Kafka Streams restore what penstock wrote to
 bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks
 
+bench-recovery: environment jars  ## restore 6 M changelog records, side by side with Kafka Streams; RECORDS=600000 restores fewer
+	@$(RUN) -m benchmarks.recovery $(if $(RECORDS),--records $(RECORDS)) $(if $(REPEAT),--repeat $(REPEAT))
+
 lock: environment  ## make requirements/*.txt anew from pyproject.toml
 	@$(RUN) requirements/lock.py
 
 clean:  ## remove the environment and all caches of this folder
-	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/windowed/*.so
+	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/windowed/*.so state/disk/*.so
 
 environment:
 	@$(if $(strip $(PYTHON)),,$(error penstock needs Python 3.11, 3.12 or 3.13; say where one is: make PYTHON=/path/to/python))

@@ -15,6 +15,7 @@ from pathlib import Path
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask, Serialize
 from penstock.actors.messages import ApplicationSpec, TaskState
+from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_directory import GLOBAL, TaskDirectory
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StateStoreLockedError
@@ -60,6 +61,8 @@ class GlobalStores:
         self._commit_due_s = 0.0
         self._unread: dict[TopicPartition, int] = {}
         self._overtaken: set[str] = set()
+        self._listener = spec.restore_listener
+        self._restores: dict[TopicPartition, RestoreEvents] = {}
         self.state = TaskState.RUNNING if not self._subtopologies else TaskState.CREATED
         self.serializers: Mapping[str, Serialize] = {
             name: store.value_serde.serialize
@@ -203,11 +206,18 @@ class GlobalStores:
         """The stores are ready once they have come to ``ends``."""
         self._unread.update(ends)
         self.state = TaskState.RESTORING
+        opened = self._open_ones
+        for tp, end in ends.items():
+            if (position := opened.consumer.position(tp)) < end:
+                events = self._restores[tp] = RestoreEvents(self._listener, tp, opened.task.store_of[tp.topic])
+                events.start(position, end)
         self._look_for_ends()
 
     def _look_for_ends(self) -> None:
         position = self._open_ones.consumer.position
         self._unread = {tp: end for tp, end in self._unread.items() if position(tp) < end}
+        for tp in self._restores.keys() - self._unread.keys():
+            self._restores.pop(tp).end()
         if not self._unread:
             self.state = TaskState.RUNNING
             self._commit_due_s = self._clock.monotonic_s() + self._interval_s
@@ -230,6 +240,8 @@ class GlobalStores:
         batches = opened.consumer.poll(_SLICE_RECORDS, 0)
         for batch in batches:
             take(batch, now_ms)
+            if (events := self._restores.get(batch.partition)) is not None:
+                events.restored(batch.offsets[-1] + 1, events.total + len(batch))
         self._overtaken.update(tp.topic for tp in opened.consumer.lost_positions())
         if not self.ready:
             self._look_for_ends()
@@ -271,6 +283,8 @@ class GlobalStores:
             opened.task.state_manager.begin(store, {tp: beginnings[tp] for tp in again if tp.topic == topic})
         for tp in again:
             opened.consumer.seek(tp, beginnings[tp])
+            if (events := self._restores.pop(tp, None)) is not None:
+                events.suspended()
         self._overtaken.clear()
         self._await(ends)
 
@@ -281,11 +295,14 @@ class GlobalStores:
         if self._commit is not None:
             self._commit = None
         if opened is not None:
+            restores, self._restores = self._restores, {}
             try:
                 opened.consumer.close()
             finally:
                 opened.task.close()
                 opened.directory.note_close()
+            for events in restores.values():
+                events.suspended()
 
 
 class _Opened:

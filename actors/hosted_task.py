@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from penstock.actors.messages import TaskState, TaskStatus
+from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.positions import Start
 from penstock.actors.task_directory import TaskDirectory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -213,7 +213,7 @@ class HostedTask:
             self.task.close()
             self.directory.note_close()
 
-    def status(self, consumer: RecordConsumer, restore_remaining: int) -> TaskStatus:
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures) -> TaskStatus:
         """What the coordinator and people may know."""
         metrics = self.task.metrics()
         return TaskStatus(
@@ -221,10 +221,12 @@ class HostedTask:
             self.state,
             metrics.process_total,
             metrics.dropped_records_total,
-            restore_remaining,
+            restore.remaining,
             {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
             {tp: committed.offset for tp, committed in self.committed.items()},
             self.lost_records,
+            restore.total,
+            restore.rate,
         )
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:

@@ -107,7 +107,7 @@ class HostedTasks:
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics, for about 2 ms; whether there were records, and what must be done before
         it can go on: something has to be read from its beginning."""
-        busy, ready = self._restoration.step() if self._restoration.active else (False, [])
+        busy, ready = self._restoration.step(alone=not self.running) if self._restoration.active else (False, [])
         followed, admitted = self._globals.step()
         for hosted in [*ready, *admitted]:
             self.start(hosted)

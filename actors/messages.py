@@ -13,6 +13,7 @@ from typing import Any
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.state.queries import Query, QueryRow
 from penstock.topology.physical.topology import Topology
 
@@ -23,6 +24,7 @@ class ApplicationSpec:
 
     topology: Topology
     config: StreamsConfig
+    restore_listener: StateRestoreListener | None = None
 
     @property
     def application_id(self) -> str:
@@ -47,9 +49,20 @@ class TaskState(Enum):
 
 
 @dataclass(frozen=True)
+class RestoreFigures:
+    """How far the stores of one task have come: offsets that they lack, records that they got since the task was
+    opened, and how many of them per second of late, 0 when nothing is restored."""
+
+    remaining: int = 0
+    total: int = 0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True)
 class TaskStatus:
     """One task as its actor sees it. Lags are records between position and end, per source partition; lost records
-    were deleted by retention before they were read (counted in offsets)."""
+    were deleted by retention before they were read (counted in offsets). What begins with ``restore``: see
+    :class:`RestoreFigures`."""
 
     task_id: TaskId
     state: TaskState
@@ -59,6 +72,13 @@ class TaskStatus:
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     lost_records: int = 0
+    restore_total: int = 0
+    restore_rate: float = 0.0
+
+    @property
+    def restore_seconds_left(self) -> float | None:
+        """About how long the restore will take; None when nothing is restored, or it stands still."""
+        return self.restore_remaining / self.restore_rate if self.restore_remaining and self.restore_rate else None
 
     @property
     def lag(self) -> int:

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
-from penstock.common.ids import TopicPartition
+from penstock.actors.messages import RestoreFigures
+from penstock.actors.restore_events import RestoreEvents
+from penstock.actors.restore_progress import RestoreProgress
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
+from penstock.common.records import RecordBatch
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.state.contracts import BulkLoad
 
-_SLICE_RECORDS = 500
+_SLICE_S, _SLICE_ALONE_S = 0.002, 0.01
+"""How long a slice takes beside running tasks, and when there is nobody but queries and commands to wait for it."""
+_FIRST_SLICE, _LARGEST_SLICE = 500, 8000
+_WORTH_A_LOAD = 20_000
+"""So many records are gathered; fewer are written as they come."""
+_LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
+"""How many bytes of rows are gathered for one store and for all, before they are written."""
+_TELL_EVERY_S = 10.0
 
 
 @dataclass
 class _Replay:
-    """One store that is read from ``position`` up to ``end``."""
+    """One store that is read from ``position`` up to ``end``. What ``load`` has gathered is not written yet."""
 
     hosted: HostedTask
     store: str
     position: int
     end: int
+    progress: RestoreProgress
+    events: RestoreEvents
+    load: BulkLoad | None = None
+
+    @property
+    def left(self) -> int:
+        """How many offsets the store is behind."""
+        return max(0, self.end - self.position)
 
 
 class Restoration:
     """All stores of an actor that are being restored, read through a consumer that is made when needed."""
 
     def __init__(
-        self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool = False
+        self,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        clock: Clock,
+        listener: StateRestoreListener | None = None,
+        exactly_once: bool = False,
     ) -> None:
+        self._listener = listener
         self._exactly_once = exactly_once
         self._make_consumer = make_consumer
         self._admin = admin
@@ -38,6 +66,10 @@ class Restoration:
         self._overtaken: set[TopicPartition] = set()
         self._made: RecordConsumer | None = None
         self._replays: dict[TopicPartition, _Replay] = {}
+        self._progress: dict[TaskId, RestoreProgress] = {}
+        self._writing: tuple[_Replay, Iterator[None]] | None = None
+        self._slice_records = _FIRST_SLICE
+        self._tell_at_s = 0.0
 
     @property
     def active(self) -> bool:
@@ -73,9 +105,11 @@ class Restoration:
         ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
                      if store in hosted.source_changelogs})  # fmt: skip
         starts = {store: hosted.state_manager.changelog_offset(store) for store in hosted.changelogs}
-        behind = {tp.topic for store, tp in hosted.changelogs.items() if (starts[store] or ends[tp]) < ends[tp]}
+        begun = {tp: start for store, tp in hosted.changelogs.items() if (start := starts[store]) is not None}
+        behind = {tp.topic for tp, start in begun.items() if start < ends[tp]}
         retentions = self._admin.delete_retention_ms(behind)
         age_ms = hosted.directory.age_ms(self._clock.wall_ms())
+        resumes = False
         for store, tp in hosted.changelogs.items():
             start, begin, end = starts[store], beginnings[tp], ends[tp]
             wrong = None
@@ -95,15 +129,34 @@ class Restoration:
                 start = None
             position = begin if start is None else max(start, begin)
             if position < end:
-                self._replays[tp] = _Replay(hosted, store, position, end)
+                self._replays[tp] = self._replay(hosted, store, tp, position, end)
             elif start is None and 0 < begin == end and store not in hosted.source_changelogs:
                 self._log.warning(
                     "store starts empty: its changelog has offsets, but no record any more",
                     why="the broker deletes what is older, by event time, than the topic's retention.ms",
                     task=str(hosted.id), store=store, topic=tp.topic, beginning=begin, end=end,
                 )  # fmt: skip
+            resumes = resumes or (start is not None and start < end)
+        if not resumes:
+            # No store has a row that is older than now. After a crash its age counts from here, not from a commit long
+            # ago, for which it would be wiped again.
+            hosted.directory.note_commit(self._clock.wall_ms())
         self._assign()
         return self._restores(hosted)
+
+    def _replay(self, hosted: HostedTask, store: str, tp: TopicPartition, position: int, end: int) -> _Replay:
+        now_s = self._clock.monotonic_s()
+        if not self._replays:
+            self._tell_at_s = now_s + _TELL_EVERY_S
+        self._progress.setdefault(hosted.id, RestoreProgress(now_s))
+        self._log.info(
+            "restoring store",
+            task=str(hosted.id), store=store, topic=tp.topic, offset=position, end=end, records_left=end - position,
+        )  # fmt: skip
+        events = RestoreEvents(self._listener, tp, store)
+        events.start(position, end)
+        load = _load(hosted, store, position, end)
+        return _Replay(hosted, store, position, end, RestoreProgress(now_s), events, load)
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
@@ -117,9 +170,13 @@ class Restoration:
                 why="its changelog deleted records before they were restored", task=str(replay.hosted.id),
                 store=replay.store, topic=tp.topic, offset=replay.position, beginning=beginning,
             )  # fmt: skip
+            self._abandon(replay)
             replay.hosted.state_manager.wipe(replay.store)
             replay.position = beginning
+            replay.progress = RestoreProgress(self._clock.monotonic_s())
+            replay.load = _load(replay.hosted, replay.store, beginning, replay.end)
             consumer.seek(tp, beginning)
+            replay.events.start(beginning, replay.end)
         self._overtaken.clear()
 
     def _restores(self, hosted: HostedTask) -> bool:
@@ -129,39 +186,168 @@ class Restoration:
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self._replays.items()})
 
-    def step(self) -> tuple[bool, list[HostedTask]]:
-        """Restore one slice; whether there were records, and the tasks that now lack nothing."""
-        consumer = self._consumer()
-        batches = consumer.poll(_SLICE_RECORDS, 0)
-        for batch in batches:
-            replay = self._replays.get(batch.partition)
-            if replay is None:
-                continue
-            count = sum(offset < replay.end for offset in batch.offsets)
-            if count:
-                replay.position = batch.offsets[count - 1] + 1
-                rows = (batch.keys[:count], batch.values[:count], batch.timestamps[:count])
-                headers = None if batch.headers is None else batch.headers[:count]
-                replay.hosted.state_manager.restore(replay.store, *rows, replay.position, headers)
-        self._overtaken.update(consumer.lost_positions())
-        finished = [tp for tp, replay in self._replays.items() if consumer.position(tp) >= replay.end]
+    def step(self, alone: bool = False) -> tuple[bool, list[HostedTask]]:
+        """Restore one slice; whether there were records, and the tasks that now lack nothing. ``alone``: no task runs
+        that would wait for it."""
+        slice_s = _SLICE_ALONE_S if alone else _SLICE_S
+        busy = False
+        if self._make_room():
+            busy = self._read(slice_s) if self._writing is None else self._write(slice_s)
+        finished = self._finished()
+        if self._clock.monotonic_s() >= self._tell_at_s:
+            self._tell()
         if not finished:
-            return bool(batches), []
-        ready = [self._replays.pop(tp).hosted for tp in finished]
+            return busy, []
+        ready = [self._end(tp).hosted for tp in finished]
         self._assign()
         return True, [hosted for hosted in dict.fromkeys(ready) if not self._restores(hosted)]
 
-    def remaining(self, hosted: HostedTask) -> int:
-        """How many offsets the stores of ``hosted`` are behind."""
-        return sum(max(0, r.end - r.position) for r in self._replays.values() if r.hosted is hosted)
+    def _read(self, slice_s: float) -> bool:
+        consumer, clock = self._consumer(), self._clock.monotonic_s
+        size, begun_s = self._slice_records, clock()
+        batches = consumer.poll(size, 0)
+        for batch in batches:
+            replay = self._replays.get(batch.partition)
+            if replay is not None:
+                self._take(replay, batch)
+        self._overtaken.update(consumer.lost_positions())
+        spent_s = clock() - begun_s
+        if spent_s > 0 and sum(map(len, batches)) * 2 >= size:
+            wanted = int(size * slice_s / spent_s)
+            self._slice_records = max(_FIRST_SLICE // 5, min(max(wanted, size // 2), size * 2, _LARGEST_SLICE))
+        return bool(batches)
+
+    def _take(self, replay: _Replay, read: RecordBatch) -> None:
+        batch = _in_front_of(replay.end, read)
+        if not batch.offsets:
+            return
+        replay.position = batch.offsets[-1] + 1
+        replay.hosted.state_manager.restore(
+            replay.store, batch.keys, batch.values, batch.timestamps, replay.position, batch.headers, replay.load
+        )
+        now_s = self._clock.monotonic_s()
+        replay.progress.restored(len(batch), now_s)
+        self._progress[replay.hosted.id].restored(len(batch), now_s)
+        if replay.load is None:
+            replay.events.restored(replay.position, replay.progress.total)
+
+    # ---- loads ----
+
+    def _make_room(self) -> bool:
+        """Begin to write the largest load, if it or all together have become too large. False if it must wait: then no
+        more may be read."""
+        if self._writing is not None:
+            return True
+        loads = [(load.resident_bytes, load, replay) for replay in self._replays.values() if (load := replay.load)]
+        if loads:
+            largest, load, replay = max(loads, key=itemgetter(0))
+            if largest >= _LARGEST_LOAD or sum(size for size, _, _ in loads) >= _LARGEST_LOADS:
+                if load.must_wait:
+                    return False
+                self._begin_to_write(replay)
+        return True
+
+    def _begin_to_write(self, replay: _Replay) -> None:
+        assert replay.load is not None
+        self._writing = replay, replay.hosted.state_manager.write_load(replay.store, replay.load, replay.position)
+
+    def _write(self, slice_s: float) -> bool:
+        """Go on writing a load; records wait meanwhile, so that its offset stays that of all that it has."""
+        assert self._writing is not None
+        clock, (replay, steps) = self._clock.monotonic_s, self._writing
+        until_s = clock() + slice_s
+        for _ in steps:
+            if clock() >= until_s:
+                return True
+        self._writing = None
+        replay.events.restored(replay.position, replay.progress.total)
+        return True
+
+    def _abandon(self, replay: _Replay) -> None:
+        """What its load has gathered is restored again, or nobody needs it."""
+        if self._writing is not None and self._writing[0] is replay:
+            self._writing = None
+        replay.load = None
+        replay.events.suspended()
+
+    def _finished(self) -> list[TopicPartition]:
+        """Those that were read up to their ends, with all written."""
+        if self._writing is not None:
+            return []
+        position = self._consumer().position
+        reached = [tp for tp, replay in self._replays.items() if position(tp) >= replay.end]
+        for tp in reached:
+            replay = self._replays[tp]
+            if replay.load is not None:
+                self._begin_to_write(replay)
+                replay.load = None
+                return []
+        return reached
+
+    def _end(self, tp: TopicPartition) -> _Replay:
+        replay = self._replays.pop(tp)
+        replay.events.end()
+        took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
+        self._log.info(
+            "store restored",
+            task=str(replay.hosted.id), store=replay.store, topic=tp.topic, records=total, seconds=round(took_s, 1),
+            records_per_s=round(total / took_s) if took_s > 0 else None,
+        )  # fmt: skip
+        return replay
+
+    # ---- progress ----
+
+    def _tell(self) -> None:
+        now_s = self._clock.monotonic_s()
+        self._tell_at_s = now_s + _TELL_EVERY_S
+        for tp, replay in self._replays.items():
+            rate = replay.progress.rate(now_s)
+            self._log.info(
+                "still restoring store",
+                task=str(replay.hosted.id), store=replay.store, topic=tp.topic, records_left=replay.left,
+                records_per_s=round(rate), seconds_left=round(replay.left / rate) if rate else None,
+            )  # fmt: skip
+
+    def progress(self, hosted: HostedTask) -> RestoreFigures:
+        """How far the stores of ``hosted`` have come."""
+        left = sum(replay.left for replay in self._replays.values() if replay.hosted is hosted)
+        known = self._progress.get(hosted.id)
+        if known is None:
+            return RestoreFigures()
+        restores = self._restores(hosted)
+        return RestoreFigures(left, known.total, known.rate(self._clock.monotonic_s()) if restores else 0.0)
 
     def forget(self, hosted: HostedTask) -> None:
-        """Read no more for ``hosted``, which is about to be closed; what is restored of it is on disk."""
+        """Read no more for ``hosted``, which is about to be closed; what was written of it is on disk."""
+        self._progress.pop(hosted.id, None)
         if self._restores(hosted):
+            for replay in self._replays.values():
+                if replay.hosted is hosted:
+                    self._abandon(replay)
             self._replays = {tp: replay for tp, replay in self._replays.items() if replay.hosted is not hosted}
             self._assign()
 
     def close(self) -> None:
-        """Close the consumer."""
-        if self._made is not None:
-            self._made.close()
+        """Close the consumer; what was restored is on disk."""
+        replays, self._replays = self._replays, {}
+        try:
+            for replay in replays.values():
+                self._abandon(replay)
+        finally:
+            if self._made is not None:
+                self._made.close()
+
+
+def _load(hosted: HostedTask, store: str, position: int, end: int) -> BulkLoad | None:
+    return hosted.state_manager.bulk_load(store, position) if end - position >= _WORTH_A_LOAD else None
+
+
+def _in_front_of(end: int, batch: RecordBatch) -> RecordBatch:
+    """What of ``batch`` is to be restored."""
+    if batch.offsets[-1] < end:
+        return batch
+    count = sum(offset < end for offset in batch.offsets)
+    return RecordBatch(
+        batch.partition, batch.keys[:count], batch.values[:count], batch.timestamps[:count], batch.offsets[:count],
+        None if batch.headers is None else batch.headers[:count],
+    )  # fmt: skip

@@ -86,8 +86,7 @@ class StreamLoop:
         self._failed_with: str | None = None
         self._current: HostedTask | None = None
         self._epoch = 0
-        self._asked = self._aborted = 0
-        self._promised = 0  # jobs that somebody waits for, and that are not begun
+        self._asked = self._aborted = self._promised = 0  # commits; transactions; jobs not begun that are waited for
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
@@ -95,7 +94,8 @@ class StreamLoop:
         self._guarantee = guarantee_of(spec.config, slot, clients, self._ask_to_commit, self._clock)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        self._restoration = Restoration(clients.consumer, admin, self._clock, self._guarantee.commits_all)
+        listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
+        self._restoration = Restoration(clients.consumer, admin, self._clock, listener, exactly_once)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         opening = TaskOpening(spec, self._consumer, self._guarantee, self._budget, self._globals, self._clock)
@@ -293,7 +293,7 @@ class StreamLoop:
         yield from self._begin(math.inf)
 
     def _abort(self, error: TransactionAbortedError) -> Steps[None]:
-        tasks = [str(task_id) for task_id in self._tasks]
+        tasks = list(map(str, self._tasks))
         self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
         self._aborted += 1
         self._commits.aborted()
@@ -337,7 +337,7 @@ class StreamLoop:
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
         tasks = tuple(
-            hosted.status(self._consumer, self._restoration.remaining(hosted)) for hosted in list(self._tasks.values())
+            hosted.status(self._consumer, self._restoration.progress(hosted)) for hosted in list(self._tasks.values())
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
         ended = (self._stopped is not None, self._slot, self._aborted)
@@ -364,8 +364,7 @@ class StreamLoop:
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
         if broken is None or self._guarantee.commits_all or in_job or self._failed_with is not None:
-            # The first error is the cause and must be the one that is told.
-            self._finish(self._failed_with or text)
+            self._finish(self._failed_with or text)  # the first error is the cause
         else:
             self._failed_with = text
             self._commits.forget(broken)

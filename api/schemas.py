@@ -30,7 +30,10 @@ class TaskBody(_Body):
     records_processed: int | None
     dropped_records: int | None
     lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
-    restore_remaining: int | None
+    restore_remaining: int | None = Field(description="How much its stores lack of their changelogs, in offsets.")
+    restore_total: int | None = Field(description="Records restored since the task was opened.")
+    restore_rate: float | None = Field(description="Records restored per second of late; 0 when nothing is restored.")
+    restore_seconds_left: float | None = Field(description="About how long it will take; null when that is not known.")
     lag: int | None = Field(description="The sum over its partitions.")
     partitions: list[PartitionBody]
 

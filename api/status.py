@@ -28,6 +28,7 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
 
 
 def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
+    left = task.restore_seconds_left
     return {
         "task_id": str(task.task_id),
         "actor_id": actor.actor_id,
@@ -37,6 +38,9 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
         "dropped_records": task.dropped_records,
         "lost_records": task.lost_records,
         "restore_remaining": task.restore_remaining,
+        "restore_total": task.restore_total,
+        "restore_rate": round(task.restore_rate, 1),
+        "restore_seconds_left": None if left is None else round(left, 1),
         "lag": task.lag,
         "partitions": [
             {
@@ -51,8 +55,9 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
 
 
 def _unreported(task_id: TaskId, actor_id: str) -> dict[str, Any]:
-    figures = ("records_processed", "dropped_records", "lost_records", "restore_remaining", "lag")
-    unknown = ("node_id", "state", *figures)
+    figures = ("records_processed", "dropped_records", "lost_records", "lag")
+    restore = ("restore_remaining", "restore_total", "restore_rate", "restore_seconds_left")
+    unknown = ("node_id", "state", *figures, *restore)
     return {"task_id": str(task_id), "actor_id": actor_id, **dict.fromkeys(unknown), "partitions": []}
 
 

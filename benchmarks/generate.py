@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks.data import INPUT, KEYS, PARTITIONS, TABLE, Dataset, payments_of_users
+from benchmarks.data import INPUT, KEYS, PARTITIONS, TABLE, Dataset, Row, payments_of_users
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin, RecordProducer
@@ -32,17 +32,27 @@ def generate(
         for key, value, timestamp in rows_of():
             producer.send(topic, key, value, timestamp)
     done = 0
+
+    def told(of_topic: int) -> None:
+        if tell is not None:
+            tell(done + of_topic)
+
     for topic, rows_of in dataset.streams.items():
-        rows = rows_of()
-        while chunk := list(islice(rows, _TELL_EVERY)):
-            for key, value, timestamp in chunk:
-                producer.send(topic, key, value, timestamp)
-            producer.poll()
-            done += len(chunk)
-            if tell is not None:
-                tell(done)
+        done += fill(producer, topic, rows_of(), told)
+
+
+def fill(producer: RecordProducer, topic: str, rows: Iterator[Row], tell: Callable[[int], None]) -> int:
+    """Write ``rows`` to a topic that is there; how many they are, as ``tell`` hears while they are written."""
+    done = 0
+    while chunk := list(islice(rows, _TELL_EVERY)):
+        for key, value, timestamp in chunk:
+            producer.send(topic, key, value, timestamp)
+        producer.poll()
+        done += len(chunk)
+        tell(done)
     if not producer.flush(_FLUSH_TIMEOUT_S):
         raise TimeoutError(f"the broker did not take {done} records within {_FLUSH_TIMEOUT_S:.0f} s of the last one")
+    return done
 
 
 def main(

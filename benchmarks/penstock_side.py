@@ -33,6 +33,11 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 
 NAME = "penstock"
+ENVIRONMENT = {
+    "RAY_worker_niceness": "0",  # else actors run at nice 15, while a JVM started from a shell runs at 0
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "_TYPER_STANDARD_TRACEBACK": "1",  # the end of a plain traceback says what went wrong
+}
 _OFTEN_S, _SELDOM_S = 0.01, 0.1
 _ROLES = {
     "ray::StreamActor": "worker",
@@ -61,12 +66,7 @@ class PenstockSide:
 
     def side(self) -> Side:
         """penstock in one stream actor, every setting that bears on speed at its default."""
-        environment = {
-            "RAY_worker_niceness": "0",  # else actors run at nice 15, while a JVM started from a shell runs at 0
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "_TYPER_STANDARD_TRACEBACK": "1",  # the end of a plain traceback says what went wrong
-        }
-        return Side(NAME, self._command, environment)
+        return Side(NAME, self._command, ENVIRONMENT)
 
     def _command(self, workload: str, application_id: str, output: str) -> Sequence[str]:
         arguments = (workload, str(self.records), self.bootstrap_servers, application_id, output, str(self.state))
@@ -129,14 +129,14 @@ def main(
     finally:
         application.close()
         ray.shutdown()
-    _event("closed", time.time() * 1000)
+    tell("closed", time.time() * 1000)
 
 
 def _tell_address(application: ps.KafkaStreams) -> None:
     application.wait_until_running()
     address = application.status().http_address
-    _event("http", time.time() * 1000, address=address, application=application.application_id)
-    _event("workers", time.time() * 1000, pids=_processes())
+    tell("http", time.time() * 1000, address=address, application=application.application_id)
+    tell("workers", time.time() * 1000, pids=processes())
 
 
 def _follow(application: ps.KafkaStreams, records: int, table: str | None, begun_ms: float) -> None:
@@ -144,16 +144,16 @@ def _follow(application: ps.KafkaStreams, records: int, table: str | None, begun
     half = False
     last = Progress(begun_ms, begun_ms, 0)
     for progress in _progress(application, records, table):
-        _event("progress", progress.answered_ms, records=progress.records)
+        tell("progress", progress.answered_ms, records=progress.records)
         if progress.records and not last.records:
-            _event("workers", last.asked_ms, pids=_processes())
-            _event("first", last.asked_ms)
+            tell("workers", last.asked_ms, pids=processes())
+            tell("first", last.asked_ms)
         if not half and progress.records >= records // 2:
             half = True
-            _event("half", _when(records // 2, last, progress))
+            tell("half", _when(records // 2, last, progress))
         last = progress
-    _event("processed", last.answered_ms, records=last.records)
-    _event("stops", time.time() * 1000, **asdict(_status(_stream_actor(application)).commit_stops))
+    tell("processed", last.answered_ms, records=last.records)
+    tell("stops", time.time() * 1000, **asdict(status_of(stream_actor(application)).commit_stops))
 
 
 def _when(records: int, before: Progress, after: Progress) -> float:
@@ -164,13 +164,13 @@ def _when(records: int, before: Progress, after: Progress) -> float:
 
 def _progress(application: ps.KafkaStreams, records: int, table: str | None) -> Iterator[Progress]:
     """Looks at the stream actor until all is processed: often at the beginning and at the end, seldom in between."""
-    actor = _stream_actor(application)
+    actor = stream_actor(application)
     rows = _table_rows(application, table)
     done = 0
     begin = time.time()
     while done < records:
         asked = time.time()
-        done = sum(max(0, task.records_processed - rows[task.task_id.partition]) for task in _status(actor).tasks)
+        done = sum(max(0, task.records_processed - rows[task.task_id.partition]) for task in status_of(actor).tasks)
         now = time.time()
         yield Progress(asked * 1000, now * 1000, done)
         if not done:
@@ -179,7 +179,7 @@ def _progress(application: ps.KafkaStreams, records: int, table: str | None) -> 
         time.sleep(_SELDOM_S if left_s > 3 * _SELDOM_S else _OFTEN_S)
 
 
-def _stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
+def stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
     """The one stream actor, as soon as Ray knows it: the coordinator's status would tell up to a second later."""
     deadline = time.monotonic() + 60.0
     while not (actors := StreamActorHandle.find(application.application_id)):
@@ -189,7 +189,7 @@ def _stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
     return actors[0]
 
 
-def _status(actor: StreamActorHandle) -> ActorStatus:
+def status_of(actor: StreamActorHandle) -> ActorStatus:
     """What the actor does. Raises RuntimeError with the error that ended its loop."""
     try:
         status: ActorStatus = ray.get(actor.ray_handle.status.remote())
@@ -209,7 +209,7 @@ def _table_rows(application: ps.KafkaStreams, table: str | None) -> list[int]:
     return [ends[partition] for partition in partitions]
 
 
-def _processes() -> dict[str, int]:
+def processes() -> dict[str, int]:
     """Pids by role: what runs for this application, and Ray's own two."""
     found: dict[str, int] = {}
     for process in psutil.Process().children(recursive=True):
@@ -220,7 +220,8 @@ def _processes() -> dict[str, int]:
     return found
 
 
-def _event(name: str, at_ms: float, **facts: object) -> None:
+def tell(name: str, at_ms: float, **facts: object) -> None:
+    """Print an event of that moment (wall clock, ms)."""
     print(json.dumps({"event": name, "at_ms": at_ms, **facts}, separators=(",", ":")), flush=True)
 
 

@@ -98,16 +98,23 @@ class Rig:
 @contextmanager
 def rig(dataset: Dataset, console: Console) -> Iterator[Rig]:
     """A rig with its input; when the block ends, the broker is stopped and every file removed."""
+    with broker(console) as (work, bootstrap_servers):
+        made = Rig(work, bootstrap_servers, dataset, console)
+        made.fill()
+        yield made
+
+
+@contextmanager
+def broker(console: Console) -> Iterator[tuple[Path, str]]:
+    """A temporary directory, and the address of an empty broker in it; both are gone when the block ends."""
     work = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         with console.status("Starting the broker"):
-            broker = LocalBroker(work / "broker", port=0)
-            status = broker.start()
+            local = LocalBroker(work / "broker", port=0)
+            status = local.start()
         try:
-            made = Rig(work, status.bootstrap_servers, dataset, console)
-            made.fill()
-            yield made
+            yield work, status.bootstrap_servers
         finally:
-            broker.stop()
+            local.stop()
     finally:
         shutil.rmtree(work, ignore_errors=True)

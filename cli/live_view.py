@@ -99,7 +99,14 @@ def _table(
     return table
 
 
+def _about(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+
+
 def _state(task: TaskStatus) -> Text:
     if task.state is TaskState.RESTORING:
-        return Text(f"restoring, {task.restore_remaining:,} to go", style="yellow")
+        said = f"restoring, {task.restore_remaining:,} to go"
+        if (left_s := task.restore_seconds_left) is not None:
+            said += f", {task.restore_rate:,.0f}/s, {_about(left_s)}"
+        return Text(said, style="yellow")
     return Text(task.state.value, style="green" if task.state is TaskState.RUNNING else "yellow")

@@ -11,17 +11,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import closing
 from functools import partial
 from typing import Any
 
 import ray
 from ray import cloudpickle
-from typing_extensions import override
 
-from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import (
-    ActorStatus,
     ApplicationMetadata,
     ApplicationSpec,
     ApplicationState,
@@ -34,12 +30,13 @@ from penstock.cluster import events, final_state
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
-from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Dispatcher, Environment
-from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.membership import Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
+from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
@@ -49,7 +46,7 @@ from penstock.common.errors import (
     StreamsError,
     TopologyError,
 )
-from penstock.common.ids import CommittedOffset, Offsets, TaskId
+from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
@@ -214,7 +211,8 @@ class CoordinatorActor:
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
         machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000, exactly_once)
-        dispatcher = Dispatcher(machine, _RayEnvironment(self, purger, clients), self._log)
+        environment = RayEnvironment(self._spec_bytes, clients, purger, lambda: self._membership, self._enter)
+        dispatcher = Dispatcher(machine, environment, self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
@@ -359,46 +357,3 @@ class CoordinatorActor:
                 self._dispatcher.feed(events.ApplicationFailed(what))
             elif not self._state.has_ended:
                 self._enter(ApplicationState.ERROR, what)
-
-
-class _RayEnvironment(Environment):
-    """The dispatcher's environment, of Ray and Kafka."""
-
-    def __init__(self, coordinator: CoordinatorActor, purger: Purger, clients: ConfluentClients) -> None:
-        self._coordinator = coordinator
-        self._purger = purger
-        self._clients = clients
-
-    @override
-    def create_actor(self, actor_id: str) -> ActorHandle:
-        it = self._coordinator
-        return StreamActorHandle.create(it._application_id, actor_id, it._spec_bytes)
-
-    @override
-    async def commit(self, offsets: Offsets) -> None:
-        membership = self._coordinator._membership
-        if membership is None:
-            raise CommitRefusedError("the coordinator is not a member of the group yet")
-        try:
-            await asyncio.wrap_future(membership.commit(offsets))
-        except FINAL as error:
-            raise CommitRefusedError(f"{type(error).__name__}: {error}") from error
-        self._purger.committed(offsets)
-
-    @override
-    async def fence(self, slot: int) -> None:
-        def take_id() -> None:
-            with closing(self._clients.transactional_producer(transactional_id(self._clients.group, slot))) as producer:
-                producer.init_transactions().result()
-
-        await asyncio.to_thread(take_id)
-
-    @override
-    def reported(self, status: ActorStatus) -> None:
-        # Exactly once, the actors commit themselves.
-        for task in status.tasks:
-            self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
-
-    @override
-    def entered(self, state: ApplicationState, error: str | None) -> None:
-        self._coordinator._enter(state, error)

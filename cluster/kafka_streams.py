@@ -27,6 +27,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.common.position import PositionBound
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.shown import shown_with_type
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
@@ -145,6 +146,25 @@ class KafkaStreams:
         if listener is not None:
             checked_function(listener, "set_state_listener: listener", "new", "old")
         self._listener = listener
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Have ``listener`` hear of each store that is restored, global ones too. Mirrors
+        ``setGlobalStateRestoreListener``.
+
+        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
+        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
+        StateRestoreListener.
+        """
+        if self._coordinator is not None or self._closed:
+            raise ApplicationStateError(
+                f"application {self.application_id!r} was started or closed before: set the restore listener first"
+            )
+        if listener is not None and not isinstance(listener, StateRestoreListener):
+            raise TopologyError(
+                f"set_global_state_restore_listener takes an object of a subclass of StateRestoreListener, "
+                f"not {shown_with_type(listener)}"
+            )
+        self._spec = replace(self._spec, restore_listener=listener)
 
     def start(self, serve: bool = True) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.

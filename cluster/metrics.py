@@ -122,6 +122,10 @@ def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
     yield MetricFamily(group, "lost-records-total", what, tags, lost, counter=True)
     name, what = "restore-remaining-records-total", "Changelog records still to restore"
     yield MetricFamily(group, name, what, tags, remaining)
+    restored: _Samples = [(values, task.restore_total) for values, task in tasks]
+    rates: _Samples = [(values, task.restore_rate) for values, task in tasks]
+    yield MetricFamily(group, "restore-total", "Changelog records restored", tags, restored, counter=True)
+    yield MetricFamily(group, "restore-rate", "Changelog records restored per second of late", tags, rates)
 
 
 def _partitions(status: ApplicationStatus) -> Iterator[MetricFamily]:

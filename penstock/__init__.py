@@ -46,6 +46,7 @@ from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndCo
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
@@ -218,6 +219,7 @@ __all__ = [
     "SlidingWindows",
     "StateQueryRequest",
     "StateQueryResult",
+    "StateRestoreListener",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptError",

@@ -65,6 +65,27 @@ class CommitBatch(Protocol):
         """
 
 
+class BulkLoad(CommitBatch, Protocol):
+    """What one store gets from many records of its changelog: gathered in memory, and written when they are many."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """About what is gathered takes in the process."""
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the store has been given more than it could put in order yet: writing more now would make reading
+        slow, and a commit stall."""
+
+    def write(self, changelog_offset: int) -> Iterator[None]:
+        """Put what is gathered to the store, which remembers this offset then. Exhaust it: it yields every 2 ms or so.
+        What is gathered from now on is of the next call.
+
+        Not atomic: after a crash there may be rows that the offset does not tell of. They are those of the records that
+        come next: restoring these again puts the same.
+        """
+
+
 class TaskStores(Protocol):
     """All stores of one task: one database, one atomic write per commit, changelog offsets in the same write."""
 
@@ -76,6 +97,9 @@ class TaskStores(Protocol):
 
     def write(self, batch: CommitBatch, changelog_offsets: Mapping[str, int]) -> None:
         """Apply ``batch`` and remember, per store, the next changelog offset to restore from. Atomic."""
+
+    def bulk_load(self, store: str) -> BulkLoad | None:
+        """For restoring many records; None where batches are as fast. A wipe or a close ends it."""
 
     def changelog_offset(self, store: str) -> int | None:
         """The next changelog offset to restore from; None when nothing was ever written (start at the beginning)."""
@@ -128,6 +152,8 @@ class StateStore(ABC):
     takes_changes_while_committed: ClassVar[bool] = False
     """Whether it tells changes that come after :meth:`freeze`, or after the end of :meth:`flush`, from those of the
     commit until :meth:`batch_written`. Records wait for the commits of a task that has a store that does not."""
+    restores_blindly: ClassVar[bool] = False
+    """Whether :meth:`restore` looks at no committed row: then the rows of many calls may be written at once, later."""
     flushed_last: ClassVar[bool] = False
     """Whether a commit flushes it after all stores that are not. What has left it may have changed them: if its
     changelog said so before theirs had these changes, a crash between the two would lose them."""

@@ -68,6 +68,15 @@ class _ValueRows(RowFormat):
         return row, NO_TIMESTAMP
 
     @override
+    def rows(
+        self,
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> Iterator[bytes | None]:
+        return iter(values)
+
+    @override
     def decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
         def decode(row: bytes) -> Entry:
             return deserialize(row), NO_TIMESTAMP, None, 0
@@ -82,6 +91,17 @@ class _TimestampedRows(RowFormat):
     @override
     def value_and_timestamp(self, row: bytes) -> tuple[bytes, int]:
         return row[8:], _read_time(row)[0]
+
+    @override
+    def rows(
+        self,
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> Iterator[bytes | None]:
+        pack = _TIME.pack
+        # For each record of a restore: two calls less than by row().
+        return iter([None if at is None else pack(time) + at for at, time in zip(values, timestamps, strict=True)])
 
     @override
     def decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:

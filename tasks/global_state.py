@@ -92,7 +92,8 @@ class GlobalStateManager(StateManager):
 
     def restore_from(self, store: str, records: RecordBatch) -> None:
         """Put the rows of ``records``, as they are, into ``store``. Committed at once."""
-        batch = self._restored(store, records.keys, records.values, records.timestamps, records.headers)
+        batch = self._task_stores.new_batch()
+        self._put_restored(batch, store, records.keys, records.values, records.timestamps, records.headers)
         batch.put(_OFFSETS, _row_key(records.partition), _row(records.offsets[-1] + 1))
         self._task_stores.write(batch, {store: _BEGUN})
 

@@ -11,7 +11,15 @@ from penstock.common.errors import StateStoreError, TopologyError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, Log, LogWithHeaders, StateStore, StateStoreContext, TaskStores
+from penstock.state.contracts import (
+    BulkLoad,
+    CommitBatch,
+    Log,
+    LogWithHeaders,
+    StateStore,
+    StateStoreContext,
+    TaskStores,
+)
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
@@ -126,6 +134,15 @@ class StateManager:
         """The next offset of its changelog to restore from; None when the store was never written."""
         return self._task_stores.changelog_offset(store)
 
+    def bulk_load(self, store: str, position: int) -> BulkLoad | None:
+        """What to restore many records of the changelog of ``store`` by, from ``position`` on; None where batches are
+        as fast, or the store looks at its rows while it is restored."""
+        load = self._task_stores.bulk_load(store) if self._stores[store].restores_blindly else None
+        if load is not None and self._task_stores.changelog_offset(store) is None:
+            # After a crash there may be rows of it: then it is no new store, which may be as old as it likes.
+            self._task_stores.write(self._task_stores.new_batch(), {store: position})
+        return load
+
     def restore(
         self,
         store: str,
@@ -134,23 +151,34 @@ class StateManager:
         timestamps: Sequence[int],
         next_offset: int,
         headers: Sequence[Headers | None] | None = None,
+        load: BulkLoad | None = None,
     ) -> None:
-        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once.
+        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once, or
+        gathered by ``load`` until :meth:`write_load`.
 
         ``headers``: None where no record has any.
         """
-        batch = self._restored(store, keys, values, timestamps, headers)
-        self._task_stores.write(batch, {store: next_offset})
+        batch = load if load is not None else self._task_stores.new_batch()
+        self._put_restored(batch, store, keys, values, timestamps, headers)
+        if load is None:
+            self._task_stores.write(batch, {store: next_offset})
 
-    def _restored(
+    def write_load(self, store: str, load: BulkLoad, next_offset: int) -> Iterator[None]:
+        """Write what ``load`` has gathered for ``store`` from records in front of ``next_offset``. Exhaust it; between
+        two steps the stores may be queried."""
+        yield from load.write(next_offset)
+        self._stores[store].forget_objects()
+
+    def _put_restored(
         self,
+        batch: CommitBatch,
         store: str,
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         timestamps: Sequence[int],
         headers: Sequence[Headers | None] | None = None,
-    ) -> CommitBatch:
-        batch, into = self._task_stores.new_batch(), self._stores[store]
+    ) -> None:
+        into = self._stores[store]
         if None in keys:
             # A source topic may hold such records; a table drops them.
             there = [number for number, key in enumerate(keys) if key is not None]
@@ -162,7 +190,6 @@ class StateManager:
             into.restore(batch, present, values, timestamps)
         else:
             into.restore_with_headers(batch, present, values, timestamps, headers)
-        return batch
 
     def wipe(self, store: str) -> None:
         """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""

@@ -60,6 +60,10 @@ class WatchedTaskStores(TaskStores):
         self._inner.write(batch.inner, changelog_offsets)
 
     @override
+    def bulk_load(self, store: str) -> None:
+        """Nothing is restored here."""
+
+    @override
     def changelog_offset(self, store: str) -> int | None:
         return self._inner.changelog_offset(store)
 

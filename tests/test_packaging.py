@@ -112,6 +112,7 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
         "hashes",
         "join_rows",
         "session_lists",
+        "row_runs",
     }
     assert modules(wheel) == modules(compiled) - built_modules
 
@@ -135,6 +136,7 @@ def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None
         "hashes.pyx",
         "join_rows.pyx",
         "session_lists.pyx",
+        "row_runs.pyx",
     }
 
 

@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.atomic.LongAdder;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -24,7 +25,11 @@ import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * Kafka Streams' side of the comparison: one workload, one stream thread, every setting that bears on speed at its default.
@@ -54,6 +59,9 @@ public final class Bench {
     private static final Duration GRACE = Duration.ofMinutes(1);
     private static final Duration APART = Duration.ofMillis(200);
 
+    private static final String STORE = "payments-per-user";
+    private static final int SAMPLED = 20_000; // benchmarks/recovery.py compares them
+
     private static final LongAdder processed = new LongAdder();
     private static volatile boolean begun = false;
 
@@ -71,6 +79,10 @@ public final class Bench {
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[6]);
 
         KafkaStreams streams = new KafkaStreams(topology(workload, arguments[4]), config);
+        if (workload.equals("restore")) {
+            restore(streams, records);
+            return;
+        }
         streams.start();
         await(records / 2, streams);
         event("half");
@@ -80,6 +92,47 @@ public final class Bench {
             System.in.read(); // it goes on in topics of its own: whoever started this says when the output is whole
         }
         streams.close(Duration.ofSeconds(60));
+        event("closed");
+    }
+
+    /** The input is empty, the changelog is not: what is counted are the records that are restored. */
+    private static void restore(KafkaStreams streams, long records) throws Exception {
+        streams.setGlobalStateRestoreListener(new StateRestoreListener() {
+            @Override
+            public synchronized void onRestoreStart(TopicPartition partition, String store, long from, long to) {
+                if (!begun) {
+                    begun = true;
+                    event("first");
+                }
+            }
+
+            @Override
+            public void onBatchRestored(TopicPartition partition, String store, long end, long restored) {
+                processed.add(restored);
+            }
+
+            @Override
+            public void onRestoreEnd(TopicPartition partition, String store, long restored) {
+            }
+        });
+        streams.start();
+        await(records / 2, streams);
+        event("half");
+        await(records, streams);
+        while (streams.state() != KafkaStreams.State.RUNNING) {
+            Thread.sleep(5);
+        }
+        event("processed");
+        ReadOnlyKeyValueStore<String, Long> counts = streams.store(
+            StoreQueryParameters.fromNameAndType(STORE, QueryableStoreTypes.keyValueStore()));
+        for (int number = 0; number < SAMPLED; number++) {
+            Long count = counts.get("user-" + number);
+            if (count != null) {
+                System.out.printf("{\"event\":\"sample\",\"user\":%d,\"count\":%d}%n", number, count);
+            }
+        }
+        // Else the next run would wait until the group has missed this one.
+        streams.close(new KafkaStreams.CloseOptions().leaveGroup(true).timeout(Duration.ofSeconds(60)));
         event("closed");
     }
 
@@ -93,6 +146,11 @@ public final class Bench {
             case "count", "count-large" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
                 .groupByKey()
                 .count()
+                .toStream()
+                .to(output, Produced.with(STRING, Serdes.Long()));
+            case "restore" -> builder.stream("bench", Consumed.with(STRING, STRING))
+                .groupByKey()
+                .count(Materialized.as(STORE))
                 .toStream()
                 .to(output, Produced.with(STRING, Serdes.Long()));
             case "join" -> {

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
 from penstock.state.ordered_keys import OrderedKeys
 
 # So many keys may wait to be put in order, beside as many as there are rows: more, and all are put in order anew.
@@ -195,6 +195,10 @@ class InMemoryTaskStores:
         for name, changes in batch.changes.items():
             self._stores[name].apply(changes.rows, changes.deleted)
         self._offsets.update(changelog_offsets)
+
+    def bulk_load(self, store: str) -> BulkLoad | None:
+        self._store(store)
+        return None
 
     def changelog_offset(self, store: str) -> int | None:
         self._store(store)

@@ -21,9 +21,10 @@ from rocksdict import (
     DataBlockIndexType,
     DBCompactionStyle,
     DBCompressionType,
+    IngestExternalFileOptions,
     Options,
     Rdict,
-    RdictIter,
+    SstFileWriter,
     WriteBatch,
     WriteBufferManager,
 )
@@ -31,7 +32,9 @@ from rocksdict import (
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
+from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
+from penstock.state.disk.cursor import Cursor
 from penstock.state.disk.rocksdb_errors import require_manifest, translated
 from penstock.state.in_steps import put_in_order
 
@@ -49,7 +52,6 @@ _STORE = "store:"
 _LAYOUT = b"layout:"
 # Stands in place of a store's offset from the beginning of a wipe to its end.
 _WIPING = b""
-_FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
 
 T = TypeVar("T")
 
@@ -95,6 +97,9 @@ def _store_options() -> Options:
     options.set_write_buffer_size(_MEMTABLE)
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM_SHARE)
+    # A restore leaves up to 48 files to be merged (bulk_load.py): commits are not to wait for that.
+    options.set_level_zero_slowdown_writes_trigger(64)
+    options.set_level_zero_stop_writes_trigger(96)
     return options
 
 
@@ -105,7 +110,7 @@ class RocksDBStore:
         self._what = f"store {name!r} in {path}"
         self._family: Rdict | None = family
         self._get: Callable[[Any], Any] = family.get
-        self._scans: WeakSet[_Cursor] = WeakSet()
+        self._scans: WeakSet[Cursor] = WeakSet()
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -129,12 +134,27 @@ class RocksDBStore:
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         # The cursor is made here, not at the first row: it sees the store as it is now.
-        cursor = _Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse)
+        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse)
         self._scans.add(cursor)
         return cursor.rows()
 
     def approximate_num_entries(self) -> int:
         return self._open_family().property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def ingest(self, table: Path) -> None:
+        """Take in the rows of a file, which is moved: they lie over all that were there before."""
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        try:
+            self._open_family().ingest_external_file([str(table)], options)
+        except StateStoreError:
+            raise
+        except Exception as error:
+            raise translated(error, self._what) from error
+
+    def unsorted_files(self) -> int:
+        """How many files of level 0 there are."""
+        return int(self._open_family().property_value("rocksdb.num-files-at-level0") or 0)
 
     def close(self) -> None:
         """Let go of every handle: each would keep the database open and locked."""
@@ -153,57 +173,6 @@ class RocksDBStore:
 
     def _refuse(self, _: object) -> Any:
         raise StateStoreError(f"{self._what} was used after its close")
-
-
-class _Cursor:
-    """A scan under way. Reads in chunks, so that closing the store can take the iterator away between two of them."""
-
-    def __init__(
-        self, what: str, iterator: RdictIter, from_key: bytes | None, to_key: bytes | None, reverse: bool
-    ) -> None:
-        self._what = what
-        self._iterator: RdictIter | None = iterator
-        self._last = from_key if reverse else to_key
-        self._reverse = reverse
-        first = to_key if reverse else from_key
-        if reverse:
-            iterator.seek_to_last() if first is None else iterator.seek_for_prev(first)
-        else:
-            iterator.seek_to_first() if first is None else iterator.seek(first)
-
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        size = _FIRST_CHUNK
-        while chunk := self._chunk(size):
-            yield from chunk
-            size = min(size * 2, _LARGEST_CHUNK)
-
-    def close(self) -> None:
-        self._iterator = None
-
-    def _chunk(self, size: int) -> list[tuple[bytes, bytes]]:
-        iterator = self._iterator
-        if iterator is None:
-            raise StateStoreError(f"a scan of {self._what} was read on after the store's close")
-        valid, key_of, value_of, last = iterator.valid, iterator.key, iterator.value, self._last
-        step = iterator.prev if self._reverse else iterator.next
-        chunk: list[tuple[bytes, bytes]] = []
-        while len(chunk) < size:
-            if not valid():
-                self._check(iterator)
-                break
-            key = key_of()
-            if last is not None and (key < last if self._reverse else key > last):
-                break
-            chunk.append((key, value_of()))
-            step()
-        return chunk
-
-    def _check(self, iterator: RdictIter) -> None:
-        """An iterator is not valid at its end and at a block it cannot read alike: only its status tells them apart."""
-        try:
-            iterator.status()
-        except Exception as error:
-            raise translated(error, self._what) from error
 
 
 class _Handles(dict[str, ColumnFamily]):
@@ -259,6 +228,7 @@ class RocksDBTaskStores:
         self._what = f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
+        remove_tables(path)
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
         self._handles = _Handles()
@@ -292,6 +262,26 @@ class RocksDBTaskStores:
             self.store(name)
             batch.raw.put(name.encode(), offset.to_bytes(8, "big"), self._offsets_handle)
         self._guarded(lambda: database.write(batch.raw))
+
+    def bulk_load(self, store: str) -> BulkLoad:
+        self.store(store)
+        return RocksDBBulkLoad(store, self._path, self)
+
+    def open_table(self, path: Path) -> SstFileWriter:
+        """A file of rows that :meth:`ingest` takes; they are put in order, then it is finished."""
+        writer = SstFileWriter(_store_options())
+        self._guarded(lambda: writer.open(str(path)))
+        return writer
+
+    def ingest(self, store: str, table: Path) -> None:
+        """Take the rows of ``table`` into ``store``, and remove the file."""
+        self._database()
+        self._stores[store].ingest(table)
+
+    def unsorted_files(self, store: str) -> int:
+        """How many files of ``store`` are not merged with all others yet."""
+        self._database()
+        return self._stores[store].unsorted_files()
 
     def changelog_offset(self, store: str) -> int | None:
         self.store(store)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, TaskStores, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, TaskStores, no_such_store
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.disk.rocksdb import RocksDBTaskStores, destroy
 
@@ -80,6 +80,9 @@ class _ComposedTaskStores:
         for part, stores in self._distinct.items():
             own = {name: offset for name, offset in changelog_offsets.items() if id(self._parts[name]) == part}
             stores.write(batch.batches[part], own)
+
+    def bulk_load(self, store: str) -> BulkLoad | None:
+        return self._part(store).bulk_load(store)
 
     def changelog_offset(self, store: str) -> int | None:
         return self._part(store).changelog_offset(store)

@@ -107,6 +107,7 @@ class KeyValueStateStore(BufferedStateStore):
     """A key-value store of either kind. Its rows have the keys of its changelog."""
 
     queries = (KeyQuery, KeysQuery, RangeQuery, PrefixQuery, CountQuery)
+    restores_blindly: ClassVar[bool] = True
 
     def __init__(
         self,

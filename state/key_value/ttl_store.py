@@ -62,6 +62,7 @@ class TtlBuffer(WriteBuffer):
 class TtlStateStore(KeyValueStateStore):
     """A timestamped key-value store with a TTL of ``ttl_ms``."""
 
+    restores_blindly = False
     buffer: TtlBuffer
 
     def __init__(self, builder: AnyStoreBuilder, ttl_ms: int, context: StateStoreContext) -> None:

@@ -75,6 +75,8 @@ class Waited(NamedTuple):
 class JoinBuffer(BufferedStateStore):
     """The records that wait. Time is the largest timestamp that was ever put."""
 
+    restores_blindly = True
+
     def __init__(self, builder: JoinBufferBuilder, context: StateStoreContext) -> None:
         buffer = WriteBuffer(builder.name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
         super().__init__(builder, buffer, context)

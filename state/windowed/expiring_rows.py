@@ -356,6 +356,11 @@ class ExpiringRows:
         self._note(self._take_progress(), batch)
         self.committed_time = self._noted_progress[0]
 
+    def pass_over(self, batch: CommitBatch, key: bytes) -> None:
+        """The last of the records that are restored has this key, and no row."""
+        self.sequence = self.schema.sequence(key)
+        self._note(self._take_progress(), batch)
+
     def _restored_time(self, key: bytes) -> int:
         time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1
         if time < 0:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
 
@@ -63,6 +63,8 @@ class ExpiringStoreBuilder(StoreBuilder[K, V]):
 
 class ExpiringStateStore(BufferedStateStore):
     """A store whose content is ``rows``."""
+
+    restores_blindly: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -185,8 +185,8 @@ class JoinWindowStateStore(WindowStateStore):
         kept = [number for number, value in enumerate(values) if value is not None]
         columns = [keys[number] for number in kept], [values[number] for number in kept]
         super().restore(batch, *columns, [timestamps[number] for number in kept])
-        if keys:
-            self.rows.sequence = self._schema.sequence(keys[-1])
+        if keys and values[-1] is None:
+            self.rows.pass_over(batch, keys[-1])
         self._recent.forget(self.rows.stream_time + 1)
 
     @override

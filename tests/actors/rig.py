@@ -21,6 +21,7 @@ from penstock.actors.messages import (
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
 from penstock.tasks.program import TaskPrograms
@@ -106,6 +107,37 @@ class FakeCoordinator:
                 {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
             )
         answer.set_result(CommitAnswer(True))
+
+
+class HeardRestores(StateRestoreListener):
+    """Every call with its figures, and which store each was of; ``raises`` in this one."""
+
+    def __init__(self, raises: str = "") -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.stores: list[tuple[TopicPartition, str]] = []
+        self._raises = raises
+
+    def on_restore_start(
+        self, partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        self._hear("start", partition, store_name, starting_offset, ending_offset)
+
+    def on_batch_restored(
+        self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        self._hear("batch", partition, store_name, batch_end_offset, num_restored)
+
+    def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self._hear("end", partition, store_name, total_restored)
+
+    def on_restore_suspended(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self._hear("suspended", partition, store_name, total_restored)
+
+    def _hear(self, call: str, partition: TopicPartition, store: str, *figures: int) -> None:
+        if call == self._raises:
+            raise KeyError("no such board")
+        self.stores.append((partition, store))
+        self.calls.append((call, *figures))
 
 
 class Rig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.state.queries import CountQuery, KeyQuery, RangeQuery
-from tests.actors.rig import APPLICATION, STRING, Rig, query, settle, states
+from tests.actors.rig import APPLICATION, STRING, HeardRestores, Rig, query, settle, states
 
 TEXTS = ps.Consumed.with_(STRING, STRING)
 WRITTEN = ps.Produced.with_(STRING, STRING)
@@ -292,3 +293,19 @@ def test_a_program_without_global_stores_makes_no_consumer_for_them(tmp_path: Pa
     assert not loop._globals.stores
     assert not (tmp_path / APPLICATION / "global").exists()
     rig.stop(loop)
+
+
+def test_a_restore_listener_hears_of_each_partition_that_has_records(tmp_path: Path) -> None:
+    rig, heard = GlobalRig(tmp_path, joined()), HeardRestores()
+    rig.spec = replace(rig.spec, restore_listener=heard)
+    rig.users(("a", "1"), ("b", "2"), ("ab", "3"))  # two partitions
+    loop = rig.running()
+    ends = {store[0].partition: call for store, call in zip(heard.stores, heard.calls, strict=True) if call[0] == "end"}
+    assert ends == {1: ("end", 2), 2: ("end", 1)}
+    assert {store[1] for store in heard.stores} == {"users"}
+    assert sorted(call for call in heard.calls if call[0] == "start") == [("start", 0, 1), ("start", 0, 2)]
+    before = len(heard.calls)
+    rig.users(("c", "4"))
+    settle(loop)
+    assert look_up(loop, "c") == "4"
+    assert len(heard.calls) == before, "what comes later is no restore"

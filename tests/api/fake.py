@@ -58,7 +58,7 @@ STATUS = ApplicationStatus(
                     lags={TopicPartition("word-count-counts-repartition", 0): 5},
                     committed={TopicPartition("word-count-counts-repartition", 0): 100},
                 ),
-                TaskStatus(TaskId(0, 0), TaskState.RESTORING, restore_remaining=9),
+                TaskStatus(TaskId(0, 0), TaskState.RESTORING, restore_remaining=9, restore_total=30, restore_rate=6.0),
             ),
         ),
     ),

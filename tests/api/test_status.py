@@ -38,6 +38,15 @@ def test_records_that_retention_deleted_unread_are_told_of_each_task(client: htt
     assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
+def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_told(client: httpx.Client) -> None:
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    restoring, unreported, running = body.tasks
+    assert (restoring.restore_remaining, restoring.restore_total, restoring.restore_rate) == (9, 30, 6.0)
+    assert restoring.restore_seconds_left == 1.5
+    assert (unreported.restore_remaining, unreported.restore_seconds_left) == (None, None)
+    assert (running.restore_remaining, running.restore_seconds_left) == (0, None)
+
+
 def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: FakeReadSide) -> None:
     assert client.get("/v1/applications/word-count").json()["waiting"] is None
     read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
@@ -67,6 +76,8 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
     assert samples["kafka_streams_stream_task_dropped_records_total", "1_0"].value == 2
     assert samples["kafka_streams_stream_task_lost_records_total", "1_0"].value == 4
     assert samples["kafka_streams_stream_task_restore_remaining_records_total", "0_0"].value == 9
+    assert samples["kafka_streams_stream_task_restore_total", "0_0"].value == 30
+    assert samples["kafka_streams_stream_task_restore_rate", "0_0"].value == 6
     lag = samples["kafka_consumer_fetch_manager_records_lag", "1_0"]
     assert lag.value == 5
     assert lag.labels == {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import commit_stops, driver_speed, http_load, http_lookups
+from benchmarks import commit_stops, driver_speed, http_load, http_lookups, recovery
 from benchmarks.compare import Output, differences
 from benchmarks.data import (
     INPUT,
@@ -226,3 +226,27 @@ def _json(rows: list[tuple[bytes, bytes, int]]) -> Output:
 
 def _run(side: str, took_s: float) -> Run:
     return Run(side, "json", 1_000_000, 0.0, took_s * 500, took_s * 1000, took_s * 1000, {"worker": Usage(1.0, 1)})
+
+
+# ---- recovery ----
+
+
+def test_a_restore_is_measured_until_all_tasks_run_and_the_store_is_compared(broker: str, tmp_path: Path) -> None:
+    made = recovery.Recovery(tmp_path, broker, 3_000, 500, Console(file=io.StringIO()))
+    ((side, state),) = made.sides(jdk=None)
+    made.fill(side)
+    for _ in range(2):
+        run, wrong = made.restore(side, state)
+        assert wrong == []
+        assert run.first_ms < run.processed_ms <= run.committed_ms
+        assert run.usage["worker"].peak_bytes > 0
+    made._expected[7] += 1
+    _, wrong = made.restore(side, state)
+    assert wrong == ["penstock: the store has another count of 1 users: [7], …"]
+
+
+def test_the_changelog_counts_the_payments_of_each_user() -> None:
+    rows = list(recovery.changelog(2_000, 300))
+    last = {int(key[5:]): int.from_bytes(value, "big") for key, value, _ in rows}
+    assert last == recovery.sample(2_000, 300)
+    assert sum(last.values()) == len(rows) == 2_000

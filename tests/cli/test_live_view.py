@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from penstock.cli.live_view import LiveView
@@ -73,6 +74,15 @@ def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left
     frame = text(LiveView(), snapshot(0, TaskState.RESTORING), 1.0)
     assert row(frame, "0_1") == ["0_1", "actor-2", "waiting"]
     assert "restoring, 77 to go" in frame
+
+
+@pytest.mark.parametrize(("rate", "left"), [(10.0, "10/s, 8 s"), (0.1, "0/s, 13 min"), (0.0, "77 to go ")])
+def test_a_task_that_restores_says_how_fast_it_goes_and_how_long_it_will_take(rate: float, left: str) -> None:
+    status = snapshot(0, TaskState.RESTORING)
+    (actor,) = status.actors
+    task = replace(actor.tasks[0], restore_rate=rate)
+    frame = text(LiveView(), replace(status, actors=(replace(actor, tasks=(task,)),)), 10.0)
+    assert left in frame
 
 
 def test_errors_and_the_note_are_shown() -> None:

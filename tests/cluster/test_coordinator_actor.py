@@ -31,6 +31,7 @@ from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import GroupAssigned
 from penstock.cluster.purger import Purger
+from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
@@ -79,7 +80,8 @@ class Restarted(CoordinatorActor):
     async def _begin(self) -> None:
         await self.may_begin.wait()
         clients = ConfluentClients("127.0.0.1:1", "app")
-        world = coordinator_actor._RayEnvironment(self, Purger(frozenset(), clients.admin), clients)
+        purger = Purger(frozenset(), clients.admin)
+        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter)
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
 import ray
 
+import penstock as ps
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
@@ -68,6 +71,49 @@ def test_a_stopped_application_goes_on_where_it_was_without_counting_twice(word_
         app.wait_until_running()
         eventually(it.complete, "all counts written")
         assert app.close()
+
+
+class RestoresInFile(ps.StateRestoreListener):
+    """Writes what it hears to a file: the actor that restores has a copy of it, and is another process."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def on_restore_start(
+        self, partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        self._write("start", store_name, starting_offset)
+
+    def on_batch_restored(
+        self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        """Of one file for all batches there is nothing to learn."""
+
+    def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self._write("end", store_name, total_restored)
+
+    def _write(self, *what: object) -> None:
+        with self._file.open("a") as file:
+            print(*what, file=file)
+
+
+def test_a_restore_listener_is_called_where_stores_are_restored(word_count: MakeWordCount, tmp_path: Path) -> None:
+    it = word_count()
+    it.send(LINES)
+    heard = tmp_path / "heard"
+    for listener in (None, RestoresInFile(heard)):
+        app = it.app()
+        app.set_global_state_restore_listener(listener)
+        app.start()
+        app.wait_until_running()
+        eventually(it.complete, "all counts written")
+        restored = sum(task.restore_total for actor in app.status().actors for task in actor.tasks)
+        assert app.close()
+        shutil.rmtree(it.state_dir / it.application_id)  # as on another node
+    said = [line.split() for line in heard.read_text().splitlines()]
+    assert {tuple(line[:2]) for line in said} == {("start", "counts"), ("end", "counts")}
+    ends = [int(number) for what, _, number in said if what == "end"]
+    assert sum(ends) == restored > 0
 
 
 def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount) -> None:

@@ -65,6 +65,12 @@ def test_a_state_listener_that_cannot_be_called_is_refused(app: KafkaStreams, li
         app.set_state_listener(listener)
 
 
+def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
+    with pytest.raises(ps.TopologyError, match="takes an object of a subclass of StateRestoreListener, not <function"):
+        app.set_global_state_restore_listener(lambda *given: None)  # type: ignore[arg-type]  # what is refused
+    app.set_global_state_restore_listener(None)
+
+
 @pytest.mark.parametrize("call", [KafkaStreams.wait_until_running, lambda app: app.store("counts")])
 def test_before_start_a_call_that_needs_the_application_says_what_to_do(
     call: Callable[[KafkaStreams], object], app: KafkaStreams

@@ -27,6 +27,9 @@ def test_every_metric_has_the_name_the_group_and_the_tags_of_kafka_streams() -> 
     assert found[MetricName("dropped-records-total", "stream-task-metrics", TASK)] == 2
     remaining = MetricName("restore-remaining-records-total", "stream-task-metrics", {**TASK, "task-id": "0_0"})
     assert found[remaining] == 9
+    restoring = {**TASK, "task-id": "0_0"}
+    assert found[MetricName("restore-total", "stream-task-metrics", restoring)] == 30
+    assert found[MetricName("restore-rate", "stream-task-metrics", restoring)] == 6
     assert found[MetricName("records-lag", "consumer-fetch-manager-metrics", partition)] == 5
     assert all(name.description for name in found)
 

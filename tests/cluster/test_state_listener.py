@@ -125,7 +125,9 @@ def test_a_state_listener_hears_of_the_end_although_close_raises(
     assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
 
 
-def test_a_state_listener_comes_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_listeners_come_before_the_start(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     with pytest.raises(ApplicationStateError, match="set the state listener first"):
         app.set_state_listener(print)
+    with pytest.raises(ApplicationStateError, match="set the restore listener first"):
+        app.set_global_state_restore_listener(None)

@@ -138,32 +138,43 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(portion=st.integers(min_value=1, max_value=7))
     def have_the_commit_refused(self, portion: int) -> None:
         self.flush_all()
-        self.crash(portion)
+        self.crash(portion, 0)
 
-    @rule(portion=st.integers(min_value=1, max_value=7))
-    def crash(self, portion: int) -> None:
+    @rule(portion=st.integers(min_value=1, max_value=7), gathered=st.integers(min_value=0, max_value=3))
+    def crash(self, portion: int, gathered: int) -> None:
         """What was logged is there, what was not committed is not; the changelog's tail is restored."""
         self.end()
         self.open()
-        self.restore(portion)
+        self.restore(portion, gathered)
 
-    @rule(portion=st.integers(min_value=1, max_value=7))
-    def lose_the_rows(self, portion: int) -> None:
+    @rule(portion=st.integers(min_value=1, max_value=7), gathered=st.integers(min_value=0, max_value=3))
+    def lose_the_rows(self, portion: int, gathered: int) -> None:
         """As after a crash with a disk that cannot be read: the store is wiped when it is open."""
         self.end()
         self.open()
         self.stores.wipe(NAME)
         self.store.wiped()
-        self.restore(portion)
+        self.restore(portion, gathered)
 
-    def restore(self, portion: int) -> None:
+    def restore(self, portion: int, gathered: int = 0) -> None:
+        """In portions: each in a batch of its own, or so many ``gathered`` before they are written."""
         begin = self.stores.changelog_offset(NAME) or 0
-        for first in range(begin, len(self.changelog), portion):
+        load = self.stores.bulk_load(NAME) if gathered and self.store.restores_blindly else None
+        for number, first in enumerate(range(begin, len(self.changelog), portion), 1):
             records = self.changelog[first : first + portion]
-            batch = self.stores.new_batch()
+            offset = first + len(records)
+            batch = load or self.stores.new_batch()
             self.store.restore(batch, *map(list, zip(*records, strict=True)))
-            self.stores.write(batch, {NAME: first + len(records)})
-            so_far = self.model_of(self.changelog[: first + len(records)])
+            if load is None:
+                self.stores.write(batch, {NAME: offset})
+            elif number % gathered and offset < len(self.changelog):
+                continue
+            else:
+                for _ in load.write(offset):
+                    pass
+                self.store.forget_objects()
+            assert self.stores.changelog_offset(NAME) == offset
+            so_far = self.model_of(self.changelog[:offset])
             self.assert_shows(so_far, committed=False)
             self.assert_shows(so_far, committed=True)
         self.latest = self.model_of(self.changelog)

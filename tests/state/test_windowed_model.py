@@ -111,11 +111,11 @@ class WindowedStores(RuleBasedStateMachine):
         for rig in self.rigs:
             rig.commit(refused=True)
 
-    @rule(batch_size=sizes, wiped=st.booleans())
-    def crash(self, batch_size: int, wiped: bool) -> None:
+    @rule(batch_size=sizes, wiped=st.booleans(), gathered=st.booleans())
+    def crash(self, batch_size: int, wiped: bool, gathered: bool) -> None:
         self.open.clear()
         for rig in self.rigs:
-            rig.crash(batch_size, wiped)
+            rig.crash(batch_size, wiped, gathered)
 
     @rule()
     def memory_is_needed(self) -> None:

@@ -76,7 +76,7 @@ class Walk:
         if self.random.random() < 0.5:
             self.commit(refused=True)
         else:
-            self.rig.crash(self.random.randint(1, 40), wiped=self.random.random() < 0.3)
+            self.rig.crash(self.random.randint(1, 40), self.random.random() < 0.3, gathered=self.random.random() < 0.5)
 
     def make_room(self) -> None:
         self.rig.store.drop_unused()

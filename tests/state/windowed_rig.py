@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
-from penstock.state.contracts import CommittedStore, StateStoreContext, TaskStores
+from penstock.state.contracts import BulkLoad, CommittedStore, StateStoreContext, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.queries import PASSED, Query, QueryRow
 from penstock.state.views import ValueAndTimestamp
@@ -135,8 +135,10 @@ class Rig:
         self._stores.write(batch, {NAME: len(self.changelog)})
         self.store.batch_written()
 
-    def crash(self, batch_size: int, wiped: bool = False) -> None:
-        """End the task, start it again, and restore the rest of its changelog in batches; all if it is ``wiped``."""
+    def crash(self, batch_size: int, wiped: bool = False, gathered: bool = False) -> None:
+        """End the task, start it again, and restore the rest of its changelog in batches; all if it is ``wiped``.
+
+        ``gathered``: every other batch is written with the next one, as a file, if the store is on disk."""
         self._stores.close()
         self._open()
         if wiped:
@@ -144,17 +146,23 @@ class Rig:
             self.store.wiped()
         offset = self.model.crash(wiped)
         assert (self._stores.changelog_offset(NAME) or 0) == offset
+        load = self._stores.bulk_load(NAME) if gathered else None
         for begin in range(offset, len(self.changelog), batch_size):
-            self._restore(self.changelog[begin : begin + batch_size], begin)
+            self._restore(self.changelog[begin : begin + batch_size], begin, load)
             self.fetch_each()  # as queries do: what is restored later must not be hidden by what was read before
         self.check_everything()
         self.check_rows()
 
-    def _restore(self, records: Sequence[tuple[bytes, bytes | None, int]], offset: int) -> None:
-        batch = self._stores.new_batch()
+    def _restore(self, records: Sequence[tuple[bytes, bytes | None, int]], offset: int, load: BulkLoad | None) -> None:
+        batch, end = load or self._stores.new_batch(), offset + len(records)
         keys, values, timestamps = zip(*records, strict=True)
         self.store.restore(batch, keys, values, timestamps)
-        self._stores.write(batch, {NAME: offset + len(records)})
+        if load is None:
+            self._stores.write(batch, {NAME: end})
+        elif end // len(records) % 2 or end == len(self.changelog):
+            for _ in load.write(end):
+                pass
+            self.store.forget_objects()
 
     def close(self) -> None:
         self._stores.close()

@@ -1,0 +1,60 @@
+"""What the user's restore listener is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.restore_listener import StateRestoreListener
+
+
+class RestoreEvents:
+    """Of one store. ``total``: the records that the listener knows to be in it. Without a listener nobody is told.
+
+    What the listener raises is raised as a StreamsError, which ends the actor.
+    """
+
+    def __init__(self, listener: StateRestoreListener | None, partition: TopicPartition, store: str) -> None:
+        self.total = 0
+        self._listener = listener
+        self._partition = partition
+        self._store = store
+
+    def start(self, begin: int, end: int) -> None:
+        """It is restored from ``begin`` up to ``end``."""
+        self.total = 0
+        if self._listener is not None:
+            with self._calling("on_restore_start"):
+                self._listener.on_restore_start(self._partition, self._store, begin, end)
+
+    def restored(self, position: int, total: int) -> None:
+        """It has ``total`` records by now, the last one in front of ``position``."""
+        more, self.total = total - self.total, total
+        if more and self._listener is not None:
+            with self._calling("on_batch_restored"):
+                self._listener.on_batch_restored(self._partition, self._store, position - 1, more)
+
+    def end(self) -> None:
+        """It has all."""
+        if self._listener is not None:
+            with self._calling("on_restore_end"):
+                self._listener.on_restore_end(self._partition, self._store, self.total)
+
+    def suspended(self) -> None:
+        """It is not restored any further."""
+        if self._listener is not None:
+            with self._calling("on_restore_suspended"):
+                self._listener.on_restore_suspended(self._partition, self._store, self.total)
+
+    @contextmanager
+    def _calling(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise StreamsError(
+                f"{type(self._listener).__name__}.{method} has raised, of store {self._store!r} in partition "
+                f"{self._partition.partition} of {self._partition.topic!r}: {error!r}. A restore listener must catch "
+                "what it may raise"
+            ) from error

@@ -1,0 +1,70 @@
+"""What the coordinator's dispatcher needs of Ray and Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+
+from typing_extensions import override
+
+from penstock.actors.exactly_once import transactional_id
+from penstock.actors.messages import ActorStatus, ApplicationState
+from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Environment
+from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.purger import Purger
+from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.common.ids import CommittedOffset, Offsets
+from penstock.kafka.clients import ConfluentClients
+
+
+class RayEnvironment(Environment):
+    """The dispatcher's environment, of Ray and Kafka. ``membership``: the seat in the group, None before it is taken;
+    ``entered``: hears of each state of the application."""
+
+    def __init__(
+        self,
+        spec: bytes,
+        clients: ConfluentClients,
+        purger: Purger,
+        membership: Callable[[], Membership | None],
+        entered: Callable[[ApplicationState, str | None], None],
+    ) -> None:
+        self._spec = spec
+        self._clients = clients
+        self._purger = purger
+        self._membership = membership
+        self._entered = entered
+
+    @override
+    def create_actor(self, actor_id: str) -> ActorHandle:
+        return StreamActorHandle.create(self._clients.group, actor_id, self._spec)
+
+    @override
+    async def commit(self, offsets: Offsets) -> None:
+        membership = self._membership()
+        if membership is None:
+            raise CommitRefusedError("the coordinator is not a member of the group yet")
+        try:
+            await asyncio.wrap_future(membership.commit(offsets))
+        except FINAL as error:
+            raise CommitRefusedError(f"{type(error).__name__}: {error}") from error
+        self._purger.committed(offsets)
+
+    @override
+    async def fence(self, slot: int) -> None:
+        def take_id() -> None:
+            with closing(self._clients.transactional_producer(transactional_id(self._clients.group, slot))) as producer:
+                producer.init_transactions().result()
+
+        await asyncio.to_thread(take_id)
+
+    @override
+    def reported(self, status: ActorStatus) -> None:
+        # Exactly once, the actors commit themselves.
+        for task in status.tasks:
+            self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
+
+    @override
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        self._entered(state, error)

@@ -1,0 +1,36 @@
+"""Who hears how far the restore of each store has come."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from penstock.common.ids import TopicPartition
+
+
+class StateRestoreListener(ABC):
+    """Hears of every store that is restored from its changelog: start, batches, end. Mirrors ``StateRestoreListener``.
+
+    It travels to the stream actors, where it is called by the thread that restores and processes, between records: it
+    must not block. What it raises ends the application.
+    """
+
+    @abstractmethod
+    def on_restore_start(
+        self, partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        """The store of this partition of a changelog is restored from ``starting_offset`` up to ``ending_offset``."""
+
+    @abstractmethod
+    def on_batch_restored(
+        self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        """So many more records are in the store, the last one at ``batch_end_offset``."""
+
+    @abstractmethod
+    def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """The store has all, by so many records since the start."""
+
+    def on_restore_suspended(  # noqa: B027  # most have nothing to do
+        self, partition: TopicPartition, store_name: str, total_restored: int
+    ) -> None:
+        """The task leaves this actor, or the store begins anew, before it had all; so many records are in the store."""

@@ -1,0 +1,98 @@
+"""A scan of a store in RocksDB, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from penstock.common.errors import StateStoreError
+from penstock.state.disk.rocksdb_errors import translated
+
+_FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
+
+
+class RowIterator(Protocol):
+    """RocksDB's iterator, as rocksdict has it."""
+
+    def seek_to_first(self) -> None:
+        """Go to the first row."""
+
+    def seek_to_last(self) -> None:
+        """Go to the last row."""
+
+    def seek(self, key: bytes) -> None:
+        """Go to the first row that is not before ``key``."""
+
+    def seek_for_prev(self, key: bytes) -> None:
+        """Go to the last row that is not behind ``key``."""
+
+    def next(self) -> None:
+        """Go on."""
+
+    def prev(self) -> None:
+        """Go back."""
+
+    def valid(self) -> bool:
+        """Whether it stands at a row."""
+
+    def key(self) -> bytes:
+        """Of the row at which it stands."""
+
+    def value(self) -> bytes:
+        """The row at which it stands."""
+
+    def status(self) -> None:
+        """Raises whatever it has met."""
+
+
+class Cursor:
+    """A scan under way. Reads in chunks, so that closing the store can take the iterator away between two of them."""
+
+    def __init__(
+        self, what: str, iterator: RowIterator, from_key: bytes | None, to_key: bytes | None, reverse: bool
+    ) -> None:
+        self._what = what
+        self._iterator: RowIterator | None = iterator
+        self._last = from_key if reverse else to_key
+        self._reverse = reverse
+        first = to_key if reverse else from_key
+        if reverse:
+            iterator.seek_to_last() if first is None else iterator.seek_for_prev(first)
+        else:
+            iterator.seek_to_first() if first is None else iterator.seek(first)
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and rows, in order. Raises StateStoreError when they cannot be read, or the cursor was closed."""
+        size = _FIRST_CHUNK
+        while chunk := self._chunk(size):
+            yield from chunk
+            size = min(size * 2, _LARGEST_CHUNK)
+
+    def close(self) -> None:
+        """Let go of RocksDB's iterator, which keeps the database open."""
+        self._iterator = None
+
+    def _chunk(self, size: int) -> list[tuple[bytes, bytes]]:
+        iterator = self._iterator
+        if iterator is None:
+            raise StateStoreError(f"a scan of {self._what} was read on after the store's close")
+        valid, key_of, value_of, last = iterator.valid, iterator.key, iterator.value, self._last
+        step = iterator.prev if self._reverse else iterator.next
+        chunk: list[tuple[bytes, bytes]] = []
+        while len(chunk) < size:
+            if not valid():
+                self._check(iterator)
+                break
+            key = key_of()
+            if last is not None and (key < last if self._reverse else key > last):
+                break
+            chunk.append((key, value_of()))
+            step()
+        return chunk
+
+    def _check(self, iterator: RowIterator) -> None:
+        """An iterator is not valid at its end and at a block it cannot read alike: only its status tells them apart."""
+        try:
+            iterator.status()
+        except Exception as error:
+            raise translated(error, self._what) from error
