@@ -78,7 +78,8 @@ class ExactlyOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        if self._seat is None:
+        # The group looks at the member only where there are offsets: a task may have none before its first record.
+        if self._seat is None or not offsets:
             answer = yield from answer_to(self._ask(offsets))
             if not answer.accepted:
                 return answer

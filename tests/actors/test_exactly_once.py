@@ -198,6 +198,42 @@ def test_a_zombie_that_wakes_up_writes_nothing(tmp_path: Path) -> None:
     assert rig.counts() == [("a", 2), ("b", 2)]
 
 
+class Ticker(ps.Processor[str, str, str, str]):
+    """Forwards a record by the wall clock."""
+
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        context.schedule(
+            1000,
+            ps.PunctuationType.WALL_CLOCK_TIME,
+            lambda now_ms: context.forward(ps.Record("tick", "x", now_ms)),
+        )
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        """It only ticks."""
+
+
+def processing(tmp_path: Path, processor: type[ps.Processor[str, str, str, str]], **config: Any) -> Rig:
+    builder = ps.StreamsBuilder()
+    processed = builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(processor)
+    processed.to("out", ps.Produced.with_(STRING, STRING))
+    return Rig(tmp_path, builder.build(), commit_interval_ms=1000, **EXACTLY, **config)
+
+
+def test_without_offsets_to_commit_the_coordinator_is_asked_each_time_for_the_group_does_not_judge(
+    tmp_path: Path,
+) -> None:
+    rig = processing(tmp_path, Ticker)
+    loop = rig.running()
+    rig.commit(loop)
+    rig.commit(loop)
+    ticks = len(rig.broker.records("out"))
+    assert ticks == 2
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"  # restarted, it does not know it
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == ticks
+    assert states(loop) == {}
+
+
 class Troubled:
     """Actors that are killed, fenced, refused and cut off, one after the other, on two nodes."""
 
