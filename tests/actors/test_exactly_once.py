@@ -112,6 +112,32 @@ def test_going_back_wipes_no_state_and_restores_nothing(tmp_path: Path, monkeypa
     assert rig.counts() == [("a", 2), ("a", 4)]
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_stores_of_a_task_that_had_nothing_to_do_for_days_are_kept(tmp_path: Path, restarted: bool) -> None:
+    """A marker stands behind the last record of each changelog: that is no deletion they may have missed."""
+    rig = application(tmp_path)
+    rig.broker.delete_topic(CHANGELOG)
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, config={"cleanup.policy": "compact"})])
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    rig.broker.delete_records(ps.TopicPartition(CHANGELOG, 0), 1)  # a store that is restored has nothing
+    rig.clock.now_ms += 2 * DAY_MS
+    settle(loop)
+    if restarted:
+        rig.stop(loop)
+        loop = rig.running()
+    else:
+        rig.coordinator.join()
+    rig.write("in", ("a", "x", 2))
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2), ("a", 4)]
+
+
 def test_a_transaction_whose_end_nobody_heard_of_counts_once(tmp_path: Path) -> None:
     rig = application(tmp_path)
     loop = rig.running()
