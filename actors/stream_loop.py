@@ -22,14 +22,7 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.mailbox import Mailbox
-from penstock.actors.messages import (
-    ActorStatus,
-    ApplicationSpec,
-    CommitAnswer,
-    CommitRequest,
-    StoreAnswer,
-    StoreQuery,
-)
+from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps
@@ -174,7 +167,7 @@ class StreamLoop:
                 self._job = None
                 return 0.0
         except TransactionAbortedError as error:
-            self._current = self._job = self._hosted.starting = None
+            self._job = None
             self._commits.abandon()
             self._jobs.appendleft(self._go_back(error))
             return 0.0
@@ -283,13 +276,20 @@ class StreamLoop:
             yield from self._go_back(TransactionAbortedError(reason))
 
     def _go_back(self, error: TransactionAbortedError) -> Steps[None]:
-        """Go on from the last commit, with what is committed in the stores."""
-        tasks = [str(task_id) for task_id in self._tasks]
-        self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
-        self._aborted += 1
-        self._commits.aborted()
-        yield from self._guarantee.go_back(error)
-        yield from self._hosted.reopen()
+        """Go on from the last commit, with what is committed in the stores; once more if that is aborted, too."""
+        while True:
+            tasks = [str(task_id) for task_id in self._tasks]
+            self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
+            self._aborted += 1
+            self._current = self._hosted.starting = None
+            self._commits.aborted()
+            try:
+                yield from self._guarantee.go_back(error)
+                yield from self._hosted.reopen()
+            except TransactionAbortedError as again:
+                error = again
+            else:
+                return
 
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
         self._asked += 1
@@ -323,10 +323,13 @@ class StreamLoop:
         self._epoch = epoch
         self._guarantee.forget_seat()
         done.set_result(None)
-        if added := sorted(sources.keys() - self._tasks.keys()):
-            # Records of a task that was dropped may be on their way to a changelog that is restored now.
-            yield from delivery(self._guarantee.producer)
-            yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
+        while added := sorted(sources.keys() - self._tasks.keys()):
+            try:
+                # Records of a task that was dropped may be on their way to a changelog that is restored now.
+                yield from delivery(self._guarantee.producer)
+                yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
+            except TransactionAbortedError as error:
+                yield from self._go_back(error)
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None

@@ -11,9 +11,11 @@ import pytest
 
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
+from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks.state_manager import StateManager
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
 
@@ -258,6 +260,36 @@ def test_without_offsets_to_commit_the_coordinator_is_asked_each_time_for_the_gr
     rig.commit(loop)
     assert len(rig.broker.records("out")) == ticks
     assert states(loop) == {}
+
+
+@pytest.mark.parametrize("aborted", [1, 2, 3, 5])
+def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_path: Path, aborted: int) -> None:
+    class Fenced(ps.Processor[str, str, str, str]):
+        """What it sends first is refused, as of a producer that another has fenced."""
+
+        inits = 0
+
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.context = context
+            Fenced.inits += 1
+            if Fenced.inits <= aborted:
+                raise TransactionAbortedError("fenced", producer_is_spent=True)
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self.context.forward(record)
+
+    rig = processing(tmp_path, Fenced, partitions=2)
+    loop = rig.loop()
+    rig.assign(loop, 1, TaskId(0, 0), TaskId(0, 1))
+    for _ in range(10):
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not loop.finished.done(), loop.finished.result()
+    assert states(loop) == dict.fromkeys([TaskId(0, 0), TaskId(0, 1)], TaskState.RUNNING)
+    rig.write("in", ("a", "x", 1), partition=0)
+    rig.write("in", ("b", "x", 1), partition=1)
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 2
 
 
 class Troubled:
