@@ -123,6 +123,8 @@ class HostedTask:
         for tp in self.missing:
             self.task.set_caught_up(tp, True)
         self.task.init(wall_ms)
+        # They may have sent or stored something already: left in a transaction, the broker would give that up.
+        self.touched = self.task.has_processors
         self.become(TaskState.RUNNING)
 
     def add(self, batch: RecordBatch) -> None:

@@ -148,6 +148,11 @@ class Task:
                 what = f"the processor cannot be initialised: {type(error).__name__}: {error}"
                 raise ProcessingError(what, operator=hosted.name) from error
 
+    @property
+    def has_processors(self) -> bool:
+        """Whether code of the user's was called by :meth:`init`."""
+        return bool(self._processors)
+
     # ---- records ----
 
     def add(self, batch: RecordBatch) -> None:

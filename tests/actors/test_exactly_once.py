@@ -292,6 +292,23 @@ def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_pat
     assert len(rig.broker.records("out")) == 2
 
 
+def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_record_comes(tmp_path: Path) -> None:
+    class Greeting(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            context.forward(ps.Record("hello", "x", 1))
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            """It only greets."""
+
+    rig = processing(tmp_path, Greeting)
+    loop = rig.running()
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 1
+    rig.broker.expire_transactions()
+    rig.commit(loop)
+    assert len(rig.broker.uncommitted_records("out")) == 1, "none was open"
+
+
 class Troubled:
     """Actors that are killed, fenced, refused and cut off, one after the other, on two nodes."""
 
