@@ -91,7 +91,7 @@ class StreamLoop:
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         producer = lambda: self._guarantee.producer  # noqa: E731
-        opening = TaskOpening(spec, self._consumer, producer, self._budget, self._globals, self._clock)
+        opening = TaskOpening(spec, self._consumer, admin, producer, self._budget, self._globals, self._clock)
         self._hosted = HostedTasks(opening, self._restoration, self._globals, self._reader, self._clock)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._globals)

@@ -12,7 +12,7 @@ from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
 from penstock.actors.steps import PATIENCE_S, Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
-from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.kafka.contracts import Admin, RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -24,6 +24,7 @@ class TaskOpening:
         self,
         spec: ApplicationSpec,
         consumer: RecordConsumer,
+        admin: Admin,
         producer: Callable[[], RecordProducer],
         budget: MemoryBudget,
         global_stores: GlobalStores,
@@ -31,6 +32,7 @@ class TaskOpening:
     ) -> None:
         self._programs = TaskPrograms(spec.topology, spec.config)
         self._consumer = consumer
+        self._admin = admin
         self._producer = producer
         self._budget = budget
         self._globals = global_stores
@@ -58,7 +60,7 @@ class TaskOpening:
     def find_starts(self, opened: Sequence[HostedTask], patience_s: float = PATIENCE_S) -> Steps[None]:
         """Find out where their sources begin; restoring comes next."""
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        finding = partial(start_positions, self._consumer, resets)
+        finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})

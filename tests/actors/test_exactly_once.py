@@ -13,7 +13,7 @@ import penstock as ps
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.ids import TaskId
+from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks.state_manager import StateManager
@@ -307,6 +307,26 @@ def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_re
     rig.broker.expire_transactions()
     rig.commit(loop)
     assert len(rig.broker.uncommitted_records("out")) == 1, "none was open"
+
+
+def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is_still_open_holds(
+    tmp_path: Path,
+) -> None:
+    rig = application(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    producer = rig.clients.transactional_producer("another's")
+    producer.init_transactions().result()
+    producer.begin_transaction()
+    producer.send("in", b"b", b"x", 2, None, 0)
+    producer.flush(1)
+    # Reading what is not committed, it has come behind that.
+    rig.broker.group(APPLICATION).offsets[ps.TopicPartition("in", 0)] = CommittedOffset(2, "")
+    loop = rig.running()
+    rig.commit(loop)
+    producer.commit_transaction({}, b"").result()
+    rig.write("in", ("c", "x", 3))
+    rig.commit(loop)
+    assert rig.counts() == [("c", 2)], "nothing comes again"
 
 
 class Troubled:
