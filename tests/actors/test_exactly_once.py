@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
@@ -17,6 +18,7 @@ from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks.state_manager import StateManager
+from penstock.testing.fake_producers import FakeTransactionalProducer
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
 
 TASK = TaskId(0, 0)
@@ -180,6 +182,47 @@ def test_a_refused_commit_drops_all_tasks_for_their_records_stand_in_one_transac
     settle(loop)
     rig.commit(loop)
     assert rig.counts() == [("a", 2)]
+
+
+def test_a_transaction_that_cannot_be_begun_is_aborted_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path)
+    begin, failing = FakeTransactionalProducer.begin_transaction, [True, False, True, True]
+
+    def begin_transaction(self: FakeTransactionalProducer) -> None:
+        if failing and failing.pop(0):
+            raise TransactionAbortedError("fenced", producer_is_spent=True)
+        begin(self)
+
+    monkeypatch.setattr(FakeTransactionalProducer, "begin_transaction", begin_transaction)
+    loop = rig.running()
+    for number in range(1, 4):
+        rig.write("in", ("a", "x", number))
+        rig.commit(loop)
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not failing
+    assert rig.counts() == [("a", 2), ("a", 4), ("a", 6)]
+
+
+def test_an_actor_that_ends_while_it_takes_its_id_anew_leaves_the_producer_alone_that_it_gave_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.expire_transactions()
+    rig.broker.down = True
+    rig.clock.now_ms += 1001
+    for _ in range(20):
+        loop.step()
+    monkeypatch.setattr(FakeTransactionalProducer, "abort_transaction", lambda _: pytest.fail("it is closed"))
+    with capture_logs() as logs:
+        loop._fail(ValueError("anything"))
+    assert loop.finished.done()
+    assert [log["event"] for log in logs] == ["stream loop failed"]
 
 
 def test_when_a_task_fails_nothing_is_committed_for_the_others(tmp_path: Path) -> None:
