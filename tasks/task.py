@@ -85,6 +85,8 @@ class Task:
         expiry.begin()
         self._expiry = expiry if expiry else None
         self._processors = composed.processors
+        self.has_processors = bool(composed.processors)
+        """Whether :meth:`init` calls code of the user's."""
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
@@ -147,11 +149,6 @@ class Task:
                     raise
                 what = f"the processor cannot be initialised: {type(error).__name__}: {error}"
                 raise ProcessingError(what, operator=hosted.name) from error
-
-    @property
-    def has_processors(self) -> bool:
-        """Whether code of the user's was called by :meth:`init`."""
-        return bool(self._processors)
 
     # ---- records ----
 
