@@ -136,7 +136,15 @@ class Commits:
 
     def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
         """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
-        if tasks := [hosted for hosted in running if hosted.needs_commit]:
+        tasks = []
+        for hosted in running:
+            if hosted.needs_commit:
+                tasks.append(hosted)
+            else:
+                # It lacks nothing of its changelogs, although they may not end where it does: markers of transactions
+                # stand behind the last record. After days without one that must not look like missed deletions.
+                hosted.directory.note_commit(self._clock.wall_ms())
+        if tasks:
             self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
             self._steps = self.under_way.steps()
         else:

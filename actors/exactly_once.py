@@ -72,8 +72,8 @@ class ExactlyOnce(Guarantee):
                     self._log.warning("cannot take the transactional id, retrying", error=str(error))
                 yield _AGAIN_S
             else:
-                producer.begin_transaction()
                 self.producer = producer
+                producer.begin_transaction()
                 return
 
     @override
@@ -110,6 +110,7 @@ class ExactlyOnce(Guarantee):
             else:
                 return
         _close_aside(self.producer)
+        del self.producer  # should the actor end now, there is nothing to abort
         yield from self._take_id()
 
     @override

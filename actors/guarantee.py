@@ -83,4 +83,7 @@ def answer_to(asked: Future[T]) -> Steps[T]:
     """What ``asked`` comes to."""
     while not asked.done():
         yield _ANSWER_SLICE_S
-    return asked.result()
+    try:
+        return asked.result()
+    finally:
+        del asked  # else its error would hold on to itself by this frame

@@ -56,6 +56,7 @@ class HostedTask:
         # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
         self.changelogs = {store: tp for store, tp in logs.items() if tp not in self.missing}
         self.source_changelogs = {store for store, log in program.changelogs.items() if log.is_source_topic}
+        self._exactly_once = program.config.processing_guarantee == "exactly_once_v2"
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
         self.committed: dict[TopicPartition, CommittedOffset] = {}
@@ -123,6 +124,8 @@ class HostedTask:
         for tp in self.missing:
             self.task.set_caught_up(tp, True)
         self.task.init(wall_ms)
+        # They may have sent or stored something already: left in a transaction, the broker would give that up.
+        self.touched = self.task.has_processors
         self.become(TaskState.RUNNING)
 
     def add(self, batch: RecordBatch) -> None:
@@ -182,6 +185,10 @@ class HostedTask:
         """Begin a commit of all that was done until now. Exhaust it; meanwhile no record may be processed."""
         yield from self.task.take_snapshot()
         self.snapshot = self.task.offsets()
+        if self._exactly_once:
+            # Of a transaction without offsets the group would not look at who commits it.
+            for tp, start in self.starts.items():
+                self.snapshot.setdefault(tp, CommittedOffset(start.offset, ""))
         self.touched = False
 
     def has_committed(self, flushed: Mapping[TopicPartition, int], wall_ms: int) -> Iterator[None]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from structlog.stdlib import BoundLogger
+
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.guarantee import Guarantee
@@ -16,6 +18,7 @@ from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.ids import Sources, TaskId
+from penstock.kafka.contracts import TransactionAbortedError
 
 
 class HostedTasks:
@@ -30,6 +33,7 @@ class HostedTasks:
         guarantee: Guarantee,
         is_superseded: Callable[[], bool],
         clock: Clock,
+        log: BoundLogger,
     ) -> None:
         """``is_superseded``: whether another assignment waits to be taken."""
         self.by_id: dict[TaskId, HostedTask] = {}
@@ -43,14 +47,30 @@ class HostedTasks:
         self._guarantee = guarantee
         self._is_superseded = is_superseded
         self._clock = clock
+        self._log = log
+        self.aborted = 0
+        """So often did all go back to the last commit."""
 
     def open(self, sources: Sources) -> Steps[None]:
         """Open these; :meth:`begin` must follow."""
         yield from self._opening.open(sources, self.by_id)
 
-    def renew(self) -> Steps[None]:
+    def abort(self, error: TransactionAbortedError) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
         stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow."""
+        self.starting = None
+        while True:
+            tasks = list(map(str, self.by_id))
+            self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
+            self.aborted += 1
+            try:
+                yield from self._guarantee.go_back(error)
+            except TransactionAbortedError as again:
+                error = again
+            else:
+                return (yield from self._renew())
+
+    def _renew(self) -> Steps[None]:
         self._reader.assign([])
         self.running.clear()
         for hosted in list(self.by_id.values()):
@@ -62,19 +82,19 @@ class HostedTasks:
     def begin(self, patience_s: float) -> Steps[CommitAnswer]:
         """Those that are open and did nothing yet: find out where they go on from, restore what their stores lack,
         start those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped."""
+        while True:
+            try:
+                return (yield from self._begin(patience_s))
+            except TransactionAbortedError as error:  # a processor's init has sent something
+                yield from self.abort(error)
+
+    def _begin(self, patience_s: float) -> Steps[CommitAnswer]:
         opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]
         if not opened:
             return CommitAnswer(True)
-        finding = self._guarantee.find_seat()
-        try:
-            while True:
-                if self._is_superseded():
-                    return CommitAnswer(True)  # the next assignment begins them
-                yield next(finding)
-        except StopIteration as found:
-            answer: CommitAnswer = found.value
-        if not answer.accepted:
-            return answer
+        answer = yield from self._find_seat()
+        if answer is None or not answer.accepted:
+            return answer or CommitAnswer(True)  # superseded: the next assignment begins them
         yield from self._opening.find_starts(opened, patience_s)
         for hosted in opened:
             beginning = partial(self._restoration.begin, hosted)
@@ -82,6 +102,16 @@ class HostedTasks:
                 self.start(hosted)
             yield 0.0
         return answer
+
+    def _find_seat(self) -> Steps[CommitAnswer | None]:
+        finding = self._guarantee.find_seat()
+        while not self._is_superseded():
+            try:
+                yield next(finding)
+            except StopIteration as found:
+                answer: CommitAnswer = found.value
+                return answer
+        return None
 
     def start(self, hosted: HostedTask) -> None:
         """It lacks nothing: let it process records, unless it waits for global stores."""

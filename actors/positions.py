@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.contracts import Admin, RecordConsumer
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Start:
         return self.committed if self.lost is None else CommittedOffset(self.offset, self.lost.metadata)
 
 
-def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, str]) -> dict[TopicPartition, Start]:
+def start_positions(
+    consumer: RecordConsumer, admin: Admin, resets: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, Start]:
     """The committed offsets; where there are none, or the records there are gone, what the reset policy says.
 
     ``resets`` gives ``earliest`` or ``latest`` for each partition.
@@ -37,11 +39,15 @@ def start_positions(consumer: RecordConsumer, resets: Mapping[TopicPartition, st
     committed = consumer.committed(resets)
     beginnings = consumer.fetch_beginning_offsets(resets)
     ends = consumer.fetch_end_offsets(resets)
+    # At least once, what open transactions of others have written is read, and committed, too. Exactly once, which the
+    # application may have been changed to, their records are behind the end.
+    beyond = [tp for tp, found in committed.items() if found.offset > ends[tp]]
+    logged = admin.high_watermarks(beyond) if beyond else {}
     starts = {}
     for tp, policy in resets.items():
         found, begin, end = committed.get(tp), beginnings[tp], ends[tp]
-        if found is not None and begin <= found.offset <= end:
-            starts[tp] = Start(found.offset, end, found)
+        if found is not None and begin <= found.offset <= logged.get(tp, end):
+            starts[tp] = Start(found.offset, max(found.offset, end), found)
             continue
         if found is not None:
             logger(__name__).warning(

@@ -23,14 +23,7 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.mailbox import Mailbox
-from penstock.actors.messages import (
-    ActorStatus,
-    ApplicationSpec,
-    CommitAnswer,
-    CommitRequest,
-    StoreAnswer,
-    StoreQuery,
-)
+from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.steps import PATIENCE_S, Steps
@@ -86,7 +79,7 @@ class StreamLoop:
         self._failed_with: str | None = None
         self._current: HostedTask | None = None
         self._epoch = 0
-        self._asked = self._aborted = self._promised = 0  # commits; transactions; jobs not begun that are waited for
+        self._asked = self._promised = 0  # commits; jobs that are waited for, and not begun
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
@@ -98,9 +91,9 @@ class StreamLoop:
         self._restoration = Restoration(clients.consumer, admin, self._clock, listener, exactly_once)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        opening = TaskOpening(spec, self._consumer, self._guarantee, self._budget, self._globals, self._clock)
+        opening = TaskOpening(spec, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock)
         parts = opening, self._restoration, self._globals, self._reader, self._guarantee
-        self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock)
+        self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock, self._log)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._globals)
         self._jobs += self._guarantee.opening()
@@ -180,7 +173,7 @@ class StreamLoop:
                 self._job = None
                 return 0.0
         except TransactionAbortedError as error:
-            self._current = self._job = self._hosted.starting = None
+            self._job = None
             self._commits.abandon()
             self._jobs.appendleft(self._go_back(error))
             return 0.0
@@ -293,12 +286,9 @@ class StreamLoop:
         yield from self._begin(math.inf)
 
     def _abort(self, error: TransactionAbortedError) -> Steps[None]:
-        tasks = list(map(str, self._tasks))
-        self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
-        self._aborted += 1
+        self._current = None
         self._commits.aborted()
-        yield from self._guarantee.go_back(error)
-        yield from self._hosted.renew()
+        yield from self._hosted.abort(error)
 
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
         self._asked += 1
@@ -324,8 +314,11 @@ class StreamLoop:
         self._epoch = epoch
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
-            # Records of a task that was dropped may be on their way to a changelog that is restored now.
-            yield from delivery(self._guarantee.producer)
+            try:
+                # Records of a task that was dropped may be on their way to a changelog that is restored now.
+                yield from delivery(self._guarantee.producer)
+            except TransactionAbortedError as error:
+                yield from self._abort(error)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
 
@@ -340,7 +333,7 @@ class StreamLoop:
             hosted.status(self._consumer, self._restoration.progress(hosted)) for hosted in list(self._tasks.values())
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
-        ended = (self._stopped is not None, self._slot, self._aborted)
+        ended = (self._stopped is not None, self._slot, self._hosted.aborted)
         return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
 
     # ---- end ----

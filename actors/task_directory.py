@@ -76,18 +76,20 @@ class TaskDirectory:
                 return open_task_stores(self.path, builders)
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long ago the stores that were opened last took a commit; None when they are new."""
+        """How long ago the stores that were opened last lacked nothing of their changelogs; None when they are new."""
         return None if self._current_ms is None else now_ms - self._current_ms
 
     def note_commit(self, now_ms: int) -> None:
-        """The stores have taken a commit. Written once a minute: a time that is a little too early does no harm."""
+        """The stores have taken a commit, or there is none to take. Written once a minute: a time that is a little too
+        early does no harm."""
         self._current_ms = now_ms
-        if now_ms - self._noted_ms < _NOTE_EVERY_MS or not self.path.exists():
+        if now_ms - self._noted_ms < _NOTE_EVERY_MS:
             return
-        fresh = self._note.with_suffix(".new")
-        fresh.write_text(f"{now_ms}\n")
-        fresh.replace(self._note)
         self._noted_ms = now_ms
+        if self.path.exists():
+            fresh = self._note.with_suffix(".new")
+            fresh.write_text(f"{now_ms}\n")
+            fresh.replace(self._note)
 
     def note_close(self) -> None:
         """The task leaves: ``state.cleanup.delay.ms`` counts from now."""

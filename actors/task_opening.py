@@ -13,7 +13,7 @@ from penstock.actors.messages import ApplicationSpec
 from penstock.actors.positions import start_positions
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
-from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -25,6 +25,7 @@ class TaskOpening:
         self,
         spec: ApplicationSpec,
         consumer: RecordConsumer,
+        admin: Admin,
         guarantee: Guarantee,
         budget: MemoryBudget,
         global_stores: GlobalStores,
@@ -32,6 +33,7 @@ class TaskOpening:
     ) -> None:
         self._programs = TaskPrograms(spec.topology, spec.config)
         self._consumer = consumer
+        self._admin = admin
         self._guarantee = guarantee
         self._budget = budget
         self._globals = global_stores
@@ -58,7 +60,7 @@ class TaskOpening:
     def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
         """Find out where their sources begin; restoring comes next."""
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        finding = partial(start_positions, self._consumer, resets)
+        finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})

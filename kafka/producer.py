@@ -74,6 +74,10 @@ class _Mark(Mark):
         return {TopicPartition(topic or "", partition or 0): end for (topic, partition), end in self._ends.items()}
 
 
+def _heard_no_more(error: KafkaError, message: Message) -> None:
+    """What becomes of a record of a producer that is closed."""
+
+
 class ConfluentProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on confluent-kafka."""
 
@@ -200,3 +204,5 @@ class ConfluentProducer(RecordProducer):
         except KafkaException as error:
             if not error.args[0].fatal():  # one that is fenced has nothing left to give up
                 raise StreamsError(f"the producer cannot be closed: {error}") from error
+        # A mark that calls us back is a cycle, and the client's threads would live until it is collected.
+        self._open = _Mark(None, _heard_no_more)

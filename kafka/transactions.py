@@ -67,16 +67,7 @@ class Transactions:
 
     def _beside(self, call: Callable[[], None]) -> Future[None]:
         done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                call()
-            except BaseException as error:  # it must reach whoever waits
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        threading.Thread(target=run, name="transaction", daemon=True).start()
+        threading.Thread(target=_settle, args=(done, call), name="transaction", daemon=True).start()
         return done
 
     def _init(self) -> None:
@@ -111,6 +102,16 @@ class Transactions:
             raise as_streams_error(error, what, self._address) from error
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
         raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
+
+
+def _settle(done: Future[None], call: Callable[[], None]) -> None:
+    try:
+        call()
+    except BaseException as error:  # it must reach whoever waits
+        done.set_exception(error)
+        del done, call  # else the error would hold on to itself, and to a client with its threads, by this frame
+    else:
+        done.set_result(None)
 
 
 def _said(error: KafkaError) -> str:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
+def is_told(error: Exception) -> bool:
+    """Whether an error that leaves the user's code is penstock's own and says all: a producer's, a store's."""
+    return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
+
+
 EMIT_INTERVAL_MS = 1000
 """Kafka Streams' own, which is no part of its public configuration."""
 
@@ -186,7 +191,7 @@ class TaskContext:
 
         What an operator further down, a store or a producer has said already is raised as it is.
         """
-        if isinstance(error, StreamsError) and not isinstance(error, _MISUSE):
+        if is_told(error):
             raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 

@@ -11,7 +11,7 @@ from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
-from penstock.tasks.context import PlacedHeaders
+from penstock.tasks.context import PlacedHeaders, is_told
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
@@ -85,6 +85,8 @@ class Task:
         expiry.begin()
         self._expiry = expiry if expiry else None
         self._processors = composed.processors
+        self.has_processors = bool(composed.processors)
+        """Whether :meth:`init` calls code of the user's."""
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
@@ -132,7 +134,8 @@ class Task:
         self._offsets.resume(committed)
 
     def init(self, wall_ms: int) -> None:
-        """Initialise the processors; their stores are restored. Raises ProcessingError."""
+        """Initialise the processors; their stores are restored. Raises ProcessingError, and what a producer or a store
+        has to say of what they send."""
         self._context.wall_ms = wall_ms
         if self._idle is not None:
             self._idle.begin(self._group.processed_offsets(), wall_ms)
@@ -142,6 +145,8 @@ class Task:
             try:
                 hosted.processor.init(hosted.context)
             except Exception as error:
+                if is_told(error):
+                    raise
                 what = f"the processor cannot be initialised: {type(error).__name__}: {error}"
                 raise ProcessingError(what, operator=hosted.name) from error
 

@@ -8,14 +8,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
-from penstock.common.ids import TaskId
+from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks.state_manager import StateManager
+from penstock.testing.fake_producers import FakeTransactionalProducer
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
 
 TASK = TaskId(0, 0)
@@ -120,6 +123,32 @@ def test_going_back_wipes_no_state_and_restores_nothing(tmp_path: Path, monkeypa
     assert rig.counts() == [("a", 2), ("a", 4)]
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_stores_of_a_task_that_had_nothing_to_do_for_days_are_kept(tmp_path: Path, restarted: bool) -> None:
+    """A marker stands behind the last record of each changelog: that is no deletion they may have missed."""
+    rig = application(tmp_path)
+    rig.broker.delete_topic(CHANGELOG)
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, config={"cleanup.policy": "compact"})])
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    rig.broker.delete_records(ps.TopicPartition(CHANGELOG, 0), 1)  # a store that is restored has nothing
+    rig.clock.now_ms += 2 * DAY_MS
+    settle(loop)
+    if restarted:
+        rig.stop(loop)
+        loop = rig.running()
+    else:
+        rig.coordinator.join()
+    rig.write("in", ("a", "x", 2))
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2), ("a", 4)]
+
+
 def test_a_transaction_whose_end_nobody_heard_of_counts_once(tmp_path: Path) -> None:
     rig = application(tmp_path)
     loop = rig.running()
@@ -161,6 +190,47 @@ def test_a_refused_commit_drops_all_tasks_for_their_records_stand_in_one_transac
     settle(loop)
     rig.commit(loop)
     assert rig.counts() == [("a", 2)]
+
+
+def test_a_transaction_that_cannot_be_begun_is_aborted_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path)
+    begin, failing = FakeTransactionalProducer.begin_transaction, [True, False, True, True]
+
+    def begin_transaction(self: FakeTransactionalProducer) -> None:
+        if failing and failing.pop(0):
+            raise TransactionAbortedError("fenced", producer_is_spent=True)
+        begin(self)
+
+    monkeypatch.setattr(FakeTransactionalProducer, "begin_transaction", begin_transaction)
+    loop = rig.running()
+    for number in range(1, 4):
+        rig.write("in", ("a", "x", number))
+        rig.commit(loop)
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not failing
+    assert rig.counts() == [("a", 2), ("a", 4), ("a", 6)]
+
+
+def test_an_actor_that_ends_while_it_takes_its_id_anew_leaves_the_producer_alone_that_it_gave_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.expire_transactions()
+    rig.broker.down = True
+    rig.clock.now_ms += 1001
+    for _ in range(20):
+        loop.step()
+    monkeypatch.setattr(FakeTransactionalProducer, "abort_transaction", lambda _: pytest.fail("it is closed"))
+    with capture_logs() as logs:
+        loop._fail(ValueError("anything"))
+    assert loop.finished.done()
+    assert [log["event"] for log in logs] == ["stream loop failed"]
 
 
 def test_when_a_task_fails_nothing_is_committed_for_the_others(tmp_path: Path) -> None:
@@ -205,6 +275,109 @@ def test_a_zombie_that_wakes_up_writes_nothing(tmp_path: Path) -> None:
     rig.coordinator.refusal = ""
     rig.commit(successor)
     assert rig.counts() == [("a", 2), ("b", 2)]
+
+
+class Ticker(ps.Processor[str, str, str, str]):
+    """Forwards a record by the wall clock."""
+
+    def init(self, context: ps.ProcessorContext[str, str]) -> None:
+        context.schedule(
+            1000,
+            ps.PunctuationType.WALL_CLOCK_TIME,
+            lambda now_ms: context.forward(ps.Record("tick", "x", now_ms)),
+        )
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        """It only ticks."""
+
+
+def processing(tmp_path: Path, processor: type[ps.Processor[str, str, str, str]], **config: Any) -> Rig:
+    builder = ps.StreamsBuilder()
+    processed = builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(processor)
+    processed.to("out", ps.Produced.with_(STRING, STRING))
+    return Rig(tmp_path, builder.build(), commit_interval_ms=1000, **EXACTLY, **config)
+
+
+def test_a_task_without_records_commits_where_it_begins_so_that_the_group_looks_at_the_member(tmp_path: Path) -> None:
+    rig = processing(tmp_path, Ticker)
+    loop = rig.running()
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.committed() == 0
+    ticks = len(rig.broker.records("out"))
+    assert ticks == 2
+    rig.coordinator.join()  # restarted, it does not know the actor
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == ticks
+    assert states(loop) == {}
+
+
+@pytest.mark.parametrize("aborted", [1, 2, 3, 5])
+def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_path: Path, aborted: int) -> None:
+    class Fenced(ps.Processor[str, str, str, str]):
+        """What it sends first is refused, as of a producer that another has fenced."""
+
+        inits = 0
+
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.context = context
+            Fenced.inits += 1
+            if Fenced.inits <= aborted:
+                raise TransactionAbortedError("fenced", producer_is_spent=True)
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self.context.forward(record)
+
+    rig = processing(tmp_path, Fenced, partitions=2)
+    loop = rig.loop()
+    rig.assign(loop, 1, TaskId(0, 0), TaskId(0, 1))
+    for _ in range(10):
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not loop.finished.done(), loop.finished.result()
+    assert states(loop) == dict.fromkeys([TaskId(0, 0), TaskId(0, 1)], TaskState.RUNNING)
+    rig.write("in", ("a", "x", 1), partition=0)
+    rig.write("in", ("b", "x", 1), partition=1)
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 2
+
+
+def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_record_comes(tmp_path: Path) -> None:
+    class Greeting(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            context.forward(ps.Record("hello", "x", 1))
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            """It only greets."""
+
+    rig = processing(tmp_path, Greeting)
+    loop = rig.running()
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 1
+    rig.broker.expire_transactions()
+    rig.commit(loop)
+    assert len(rig.broker.uncommitted_records("out")) == 1, "none was open"
+
+
+def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is_still_open_holds(
+    tmp_path: Path,
+) -> None:
+    rig = application(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    producer = rig.clients.transactional_producer("another's")
+    producer.init_transactions().result()
+    producer.begin_transaction()
+    producer.send("in", b"b", b"x", 2, None, 0)
+    producer.flush(1)
+    # Reading what is not committed, it has come behind that.
+    rig.broker.group(APPLICATION).offsets[ps.TopicPartition("in", 0)] = CommittedOffset(2, "")
+    loop = rig.running()
+    rig.commit(loop)
+    producer.commit_transaction({}, b"").result()
+    rig.write("in", ("c", "x", 3))
+    rig.commit(loop)
+    assert rig.counts() == [("c", 2)], "nothing comes again"
 
 
 class Troubled:

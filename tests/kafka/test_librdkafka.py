@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import time
 import tomllib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
@@ -20,7 +21,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, cimpl
 
-from penstock.common.errors import ConfigError, ProductionError
+from penstock.actors.guarantee import answer_to
+from penstock.common.errors import BrokerUnreachableError, ConfigError, ProductionError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.binding import CONFLUENT_KAFKA, binding, supports
@@ -28,6 +30,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import RecordProducer
 from penstock.kafka.fetcher import MessageFetcher, open_fetcher
 from penstock.kafka.producer import ConfluentProducer, open_producer
+from penstock.kafka.transactions import open_transactional_producer
 from tests.architecture.sources import ROOT
 from tests.kafka.conftest import Rig
 
@@ -345,3 +348,30 @@ def test_tokens_are_left_to_confluent_kafka_too() -> None:
 )
 def test_where_there_is_a_compiler_the_binding_is_in_use() -> None:
     assert binding() is not None
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_transactional_producer_that_is_given_up_leaves_no_threads_behind(
+    compiled: bool, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker is away there is one after the other, and collections of the interpreter's garbage are rare."""
+    if compiled and binding() is None:
+        pytest.skip("the binding is not compiled")
+    monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.2)
+    if not compiled:
+        monkeypatch.setattr("penstock.kafka.transactions.binding", lambda: None)
+    threads = Path("/proc/self/task")
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(list(threads.iterdir()))
+        for _ in range(3):
+            producer = open_transactional_producer(NOWHERE, "given-up", {})
+            taking = answer_to(producer.init_transactions())
+            with pytest.raises(BrokerUnreachableError):
+                deque(taking, maxlen=0)
+            producer.close()
+            del producer, taking
+        eventually(lambda: len(list(threads.iterdir())) <= before, "the end of their threads")
+    finally:
+        gc.enable()
