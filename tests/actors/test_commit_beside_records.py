@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,12 +122,15 @@ def test_records_of_the_other_tasks_do_not_wait_for_a_store_that_cannot_take_cha
     assert (rig.committed(0), rig.committed(1)) == (4, 4)
 
 
-def test_under_exactly_once_records_wait_for_it_is_one_transaction(tmp_path: Path) -> None:
+def test_under_exactly_once_records_wait_for_it_is_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     loop = rig.running()
     writing(rig, 1)
     settle(loop)
-    rig.coordinator.hold()
+    under_way: Future[None] = Future()
+    monkeypatch.setattr(loop._guarantee.producer, "commit_transaction", lambda *_: under_way)
     rig.commit(loop)
     writing(rig, 1)
     settle(loop)

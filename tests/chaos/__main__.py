@@ -9,6 +9,7 @@ import typer
 
 from tests.chaos.rig import Guarantee
 from tests.chaos.run import Report, run
+from tests.chaos.schedule import OUTAGES, Kind
 
 _RECORDS = 500_000
 _PER_SECOND = 5_000
@@ -22,12 +23,14 @@ def main(
     records: Annotated[
         int | None, typer.Option(min=1, help="By default 500,000, or 5,000 a second where that is more.")
     ] = None,
+    broker: Annotated[bool, typer.Option("--broker/--without-broker", help="Whether its nodes are hit, too.")] = True,
     guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
     """Run an application on a Kafka and a Ray of its own, strike it for SECONDS, and prove that nothing was lost."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}")
-    report = run(chosen, seconds, records or max(_RECORDS, int(seconds * _PER_SECOND)), guarantee, typer.echo)
+    kinds = tuple(kind for kind in Kind if broker or kind not in OUTAGES)
+    report = run(chosen, seconds, kinds, records or max(_RECORDS, int(seconds * _PER_SECOND)), guarantee, typer.echo)
     _tell(report)
     raise typer.Exit(1 if report.violations else 0)
 

@@ -105,15 +105,13 @@ def _end_in_good_order_when_told_to() -> None:
 
 
 @contextmanager
-def rig(guarantee: Guarantee) -> Iterator[Rig]:
+def rig(guarantee: Guarantee, nodes: int) -> Iterator[Rig]:
     """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
     port, http_port = free_port(3), free_port()
     _end_in_good_order_when_told_to()
     with ExitStack() as stack:
-        # Transactions that end while a partition has no leader, Kafka ends without telling the partition
-        # (docs/RELIABILITY.md): what is to be exact wants replicas.
-        broker = LocalBroker(folder / "broker", port, nodes=3 if guarantee is Guarantee.EXACTLY else 1)
+        broker = LocalBroker(folder / "broker", port, nodes)
         stack.callback(broker.stop)
         address = broker.start().bootstrap_servers
         # Ray's workers import this package, however the test was started.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -48,8 +49,8 @@ class Fault:
         return self.kind.value + (f" for {self.lasts_s:.1f} s" if self.lasts_s else "")
 
 
-def draw(seed: int, seconds: float) -> tuple[Fault, ...]:
-    """The faults that begin within ``seconds``, in order of time. Each kind comes once before one comes again.
+def draw(seed: int, seconds: float, kinds: Collection[Kind] = tuple(Kind)) -> tuple[Fault, ...]:
+    """The faults that begin within ``seconds``, in order of time. Each of ``kinds`` comes once before one comes again.
 
     They overlap, but for those of the broker: one outage begins well after the last one has ended.
     """
@@ -60,7 +61,7 @@ def draw(seed: int, seconds: float) -> tuple[Fault, ...]:
     while True:
         now_s += chance.uniform(*_PAUSE_S)
         if not deck:
-            deck = list(Kind)
+            deck = list(kinds)
             chance.shuffle(deck)
         kind = next((kind for kind in deck if kind not in OUTAGES or now_s >= broker_up_s), deck[0])
         deck.remove(kind)

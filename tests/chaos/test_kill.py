@@ -21,8 +21,20 @@ def test_the_short_run_has_every_kind_of_fault() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
+    said = played("--guarantee", "at_least_once")
+    assert f"{len(Kind)} faults; back to rest" in said
+
+
+@pytest.mark.slow
+def test_exactly_once_each_record_counts_once_whatever_is_killed_or_frozen_but_the_broker() -> None:
+    # With the broker it takes three nodes: `make chaos`.
+    said = played("--guarantee", "exactly_once_v2", "--without-broker")
+    assert "; 0 of them counted again (exactly_once_v2)" in said
+
+
+def played(*options: str) -> str:
     # A process of its own: another Ray, and another broker, than the other tests have.
-    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)]
+    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED), *options]
     run = subprocess.Popen(
         command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -33,7 +45,7 @@ def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
         run.wait()
     assert run.returncode == 0, said
     assert "500,000 records;" in said
-    assert f"{len(Kind)} faults; back to rest" in said
     answered = re.search(r"look-ups: ([\d,]+) answered", said)
     assert answered is not None, said
     assert int(answered[1].replace(",", "")) > 100
+    return said
