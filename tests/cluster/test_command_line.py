@@ -232,7 +232,6 @@ def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
         ("broken:app", "module 'broken' cannot be imported: ZeroDivisionError: division by zero"),
         ("needy:app", "module 'needy' cannot be imported: ModuleNotFoundError: No module named 'not_there'"),
         ("wrong:app", "unknown configuration key 'aplication.id'; did you mean 'application.id'?"),
-        ("once:app", "exactly_once_v2 comes in a later release"),
     ],
 )
 def test_a_target_that_cannot_be_loaded_is_one_clear_sentence(tmp_path: Path, target: str, says: str) -> None:
@@ -244,7 +243,6 @@ def test_a_target_that_cannot_be_loaded_is_one_clear_sentence(tmp_path: Path, ta
     (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "needy.py").write_text("import not_there\n")
     (tmp_path / "wrong.py").write_text(make.format("{'aplication.id': 'a'}"))
-    (tmp_path / "once.py").write_text(make.format("{'application.id': 'a', 'processing.guarantee': 'exactly_once_v2'}"))
     result = penstock(tmp_path, "describe", target)
     assert result.returncode == 1
     assert says in result.stderr
