@@ -53,8 +53,9 @@ class StreamActor:
         self._log = logger(__name__).bind(actor=actor_id)
 
     async def start(self, coordinator: Any, slot: int) -> str:
-        """Connect to Kafka and begin to go round, without tasks; the id of the Ray node that it is on. ``coordinator`` is
-        the handle that takes commits; ``slot``: see :class:`~penstock.actors.stream_loop.StreamLoop`."""
+        """Connect to Kafka and begin to go round, without tasks. The answer is the id of the actor's Ray node.
+        ``coordinator`` is the handle that takes commits; ``slot``: see
+        :class:`~penstock.actors.stream_loop.StreamLoop`."""
         async with self._starting:
             if self._loop is None:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
