@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from penstock.actors.hosted_task import Serialize
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
+from penstock.actors.stored_task import Serialize
 from penstock.common.errors import UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
@@ -72,8 +72,14 @@ class AnsweringGlobally(Protocol):
 class QueryExecutor:
     """Takes calls of queries, answers look-ups at once and ranges chunk by chunk, in turns. One thread."""
 
-    def __init__(self, tasks: Mapping[TaskId, Answering], global_stores: AnsweringGlobally) -> None:
+    def __init__(
+        self,
+        tasks: Mapping[TaskId, Answering],
+        standbys: Mapping[TaskId, Answering],
+        global_stores: AnsweringGlobally,
+    ) -> None:
         self._tasks = tasks
+        self._standbys = standbys
         self._globals = global_stores
         self._ranges: deque[_Range] = deque()
         self._seen: dict[tuple[TaskId, str, bool], Position] = {}
@@ -109,7 +115,7 @@ class QueryExecutor:
         answer = self._refusal(ranging.query)
         if answer is None:
             try:
-                answer = ranging.go_on(self._asked(ranging.query.task_id), self._position(ranging.query))
+                answer = ranging.go_on(self._asked(ranging.query), self._position(ranging.query))
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
                 answer = _failed(error)
         if answer is None:
@@ -126,7 +132,7 @@ class QueryExecutor:
         refusal = self._refusal(query)
         if refusal is not None:
             return refusal
-        store = self._asked(query.task_id).state_manager.store(query.store)
+        store = self._asked(query).state_manager.store(query.store)
         try:
             rows = tuple(map(_copied, store.answer(query.query, None, 1, query.committed)))
             return StoreAnswer(rows, position=self._position(query))
@@ -138,21 +144,28 @@ class QueryExecutor:
         which = query.task_id, query.store, query.committed
         seen = self._seen.get(which)
         if seen is None:
-            seen = self._seen[which] = self._asked(query.task_id).seen(query.store, query.committed)
+            seen = self._seen[which] = self._asked(query).seen(query.store, query.committed)
         return seen
 
-    def _asked(self, task: TaskId) -> Answering:
-        return self._tasks[task] if task in self._tasks else self._globals.answering[task]
+    def _found(self, query: StoreQuery) -> Answering | None:
+        task = query.task_id
+        standby = self._standbys.get(task) if query.stale else None
+        return self._tasks.get(task) or standby or self._globals.answering.get(task)
+
+    def _asked(self, query: StoreQuery) -> Answering:
+        hosted = self._found(query)
+        assert hosted is not None  # else it was refused
+        return hosted
 
     def _refusal(self, query: StoreQuery) -> StoreAnswer | None:
-        hosted = self._tasks.get(query.task_id) or self._globals.answering.get(query.task_id)
+        hosted = self._found(query)
         if hosted is None:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT, detail=f"task {query.task_id} is not on this actor")
         if query.store not in hosted.state_manager.store_names:
             known = ", ".join(hosted.state_manager.store_names) or "none"
             detail = f"task {query.task_id} has no store {query.store!r}; it has: {known}"
             return StoreAnswer(failure=QueryFailure.DOES_NOT_EXIST, detail=detail)
-        if hosted.state is not TaskState.RUNNING:
+        if hosted.state is not TaskState.RUNNING and not query.stale:
             return StoreAnswer(failure=QueryFailure.NOT_ACTIVE, detail=f"task {query.task_id} is {hosted.state.value}")
         return None if query.bound is None else self._not_up_to(query.bound, query, hosted)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable, Iterable
+
+from structlog.stdlib import BoundLogger
 
 from penstock.common.errors import RecordError, StreamsError
 
@@ -15,3 +18,12 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, RecordError) and error.__cause__ is not None:
         text += "\n" + "".join(traceback.format_exception(error.__cause__)).rstrip()
     return text
+
+
+def close_all(closing: Iterable[Callable[[], None]], log: BoundLogger) -> None:
+    """Call all of these, whatever one of them raises."""
+    for close in closing:
+        try:
+            close()
+        except Exception as problem:
+            log.error("closing failed", error=describe_error(problem))

@@ -13,10 +13,11 @@ from itertools import count
 from pathlib import Path
 
 from penstock.actors.clock import Clock
-from penstock.actors.hosted_task import HostedTask, Serialize
+from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import ApplicationSpec, TaskState
 from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.stored_task import Serialize
 from penstock.actors.task_directory import GLOBAL, TaskDirectory
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StateStoreLockedError
 from penstock.common.ids import TaskId, TopicPartition

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+
+from typing_extensions import override
 
 from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.positions import Start
-from penstock.actors.task_directory import TaskDirectory
+from penstock.actors.standby_task import StandbyTask
+from penstock.actors.stored_task import StoredTask
+from penstock.actors.task_directory import TaskDirectory, open_task_directory
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
@@ -24,39 +27,18 @@ _MOVES = {
     TaskState.RUNNING: {TaskState.CLOSED},
     TaskState.CLOSED: set(),
 }
-Serialize = Callable[[Any], bytes]
 _FIRST_BATCH = 100
 _LARGEST_BATCH = 2000
 _SLICE_S = 0.002
 
 
-class HostedTask:
-    """A task with what its actor knows of it. ``sources`` is what it reads of the topics of its task program."""
+class HostedTask(StoredTask):
+    """An active task with what its actor knows of it."""
 
-    def __init__(
-        self,
-        task: Task,
-        directory: TaskDirectory,
-        sources: frozenset[TopicPartition],
-    ) -> None:
-        program, partition = task.state_manager.program, task.task_id.partition
+    def __init__(self, task: Task, directory: TaskDirectory, sources: frozenset[TopicPartition]) -> None:
+        super().__init__(task.state_manager, directory, sources)
         self.task = task
-        self.state_manager = task.state_manager
-        self.id = task.task_id
-        self.directory = directory
-        resets = {TopicPartition(topic, partition): source.offset_reset for topic, source in program.sources.items()}
-        # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
-        self.missing = frozenset(resets.keys() - sources)
-        self.resets = {tp: reset for tp, reset in resets.items() if tp not in self.missing}
-        self.sources = tuple(self.resets)
-        self.serializers: Mapping[str, Serialize] = {
-            name: store.value_serde.serialize for name, store in program.stores.items() if store.value_serde is not None
-        }
-        logs = {store: TopicPartition(log.topic, partition) for store, log in program.changelogs.items()}
-        # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
-        self.changelogs = {store: tp for store, tp in logs.items() if tp not in self.missing}
-        self.source_changelogs = {store for store, log in program.changelogs.items() if log.is_source_topic}
-        self._exactly_once = program.config.processing_guarantee == "exactly_once_v2"
+        self._exactly_once = task.state_manager.program.config.processing_guarantee == "exactly_once_v2"
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
         self.committed: dict[TopicPartition, CommittedOffset] = {}
@@ -76,9 +58,9 @@ class HostedTask:
         return len(self.sources) > 1 or self.task.watches_idleness
 
     @property
-    def reads(self) -> frozenset[TopicPartition]:
-        """The partitions of its sources."""
-        return frozenset(self.sources)
+    @override
+    def source_ends(self) -> Mapping[TopicPartition, int]:
+        return {tp: start.offset for tp, start in self.starts.items()}
 
     def seen(self, store: str, committed: bool) -> Position:
         """The records of its sources that ``store`` has seen; as of the last commit the ``committed`` ones."""
@@ -87,10 +69,6 @@ class HostedTask:
         # What is behind a cache has seen what the last snapshot flushed.
         offsets = self.committed if committed or not self.snapshot else self.snapshot
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
-
-    def topics_of(self, store: str) -> Collection[str]:
-        """The topics that it reads: all that it reads, a store may have seen."""
-        return {tp.topic for tp in self.sources}
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
         """Whether ``seen`` is not yet up to ``bound`` in the task's own partition."""
@@ -258,14 +236,28 @@ def open_hosted_task(
     corrupt stores are deleted: their changelogs have all of them.
     """
     config = program.config
-    directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
-    stores = directory.open(tuple(program.stores.values()))
+    root = config.state_dir / config.application_id
+    directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
     try:
         task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores)
     except BaseException:
         stores.close()
         raise
     return HostedTask(task, directory, sources)
+
+
+def promote(
+    standby: StandbyTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
+) -> HostedTask:
+    """The active task over the stores of ``standby``, which is one no more."""
+    program, stores = standby.state_manager.program, standby.state_manager.detach()
+    try:
+        task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores)
+    except BaseException:
+        stores.close()
+        raise
+    standby.directory.note_role(standby=False)
+    return HostedTask(task, standby.directory, standby.reads)
 
 
 def renew_hosted_task(

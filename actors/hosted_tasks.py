@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from structlog.stdlib import BoundLogger
 
@@ -15,6 +16,7 @@ from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer, TaskState
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
+from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.ids import Sources, TaskId
@@ -27,7 +29,8 @@ class HostedTasks:
     def __init__(
         self,
         opening: TaskOpening,
-        restoration: Restoration,
+        restoration: Restoration[HostedTask],
+        standbys: Standbys,
         global_stores: GlobalStores,
         reader: SourceReader,
         guarantee: Guarantee,
@@ -42,6 +45,7 @@ class HostedTasks:
         """The one whose processors are being initialised."""
         self._opening = opening
         self._restoration = restoration
+        self._standbys = standbys
         self._globals = global_stores
         self._reader = reader
         self._guarantee = guarantee
@@ -50,6 +54,11 @@ class HostedTasks:
         self._log = log
         self.aborted = 0
         """So often did all go back to the last commit."""
+
+    @property
+    def directories(self) -> set[Path]:
+        """Of these tasks, and of the standbys."""
+        return {it.directory.path for it in (*self.by_id.values(), *self._standbys.by_id.values())}
 
     def open(self, sources: Sources) -> Steps[None]:
         """Open these; :meth:`begin` must follow."""
@@ -135,11 +144,16 @@ class HostedTasks:
         hosted.close()
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
-        """Restore, and follow global topics, for about 2 ms; whether there were records, and what must be done before
-        it can go on: something has to be read from its beginning."""
-        busy, ready = self._restoration.step(alone=not self.running) if self._restoration.active else (False, [])
+        """Restore, and follow global topics and what standbys follow, for about 2 ms; whether there were records, and
+        what must be done before it can go on: something has to be read from its beginning."""
+        again: list[Steps[None]] = []
+        if self._restoration.active:
+            busy, ready = self._restoration.step(alone=not self.running)
+        else:  # those that nobody works on come after those that all wait for
+            (busy, again), ready = self._standbys.step(), []
         followed, admitted = self._globals.step()
         for hosted in [*ready, *admitted]:
             self.start(hosted)
         stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
-        return busy or followed, [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]
+        again += [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]
+        return busy or followed, again

@@ -87,6 +87,16 @@ class TaskStatus:
 
 
 @dataclass(frozen=True)
+class StandbyStatus:
+    """One standby as its actor sees it. ``lag``: about how many offsets of its changelogs it lacks; ``restored``: the
+    records that it has read since it was opened."""
+
+    task_id: TaskId
+    lag: int
+    restored: int = 0
+
+
+@dataclass(frozen=True)
 class CommitStops:
     """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
     ``per_commit``, what the stops of one commit come to. ``latency``: how long a commit took, most of it beside
@@ -122,6 +132,8 @@ class ActorStatus:
     aborted_transactions: int = 0
     commit_stops: CommitStops = CommitStops()
     global_dropped_records: int | None = None
+    standbys: tuple[StandbyStatus, ...] = ()
+    """The tasks of other actors whose stores it keeps a copy of."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,7 @@ class StoreQuery:
     """One question to one task's store: at most ``limit`` rows, those behind the one with the key ``after``.
 
     ``committed`` leaves out what is not yet committed. ``bound``: the store must have come that far; of a task, the
-    offsets of its own partition count.
+    offsets of its own partition count. ``stale``: a standby may answer, or a task that restores.
     """
 
     task_id: TaskId
@@ -166,6 +178,7 @@ class StoreQuery:
     limit: int = 1
     committed: bool = False
     bound: Position | None = None
+    stale: bool = False
 
 
 class QueryFailure(Enum):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import ClassVar, Generic, TypeVar
 
 from penstock.actors.clock import Clock
-from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import RestoreFigures
 from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.restore_progress import RestoreProgress
+from penstock.actors.stored_task import StoredTask
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
@@ -21,6 +22,7 @@ from penstock.state.contracts import BulkLoad
 _SLICE_S, _SLICE_ALONE_S = 0.002, 0.01
 """How long a slice takes beside running tasks, and when there is nobody but queries and commands to wait for it."""
 _FIRST_SLICE, _LARGEST_SLICE = 500, 8000
+Stored = TypeVar("Stored", bound=StoredTask)
 _WORTH_A_LOAD = 20_000
 """So many records are gathered; fewer are written as they come."""
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
@@ -29,16 +31,24 @@ _TELL_EVERY_S = 10.0
 
 
 @dataclass
-class _Replay:
-    """One store that is read from ``position`` up to ``end``. What ``load`` has gathered is not written yet."""
+class Replay(Generic[Stored]):
+    """One store that is read from ``position`` up to ``end``. What ``load`` has gathered is not written yet.
 
-    hosted: HostedTask
+    ``caught_up``: it has come to its first end, and is followed on."""
+
+    hosted: Stored
     store: str
     position: int
     end: int
     progress: RestoreProgress
     events: RestoreEvents
     load: BulkLoad | None = None
+    caught_up: bool = False
+
+    @property
+    def of_source(self) -> bool:
+        """Whether the changelog is a source topic of the task."""
+        return self.store in self.hosted.source_changelogs
 
     @property
     def left(self) -> int:
@@ -46,8 +56,11 @@ class _Replay:
         return max(0, self.end - self.position)
 
 
-class Restoration:
+class Restoration(Generic[Stored]):
     """All stores of an actor that are being restored, read through a consumer that is made when needed."""
+
+    follows: ClassVar[bool] = False
+    """Whether stores are read on behind what was there when they began."""
 
     def __init__(
         self,
@@ -65,9 +78,9 @@ class Restoration:
         self._log = logger(__name__)
         self._overtaken: set[TopicPartition] = set()
         self._made: RecordConsumer | None = None
-        self._replays: dict[TopicPartition, _Replay] = {}
+        self._replays: dict[TopicPartition, Replay[Stored]] = {}
         self._progress: dict[TaskId, RestoreProgress] = {}
-        self._writing: tuple[_Replay, Iterator[None]] | None = None
+        self._writing: tuple[Replay[Stored], Iterator[None]] | None = None
         self._slice_records = _FIRST_SLICE
         self._tell_at_s = 0.0
 
@@ -86,7 +99,7 @@ class Restoration:
             self._made = self._make_consumer()
         return self._made
 
-    def begin(self, hosted: HostedTask) -> bool:
+    def begin(self, hosted: Stored) -> bool:
         """Find what the stores of ``hosted`` lack; False when they lack nothing. May be called again after an error.
 
         A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
@@ -102,8 +115,8 @@ class Restoration:
         ends = (self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets)(partitions)
         logged = dict(ends)
         # What follows the committed offset of a source topic is still to be processed as input.
-        ends.update({tp: hosted.starts[tp].offset for store, tp in hosted.changelogs.items()
-                     if store in hosted.source_changelogs})  # fmt: skip
+        processed = hosted.source_ends
+        ends.update({tp: processed[tp] for store, tp in hosted.changelogs.items() if store in hosted.source_changelogs})
         starts = {store: hosted.state_manager.changelog_offset(store) for store in hosted.changelogs}
         begun = {tp: start for store, tp in hosted.changelogs.items() if (start := starts[store]) is not None}
         behind = {tp.topic for tp, start in begun.items() if start < ends[tp]}
@@ -128,7 +141,7 @@ class Restoration:
                 hosted.state_manager.wipe(store)
                 start = None
             position = begin if start is None else max(start, begin)
-            if position < end:
+            if position < end or self.follows:
                 self._replays[tp] = self._replay(hosted, store, tp, position, end)
             elif start is None and 0 < begin == end and store not in hosted.source_changelogs:
                 self._log.warning(
@@ -144,7 +157,7 @@ class Restoration:
         self._assign()
         return self._restores(hosted)
 
-    def _replay(self, hosted: HostedTask, store: str, tp: TopicPartition, position: int, end: int) -> _Replay:
+    def _replay(self, hosted: Stored, store: str, tp: TopicPartition, position: int, end: int) -> Replay[Stored]:
         now_s = self._clock.monotonic_s()
         if not self._replays:
             self._tell_at_s = now_s + _TELL_EVERY_S
@@ -156,7 +169,7 @@ class Restoration:
         events = RestoreEvents(self._listener, tp, store)
         events.start(position, end)
         load = _load(hosted, store, position, end)
-        return _Replay(hosted, store, position, end, RestoreProgress(now_s), events, load)
+        return Replay(hosted, store, position, end, RestoreProgress(now_s), events, load)
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
@@ -179,14 +192,14 @@ class Restoration:
             replay.events.start(beginning, replay.end)
         self._overtaken.clear()
 
-    def _restores(self, hosted: HostedTask) -> bool:
+    def _restores(self, hosted: Stored) -> bool:
         return any(replay.hosted is hosted for replay in self._replays.values())
 
     def _assign(self) -> None:
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self._replays.items()})
 
-    def step(self, alone: bool = False) -> tuple[bool, list[HostedTask]]:
+    def step(self, alone: bool = False) -> tuple[bool, list[Stored]]:
         """Restore one slice; whether there were records, and the tasks that now lack nothing. ``alone``: no task runs
         that would wait for it."""
         slice_s = _SLICE_ALONE_S if alone else _SLICE_S
@@ -217,7 +230,7 @@ class Restoration:
             self._slice_records = max(_FIRST_SLICE // 5, min(max(wanted, size // 2), size * 2, _LARGEST_SLICE))
         return bool(batches)
 
-    def _take(self, replay: _Replay, read: RecordBatch) -> None:
+    def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
         batch = _in_front_of(replay.end, read)
         if not batch.offsets:
             return
@@ -247,7 +260,7 @@ class Restoration:
                 self._begin_to_write(replay)
         return True
 
-    def _begin_to_write(self, replay: _Replay) -> None:
+    def _begin_to_write(self, replay: Replay[Stored]) -> None:
         assert replay.load is not None
         self._writing = replay, replay.hosted.state_manager.write_load(replay.store, replay.load, replay.position)
 
@@ -263,7 +276,7 @@ class Restoration:
         replay.events.restored(replay.position, replay.progress.total)
         return True
 
-    def _abandon(self, replay: _Replay) -> None:
+    def _abandon(self, replay: Replay[Stored]) -> None:
         """What its load has gathered is restored again, or nobody needs it."""
         if self._writing is not None and self._writing[0] is replay:
             self._writing = None
@@ -284,16 +297,19 @@ class Restoration:
                 return []
         return reached
 
-    def _end(self, tp: TopicPartition) -> _Replay:
+    def _end(self, tp: TopicPartition) -> Replay[Stored]:
         replay = self._replays.pop(tp)
+        self._tell_end(replay)
+        return replay
+
+    def _tell_end(self, replay: Replay[Stored]) -> None:
         replay.events.end()
         took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
         self._log.info(
             "store restored",
-            task=str(replay.hosted.id), store=replay.store, topic=tp.topic, records=total, seconds=round(took_s, 1),
-            records_per_s=round(total / took_s) if took_s > 0 else None,
+            task=str(replay.hosted.id), store=replay.store, offset=replay.position, records=total,
+            seconds=round(took_s, 1), records_per_s=round(total / took_s) if took_s > 0 else None,
         )  # fmt: skip
-        return replay
 
     # ---- progress ----
 
@@ -301,6 +317,8 @@ class Restoration:
         now_s = self._clock.monotonic_s()
         self._tell_at_s = now_s + _TELL_EVERY_S
         for tp, replay in self._replays.items():
+            if replay.caught_up:
+                continue
             rate = replay.progress.rate(now_s)
             self._log.info(
                 "still restoring store",
@@ -308,7 +326,7 @@ class Restoration:
                 records_per_s=round(rate), seconds_left=round(replay.left / rate) if rate else None,
             )  # fmt: skip
 
-    def progress(self, hosted: HostedTask) -> RestoreFigures:
+    def progress(self, hosted: Stored) -> RestoreFigures:
         """How far the stores of ``hosted`` have come."""
         left = sum(replay.left for replay in self._replays.values() if replay.hosted is hosted)
         known = self._progress.get(hosted.id)
@@ -317,7 +335,7 @@ class Restoration:
         restores = self._restores(hosted)
         return RestoreFigures(left, known.total, known.rate(self._clock.monotonic_s()) if restores else 0.0)
 
-    def forget(self, hosted: HostedTask) -> None:
+    def forget(self, hosted: Stored) -> None:
         """Read no more for ``hosted``, which is about to be closed; what was written of it is on disk."""
         self._progress.pop(hosted.id, None)
         if self._restores(hosted):
@@ -338,7 +356,7 @@ class Restoration:
                 self._made.close()
 
 
-def _load(hosted: HostedTask, store: str, position: int, end: int) -> BulkLoad | None:
+def _load(hosted: Stored, store: str, position: int, end: int) -> BulkLoad | None:
     return hosted.state_manager.bulk_load(store, position) if end - position >= _WORTH_A_LOAD else None
 
 

@@ -18,7 +18,7 @@ from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.exactly_once import guarantee_of
-from penstock.actors.failure import describe_error
+from penstock.actors.failure import close_all, describe_error
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
@@ -26,6 +26,7 @@ from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
+from penstock.actors.standbys import Standbys
 from penstock.actors.steps import PATIENCE_S, Steps
 from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
@@ -35,6 +36,7 @@ from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskPrograms
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
 """Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
@@ -88,26 +90,29 @@ class StreamLoop:
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
-        self._restoration = Restoration(clients.consumer, admin, self._clock, listener, exactly_once)
+        self._restoration = Restoration[HostedTask](clients.consumer, admin, self._clock, listener, exactly_once)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        opening = TaskOpening(spec, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock)
-        parts = opening, self._restoration, self._globals, self._reader, self._guarantee
+        programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self._guarantee, self._budget)
+        self._standbys = Standbys(spec, programs, clients.consumer, *shared, self._clock)
+        opening = TaskOpening(programs, self._standbys, self._consumer, *shared, self._globals, self._clock)
+        parts = opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee
         self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock, self._log)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
-        self._queries = QueryExecutor(self._tasks, self._globals)
+        self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         self._jobs += self._guarantee.opening()
         self._jobs += self._globals.opening()  # tasks are made over their stores
 
     # ---- from any thread ----
 
-    def assign(self, epoch: int, sources: Sources) -> Future[None]:
-        """These, and no others, are the tasks. Done once the others are committed and closed.
+    def assign(self, epoch: int, sources: Sources, standbys: Sources | None = None) -> Future[None]:
+        """These, and no others, are the tasks, and these the standbys. Done once the other tasks are committed and
+        closed. A task that was a standby here is promoted.
 
         ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
         opened again. An epoch below the current one changes nothing.
         """
-        return self._promise(lambda done: self._assignment(epoch, sources, done))
+        return self._promise(lambda done: self._assignment(epoch, sources, standbys or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
@@ -199,7 +204,7 @@ class StreamLoop:
                 self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
             if self._cleaner.is_due:
-                self._jobs.append(self._cleaner.clean(set(self._tasks)))
+                self._jobs.append(self._cleaner.clean(self._hosted.directories))
                 return 0.0
         self._idle_wait_s = 0.0 if busy else min(max(self._idle_wait_s * 2, _FIRST_IDLE_WAIT_S), IDLE_WAIT_S)
         return self._idle_wait_s
@@ -298,7 +303,7 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _assignment(self, epoch: int, sources: Sources, done: Future[None]) -> Steps[None]:
+    def _assignment(self, epoch: int, sources: Sources, standbys: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
             return
@@ -311,6 +316,7 @@ class StreamLoop:
         for hosted in released:
             self._hosted.drop(self._tasks.get(hosted.id, hosted))
             yield 0.0
+        self._standbys.keep(standbys, sources)
         self._epoch = epoch
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
@@ -321,6 +327,7 @@ class StreamLoop:
                 yield from self._abort(error)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
+        yield from self._standbys.open(standbys)
 
     def _begin(self, patience_s: float) -> Steps[None]:
         answer = yield from self._hosted.begin(patience_s)
@@ -334,7 +341,8 @@ class StreamLoop:
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
         ended = (self._stopped is not None, self._slot, self._hosted.aborted)
-        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
+        summed = (self._commits.stops.summary(), self._globals.dropped_records, self._standbys.status())
+        return ActorStatus(*known, *ended, *summed)
 
     # ---- end ----
 
@@ -370,12 +378,9 @@ class StreamLoop:
     def _finish(self, error: str | None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
-        closing += [self._globals.close, self._restoration.close, self._consumer.close, self._guarantee.close]
-        for close in closing:
-            try:
-                close()
-            except Exception as problem:  # the rest must be closed all the same
-                self._log.error("closing failed", error=describe_error(problem))
+        closing += [self._globals.close, self._restoration.close, self._standbys.close]
+        closing += [self._consumer.close, self._guarantee.close]
+        close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()
         self._jobs.clear()

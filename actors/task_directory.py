@@ -24,7 +24,9 @@ from penstock.state.disk.task_stores import destroy_task_stores, open_task_store
 
 GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
-_NAME = re.compile(r"(\d+)_(\d+)")
+_NAME = re.compile(r"\d+_\d+(-\d+)?")
+_STANDBY = "standby"
+_MOST_COPIES = 100
 _LOCK = ".lock"
 _COPY = re.compile(r"\d+")
 _NOTE_EVERY_MS = 60_000
@@ -74,6 +76,19 @@ class TaskDirectory:
                 log.warning("corrupt stores are deleted and restored from their changelogs", error=str(error))
                 shutil.rmtree(self.path)
                 return open_task_stores(self.path, builders)
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether who has the stores open, or had them last, follows their changelogs only."""
+        return (self.path / _STANDBY).exists()
+
+    def note_role(self, *, standby: bool) -> None:
+        """Say for whom the stores are open."""
+        note = self.path / _STANDBY
+        if standby:
+            note.touch()
+        else:
+            note.unlink(missing_ok=True)
 
     def age_ms(self, now_ms: int) -> int | None:
         """How long ago the stores that were opened last lacked nothing of their changelogs; None when they are new."""
@@ -132,6 +147,42 @@ class TaskDirectory:
             yield
 
 
+def open_task_directory(
+    root: Path, task: TaskId, builders: Sequence[AnyStoreBuilder], *, standby: bool = False
+) -> tuple[TaskDirectory, TaskStores]:
+    """Open the stores of ``task`` below ``root``, the directory of the application on this node.
+
+    Where several actors of the node have the task, one active and the others as standbys, each has a copy of its own:
+    this is the copy that nobody has open and that has come furthest, else a new one. Raises as
+    :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its copy open still.
+    """
+    if not any(builder.persistent for builder in builders):
+        directory = TaskDirectory(root / str(task))
+        return directory, directory.open(builders)
+    opened: list[tuple[TaskDirectory, TaskStores]] = []
+    names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_COPIES)]
+    for directory in (TaskDirectory(root / name) for name in names):
+        if opened and not directory.path.exists():
+            continue
+        try:
+            opened.append((directory, directory.open(builders)))
+        except StateStoreLockedError:
+            if standby or directory.is_standby:
+                continue
+            for _, stores in opened:
+                stores.close()
+            raise
+    if not opened:
+        raise StateStoreLockedError(f"all copies of the stores of task {task} below {root} are open elsewhere")
+    persistent = [builder.name for builder in builders if builder.persistent]
+    opened.sort(key=lambda it: sum(it[1].changelog_offset(name) or 0 for name in persistent))
+    *others, best = opened
+    for _, stores in others:
+        stores.close()
+    best[0].note_role(standby=standby)
+    return best
+
+
 class StateCleaner:
     """Removes what was left on this node, every ``state.cleanup.delay.ms``."""
 
@@ -149,13 +200,13 @@ class StateCleaner:
         """Whether the time has come."""
         return self._clock.monotonic_s() >= self._due_s
 
-    def clean(self, mine: set[TaskId]) -> Steps[None]:
-        """Remove what is not of these tasks."""
+    def clean(self, mine: set[Path]) -> Steps[None]:
+        """Remove what is none of these directories."""
         yield from remove_unused(self._root, mine, self._delay_ms)
         self._wait()
 
 
-def remove_unused(root: Path, mine: set[TaskId], delay_ms: int) -> Steps[None]:
+def remove_unused(root: Path, mine: set[Path], delay_ms: int) -> Steps[None]:
     """Remove the directories of tasks, and copies of global stores, that were left on this node ``delay_ms`` ago or
     earlier, and that nobody has open."""
     log = logger(__name__)
@@ -206,10 +257,9 @@ def _size(path: Path) -> int:
     return total
 
 
-def _unused_paths(root: Path, mine: set[TaskId]) -> Iterator[Path]:
+def _unused_paths(root: Path, mine: set[Path]) -> Iterator[Path]:
     for path in sorted(root.iterdir()) if root.exists() else ():
-        name = _NAME.fullmatch(path.name)
-        if name is not None and TaskId(int(name[1]), int(name[2])) not in mine:
+        if _NAME.fullmatch(path.name) and path not in mine:
             yield path
         elif path.name == GLOBAL:
             yield from (copy for copy in sorted(path.iterdir()) if _COPY.fullmatch(copy.name))

@@ -8,9 +8,9 @@ from functools import partial
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.guarantee import Guarantee
-from penstock.actors.hosted_task import HostedTask, open_hosted_task, renew_hosted_task
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
 from penstock.actors.positions import start_positions
+from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import Admin, RecordConsumer
@@ -23,7 +23,8 @@ class TaskOpening:
 
     def __init__(
         self,
-        spec: ApplicationSpec,
+        programs: TaskPrograms,
+        standbys: Standbys,
         consumer: RecordConsumer,
         admin: Admin,
         guarantee: Guarantee,
@@ -31,7 +32,8 @@ class TaskOpening:
         global_stores: GlobalStores,
         clock: Clock,
     ) -> None:
-        self._programs = TaskPrograms(spec.topology, spec.config)
+        self._programs = programs
+        self._standbys = standbys
         self._consumer = consumer
         self._admin = admin
         self._guarantee = guarantee
@@ -40,14 +42,18 @@ class TaskOpening:
         self._clock = clock
 
     def open(self, sources: Sources, tasks: dict[TaskId, HostedTask]) -> Steps[list[HostedTask]]:
-        """The tasks of these ids; each stands in ``tasks`` as soon as it is open."""
+        """The tasks of these ids; each stands in ``tasks`` as soon as it is open. One that has a standby here takes its
+        stores."""
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
-            opening = partial(
-                open_hosted_task, program, task_id, self._guarantee.producer, self._budget, reads, self._globals.stores
-            )
-            hosted = yield from retry_while_unavailable(opening, self._clock)
+            shared = self._guarantee.producer, self._budget
+            standby = self._standbys.take(task_id)
+            if standby is not None:
+                hosted = promote(standby, *shared, self._globals.stores)
+            else:
+                opening = partial(open_hosted_task, program, task_id, *shared, reads, self._globals.stores)
+                hosted = yield from retry_while_unavailable(opening, self._clock)
             tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0

@@ -1,0 +1,73 @@
+"""Keeping standbys up to their changelogs, as long as they are here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from typing_extensions import override
+
+from penstock.actors.clock import Clock
+from penstock.actors.messages import StandbyStatus
+from penstock.actors.restoration import Restoration
+from penstock.actors.standby_task import StandbyTask
+from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import Admin, RecordConsumer
+
+_FOR_EVER = sys.maxsize
+
+
+class Following(Restoration[StandbyTask]):
+    """A restore that goes on when the stores have what was there at its beginning: each replay then has no end, but for
+    source topics, which are followed as far as the active task has processed them."""
+
+    follows = True
+
+    def __init__(
+        self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool
+    ) -> None:
+        super().__init__(make_consumer, admin, clock, None, exactly_once)
+        self._log = self._log.bind(standby=True)
+
+    @override
+    def _finished(self) -> list[TopicPartition]:
+        for tp in super()._finished():
+            replay = self._replays[tp]
+            if not replay.caught_up:
+                replay.caught_up = True
+                self._tell_end(replay)
+            if replay.of_source:
+                self._consumer().pause([tp])
+            else:
+                replay.end = _FOR_EVER
+        return []
+
+    def processed(self, standby: StandbyTask) -> None:
+        """The active task has processed more of its source topics."""
+        for tp, replay in self._replays.items():
+            end = standby.source_ends.get(tp, 0)
+            if replay.hosted is standby and replay.of_source and end > replay.end:
+                replay.end = end
+                # What was fetched behind the old end was thrown away.
+                self._consumer().seek(tp, replay.position)
+                self._consumer().resume([tp])
+
+    @override
+    def _tell(self) -> None:
+        super()._tell()
+        for standby in {replay.hosted for replay in self._replays.values()}:
+            if not self._lag(standby):
+                standby.directory.note_commit(self._clock.wall_ms())
+
+    def status(self, standby: StandbyTask) -> StandbyStatus:
+        """How far the stores of ``standby`` have come."""
+        return StandbyStatus(standby.id, self._lag(standby), self.progress(standby).total)
+
+    def _lag(self, standby: StandbyTask) -> int:
+        consumer, lag = self._consumer(), 0
+        for tp, replay in self._replays.items():
+            if replay.hosted is standby:
+                position = max(replay.position, consumer.position(tp))
+                end = replay.end if replay.end != _FOR_EVER else consumer.end_offset(tp) or position
+                lag += max(0, end - position)
+        return lag

@@ -1,0 +1,122 @@
+"""The standbys of an actor: opened, followed, promoted to active tasks, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from penstock.actors.clock import Clock
+from penstock.actors.following import Following
+from penstock.actors.guarantee import Guarantee
+from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.standby_task import StandbyTask, open_standby_task
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
+from penstock.common.log import logger
+from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskPrograms
+
+_ASK_PROCESSED_EVERY_S = 1.0
+
+
+class Standbys:
+    """One per actor. ``by_id`` answers queries that may be answered by what is not of now."""
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        programs: TaskPrograms,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        guarantee: Guarantee,
+        budget: MemoryBudget,
+        clock: Clock,
+    ) -> None:
+        self.by_id: dict[TaskId, StandbyTask] = {}
+        self._programs = programs
+        self._application_id = spec.application_id
+        self._admin = admin
+        self._guarantee = guarantee
+        self._budget = budget
+        self._clock = clock
+        self._log = logger(__name__)
+        self._following = Following(make_consumer, admin, clock, guarantee.commits_all)
+        self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
+        self._ask_at_s = 0.0
+        self._asker: ThreadPoolExecutor | None = None
+
+    def open(self, sources: Sources) -> Steps[None]:
+        """Open those that are not open yet, and follow their changelogs."""
+        for task_id in sorted(sources.keys() - self.by_id.keys()):
+            program = self._programs.of(task_id.subtopology, sources[task_id])
+            opening = partial(
+                open_standby_task, program, task_id, self._guarantee.producer, self._budget, sources[task_id]
+            )
+            standby = yield from retry_while_unavailable(opening, self._clock)
+            self.by_id[task_id] = standby
+            self._log.info("standby opened", task=str(task_id), directory=str(standby.directory.path))
+            yield from retry_while_unavailable(partial(self._following.begin, standby), self._clock)
+
+    def keep(self, sources: Sources, promoted: Sources) -> None:
+        """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
+        for standby in list(self.by_id.values()):
+            if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
+                self.take(standby.id)
+                standby.close()
+
+    def take(self, task_id: TaskId) -> StandbyTask | None:
+        """The standby of the task, if there is one, which is open, and followed no more."""
+        standby = self.by_id.pop(task_id, None)
+        if standby is not None:
+            self._following.forget(standby)
+        return standby
+
+    def step(self) -> tuple[bool, list[Steps[None]]]:
+        """Follow for about 2 ms; whether there were records, and what must be done before it can go on."""
+        if not self._following.active:
+            return False, []
+        self._find_processed()
+        busy, _ = self._following.step()
+        begin_again = self._following.begin_again
+        return busy, [retry_while_unavailable(begin_again, self._clock)] if self._following.overtaken else []
+
+    def _find_processed(self) -> None:
+        """Ask what the active tasks have committed of the source topics that are followed, beside the loop."""
+        of_sources = [standby for standby in self.by_id.values() if standby.source_changelogs]
+        if self._asking is not None and self._asking.done():
+            asked, self._asking = self._asking, None
+            self._take_processed(asked, of_sources)
+        if of_sources and self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
+            self._ask_at_s = self._clock.monotonic_s() + _ASK_PROCESSED_EVERY_S
+            self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
+            self._asking = self._asker.submit(self._admin.committed, self._application_id)
+
+    def _take_processed(
+        self, asked: Future[dict[TopicPartition, CommittedOffset]], of_sources: list[StandbyTask]
+    ) -> None:
+        try:
+            committed = asked.result()
+        except BrokerUnreachableError as error:
+            self._log.warning("committed offsets unknown, standbys wait", error=str(error))
+            return
+        for standby in of_sources:
+            standby.processed = {tp: committed[tp].offset for tp in standby.sources if tp in committed}
+            self._following.processed(standby)
+
+    def status(self) -> tuple[StandbyStatus, ...]:
+        """How far each has come."""
+        return tuple(map(self._following.status, self.by_id.values()))
+
+    def close(self) -> None:
+        """Close all; what was restored is on disk."""
+        if self._asker is not None:
+            self._asker.shutdown(wait=False, cancel_futures=True)
+        try:
+            self._following.close()
+        finally:
+            for standby in self.by_id.values():
+                standby.close()
+            self.by_id.clear()

@@ -1,0 +1,231 @@
+"""Standbys: copies of other actors' stores that follow the changelogs, answer, and are promoted."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import QueryFailure, StandbyStatus, TaskState
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import Sources, TaskId, TopicPartition
+from tests.actors.rig import CHANGELOG, Rig, count_of, key_query, query, settle, states
+from tests.actors.test_restoration import kill, log_counts
+
+TASK = TaskId(0, 0)
+READS: Sources = {TASK: frozenset({TopicPartition("in", 0)})}
+
+
+@pytest.fixture(params=["at_least_once", "exactly_once_v2"])
+def rig(tmp_path: Path, request: pytest.FixtureRequest) -> Rig:
+    return Rig(tmp_path, processing_guarantee=request.param)
+
+
+def standby_of(rig: Rig, slot: int = 2) -> StreamLoop:
+    loop = rig.loop(slot)
+    assigned = loop.assign(1, {}, READS)
+    settle(loop)
+    assert assigned.result(0) is None
+    return loop
+
+
+def lag(loop: StreamLoop) -> list[StandbyStatus]:
+    asked = loop.status()
+    if not asked.done():
+        loop.step()
+    return list(asked.result(0).standbys)
+
+
+def stale_count(loop: StreamLoop, key: str) -> int | None:
+    (found,) = query(loop, replace(key_query(key), stale=True))
+    assert found.failure is None, found
+    return found.rows[0].value if found.rows else None
+
+
+def test_a_standby_follows_what_the_active_task_commits(rig: Rig) -> None:
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1), ("ada", "x", 2))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)
+    assert stale_count(standby, "ada") == 2
+    rig.write("in", ("ada", "x", 3), ("bob", "x", 4))
+    settle(active)
+    rig.commit(active)
+    settle(standby)
+    assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (3, 1)
+    (status,) = lag(standby)
+    assert (status.task_id, status.lag, status.restored) == (TASK, 0, 3)
+
+
+def test_a_standby_processes_nothing_and_commits_nothing(rig: Rig) -> None:
+    rig.write("in", ("ada", "x", 1))
+    standby = standby_of(rig)
+    rig.commit(standby)
+    assert states(standby) == {}
+    assert rig.counts() == []
+    assert rig.committed() is None
+
+
+def test_only_who_accepts_what_is_not_of_now_is_answered_by_a_standby(rig: Rig) -> None:
+    standby = standby_of(rig)
+    (refused,) = query(standby, key_query("ada"))
+    assert refused.failure is QueryFailure.NOT_PRESENT
+    (answered,) = query(standby, replace(key_query("ada"), stale=True))
+    assert (answered.failure, answered.rows) == (None, ())
+
+
+def test_a_standby_that_is_promoted_goes_on_with_what_it_has(rig: Rig) -> None:
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1), ("ada", "x", 2))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)
+    kill(active)
+    rig.write("in", ("ada", "x", 3))
+    before = standby._standbys.by_id[TASK].directory.path
+    assigned = standby.assign(2, READS)
+    settle(standby)
+    assert assigned.done()
+    assert standby._tasks[TASK].directory.path == before
+    assert count_of(standby, "ada") == 3
+    rig.commit(standby)
+    assert rig.counts()[-1] == ("ada", 3)
+    assert rig.committed() == 3
+    assert lag(standby) == []
+
+
+def test_what_was_never_committed_is_no_standbys(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)
+    rig.write("in", ("ada", "x", 2))
+    settle(active)
+    for hosted in active._tasks.values():  # to the changelog, in a transaction that stays open
+        list(hosted.take_snapshot())
+        list(hosted.task.flush_snapshot())
+    settle(standby)
+    assert stale_count(standby, "ada") == 1
+
+
+def test_an_active_task_becomes_a_standby_and_comes_back(rig: Rig) -> None:
+    first, second = rig.running(TASK), standby_of(rig)
+    rig.write("in", ("ada", "x", 1))
+    settle(first)
+    first.assign(2, {}, READS)
+    settle(first)
+    second.assign(2, READS)
+    settle(second)
+    rig.write("in", ("ada", "x", 2))
+    settle(second)
+    rig.commit(second)
+    settle(first)
+    assert stale_count(first, "ada") == 2
+    second.assign(3, {}, READS)
+    settle(second)
+    first.assign(3, READS)
+    settle(first)
+    rig.write("in", ("ada", "x", 3))
+    settle(first)
+    assert count_of(first, "ada") == 3
+    assert rig.committed() == 2
+
+
+def test_active_task_and_standby_of_one_node_have_a_copy_each(rig: Rig) -> None:
+    active, standby = rig.running(TASK), standby_of(rig)
+    third = standby_of(rig, slot=3)
+    places = [
+        active._tasks[TASK].directory.path.name,
+        *(it._standbys.by_id[TASK].directory.path.name for it in (standby, third)),
+    ]
+    assert places == ["0_0", "0_0-2", "0_0-3"]
+
+
+def test_whoever_opens_the_task_next_takes_the_copy_that_has_come_furthest(rig: Rig) -> None:
+    active, standby = rig.running(TASK), standby_of(rig)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    kill(active)
+    standby.assign(2, READS)
+    settle(standby)
+    rig.write("in", ("ada", "x", 2))
+    settle(standby)
+    rig.stop(standby)
+    third = rig.loop(3)
+    third.assign(3, READS)
+    settle(third)
+    assert third._tasks[TASK].directory.path.name == "0_0-2"
+    assert count_of(third, "ada") == 2
+
+
+def test_a_task_waits_for_the_copy_of_another_active_task_but_not_for_a_standbys(rig: Rig) -> None:
+    first = rig.running(TASK)
+    second = rig.loop(2)
+    second.assign(1, READS)
+    settle(second)
+    assert states(second) == {}
+    kill(first)
+    rig.clock.now_ms += 1000
+    settle(second)
+    assert states(second) == {TASK: TaskState.RUNNING}
+    standby = standby_of(rig, slot=3)
+    rig.stop(second)
+    beside = standby_of(rig, slot=4)
+    assert beside._standbys.by_id[TASK].directory.path.name == "0_0"
+    fifth = rig.loop(5)
+    fifth.assign(3, READS)
+    settle(fifth)
+    assert fifth._tasks[TASK].directory.path.name == "0_0-3"
+    assert standby._standbys.by_id[TASK].directory.path.name == "0_0-2"
+
+
+def test_a_standby_of_much_is_filled_by_files_and_followed_then(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig)
+    standby = standby_of(rig)
+    assert stale_count(standby, "user-0") == 22_501
+    producer = rig.clients.producer()
+    producer.send(CHANGELOG, b"user-0", (7).to_bytes(8, "big"), 1, None, 0)
+    producer.flush(1)
+    settle(standby)
+    assert stale_count(standby, "user-0") == 7
+
+
+def test_a_table_of_a_source_topic_is_followed_as_far_as_it_is_processed(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    builder.table(
+        "in",
+        ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()),
+        materialized=ps.Materialized.as_("counts"),
+    ).to_stream().to("out")
+    rig = Rig(tmp_path, builder.build({"topology.optimization": "all"}))
+    rig.write("in", ("ada", "old", 1))
+    active = rig.running(TASK)
+    rig.commit(active)
+    rig.write("in", ("ada", "new", 2))
+    standby = standby_of(rig)
+    until_it_has(rig, standby, "ada", "old")
+    settle(active)
+    rig.commit(active)
+    until_it_has(rig, standby, "ada", "new")
+
+
+def until_it_has(rig: Rig, loop: StreamLoop, key: str, value: str) -> None:
+    """The committed offsets are asked for beside the loop, in a thread."""
+    for _ in range(200):
+        asked = loop._standbys._asking
+        if asked is not None:
+            asked.exception(timeout=10)
+        settle(loop)
+        (found,) = query(loop, replace(key_query(key), stale=True))
+        if found.rows and found.rows[0].value == value:
+            return
+        rig.clock.now_ms += 1000
+    raise AssertionError(f"{key} never became {value}: {found}; threads: {threading.enumerate()}")
