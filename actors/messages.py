@@ -275,10 +275,12 @@ class StoreMetadata:
 
 @dataclass(frozen=True)
 class ApplicationMetadata:
-    """What a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle."""
+    """What a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle; ``standbys``: the actors
+    that keep copies of the stores of each task."""
 
     application_id: str
     epoch: int
     stores: Mapping[str, StoreMetadata]
     placement: Mapping[TaskId, str]
     actors: Mapping[str, Any]
+    standbys: Mapping[TaskId, tuple[str, ...]] = field(default_factory=dict)

@@ -102,10 +102,10 @@ class StreamActor:
             raise ApplicationStateError(f"actor {self._actor_id} is not started")
         return self._loop
 
-    async def assign(self, epoch: int, sources: Sources) -> None:
-        """These, and no others, are the actor's tasks, and what each reads; returns when all others are committed and
-        closed. One that read something else before is closed and opened again."""
-        await asyncio.wrap_future(self._started().assign(epoch, sources))
+    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        """These, and no others, are the actor's tasks and its standbys, and what each reads; returns when all other
+        tasks are committed and closed. One that read something else before is closed and opened again."""
+        await asyncio.wrap_future(self._started().assign(epoch, sources, standbys))
 
     async def status(self) -> ActorStatus:
         """What the actor does."""

@@ -11,6 +11,7 @@ import orjson
 from fastapi import Depends, Path, Query
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -82,6 +83,9 @@ BOUND = Query(
     description="A position such as an answer has, JSON: the answer must have seen all of it",
     examples=['{"lines":{"0":17}}'],
 )
+STALE = Query(
+    description="Where the task restores or moves: whether a standby's answer, which may lack the newest, will do"
+)
 WAIT = Query(ge=0, le=_LONGEST_WAIT_MS, description="So many ms the store is given to come to not_older_than")
 
 
@@ -89,12 +93,14 @@ def reading(
     isolation: Annotated[Isolation, ISOLATION] = Isolation.LATEST,
     not_older_than: Annotated[str | None, BOUND] = None,
     wait_ms: Annotated[int, WAIT] = _DEFAULT_WAIT_MS,
+    stale: Annotated[bool, STALE] = False,
 ) -> Reading:
     """How a question is to be answered."""
     bound = None if not_older_than is None else PositionBound.at(_position(not_older_than))
-    return Reading(isolation is Isolation.COMMITTED, bound, wait_ms / 1000)
+    return Reading(isolation is Isolation.COMMITTED, bound, wait_ms / 1000, stale)
 
 
+_A_BOOL = TypeAdapter(bool)
 Asking = Annotated[Reading, Depends(reading)]
 
 
@@ -113,7 +119,11 @@ def reading_of(request: Request) -> Reading:
         raise invalid_request([("query/wait_ms", f"Input should be a whole number from 0 to {_LONGEST_WAIT_MS}")])
     if bound is not None and len(bound) > _LONGEST_POSITION:
         raise invalid_request([("query/not_older_than", f"Input should have at most {_LONGEST_POSITION} characters")])
-    return reading(isolation, bound, int(wait))
+    try:
+        stale = _A_BOOL.validate_python(given.get("stale", False))
+    except ValidationError as error:
+        raise invalid_request([("query/stale", error.errors()[0]["msg"])]) from None
+    return reading(isolation, bound, int(wait), stale)
 
 
 class Pages(NamedTuple):
@@ -250,10 +260,9 @@ def times_between(first: str, from_text: str | None, last: str, to_text: str | N
 
 def answer_row(found: StoreEntry | None, asked: Reading, title: str, detail: str) -> Response:
     """The one row that was asked for. Raises 404 with ``title`` and ``detail`` where there is none."""
-    position = asked.position.offsets
     if found is None:
-        raise ProblemError(404, "absent-key", title, detail, position=position)
-    return json_response({**members(found), "position": position})
+        raise ProblemError(404, "absent-key", title, detail, **asked.told)
+    return json_response({**members(found), **asked.told})
 
 
 async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pages, asked: Reading) -> Response:
@@ -266,4 +275,4 @@ async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pa
         if pages.cursor is None:
             raise
         raise ProblemError(400, "invalid-cursor", "The cursor cannot be read", str(error)) from error
-    return Response(page_json(page, asked.position), media_type="application/json")
+    return Response(page_json(page, asked), media_type="application/json")

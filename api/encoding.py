@@ -13,9 +13,8 @@ import orjson
 from pydantic import BaseModel
 
 from penstock.api.times import iso_time
-from penstock.cluster.read_side import StoreEntries, StoreEntry
+from penstock.cluster.read_side import Reading, StoreEntries, StoreEntry
 from penstock.common.errors import SerializationError
-from penstock.common.position import Position
 from penstock.common.windows import Window
 
 
@@ -35,14 +34,14 @@ def to_json(value: Any) -> bytes:
             raise SerializationError(f"the value has no JSON form: {error.__cause__ or error}") from error
 
 
-def page_json(page: StoreEntries, position: Position) -> bytes:
+def page_json(page: StoreEntries, reading: Reading) -> bytes:
     """A page of rows. One that has no JSON form costs no other row its own: see :func:`entry_json`."""
-    return _rows_json(page.entries, {"cursor": page.cursor, "position": position.offsets})
+    return _rows_json(page.entries, {"cursor": page.cursor, **reading.told})
 
 
-def found_json(found: Sequence[StoreEntry | None], position: Position) -> bytes:
+def found_json(found: Sequence[StoreEntry | None], reading: Reading) -> bytes:
     """Rows that were looked up, null for those that are absent; each as in a page."""
-    return _rows_json(found, {"position": position.offsets})
+    return _rows_json(found, reading.told)
 
 
 def _rows_json(rows: Sequence[StoreEntry | None], besides: Mapping[str, Any]) -> bytes:

@@ -102,7 +102,7 @@ def _entries(app: FastAPI, queries: ReadSide) -> None:
             found = await queries.get_many(store, wanted, reading)
         except SerializationError as error:
             raise invalid_key(str(error)) from error
-        return Response(found_json(found, reading.position), media_type="application/json")
+        return Response(found_json(found, reading), media_type="application/json")
 
 
 def _range(app: FastAPI, queries: ReadSide) -> None:
@@ -138,4 +138,4 @@ def _approximate_count(app: FastAPI, queries: ReadSide) -> None:
         """About how many entries the store has (RocksDB's estimate)."""
         check(queries, app)
         count = await queries.approximate_num_entries(store, reading)
-        return json_response({"approximate_count": count, "position": reading.position.offsets})
+        return json_response({"approximate_count": count, **reading.told})

@@ -90,12 +90,14 @@ class EntryBody(_Body):
 
 Offsets = dict[str, dict[str, int]]
 _POSITION = Field(description="Offset of the last record that was seen, by topic and partition.")
+_STALE = Field(False, description="Whether a standby has answered, or a task that restores; left out where it is not.")
 
 
 class FoundEntryBody(EntryBody):
     """A row that was looked up."""
 
     position: Offsets = _POSITION
+    stale: bool = _STALE
 
 
 class RowBody(EntryBody):
@@ -107,6 +109,7 @@ class RowBody(EntryBody):
 class _Page(_Body):
     cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
     position: Offsets = _POSITION
+    stale: bool = _STALE
 
 
 class EntriesBody(_Page):
@@ -146,6 +149,7 @@ class FoundVersionBody(VersionBody):
     """A version that was looked up."""
 
     position: Offsets = _POSITION
+    stale: bool = _STALE
 
 
 class VersionsBody(_Page):
@@ -165,6 +169,7 @@ class FoundBody(_Body):
 
     entries: list[RowBody | None] = Field(description="null for a key that is absent.")
     position: Offsets = _POSITION
+    stale: bool = _STALE
 
 
 class CountBody(_Body):
@@ -172,6 +177,7 @@ class CountBody(_Body):
 
     approximate_count: int
     position: Offsets = _POSITION
+    stale: bool = _STALE
 
 
 class HealthBody(_Body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -25,7 +26,7 @@ class ActorRecord:
     id of its Ray node. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
     ``worked``: its tasks have run. ``refused``: a commit of it was refused, so it has closed tasks that it must be
     assigned again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has
-    it."""
+    it. ``standbys`` were sent last, with ``issued``; ``lags``: how many offsets each lacks, as last reported."""
 
     phase: Phase
     slot: int = 0
@@ -35,6 +36,8 @@ class ActorRecord:
     issued: Sources = field(default_factory=dict)
     held: frozenset[TaskId] = frozenset()
     running: frozenset[TaskId] = frozenset()
+    standbys: frozenset[TaskId] = frozenset()
+    lags: Mapping[TaskId, int] = field(default_factory=dict)
     unsure: bool = False
     worked: bool = False
     refused: bool = False

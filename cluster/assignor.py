@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from penstock.common.ids import TaskId
 
 
-def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int) -> int:
-    """How many actors ``tasks`` tasks get: ``tasks.per.actor`` decides, else one per CPU, never more than tasks."""
+def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, copies: int = 1) -> int:
+    """How many actors ``tasks`` tasks get: ``tasks.per.actor`` decides, else one per CPU, never more than tasks. But no
+    fewer than a task has ``copies``, if there are CPUs: standbys belong to other actors than the active task."""
     if tasks == 0:
         return 0
     if tasks_per_actor is not None:
-        return -(-tasks // tasks_per_actor)
-    return max(1, min(tasks, cpus))
+        return max(-(-tasks // tasks_per_actor), min(copies, cpus))
+    return max(1, min(max(tasks, copies), cpus))
 
 
 def assign(

@@ -17,13 +17,13 @@ tasks are no other's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.actor_record import ActorRecord, Phase
-from penstock.cluster.assignor import assign, wanted_actors
+from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.commit_requests import CommitRequests
 from penstock.cluster.events import (
     ActorAssigned,
@@ -56,7 +56,9 @@ from penstock.cluster.events import (
 )
 from penstock.cluster.names import actor_id, actor_number
 from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.placement import Placement
 from penstock.cluster.replacements import Replacements
+from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -69,7 +71,12 @@ class Coordinator:
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
     def __init__(
-        self, plan: TaskPlan, tasks_per_actor: int | None, first_epoch: int, exactly_once: bool = False
+        self,
+        plan: TaskPlan,
+        tasks_per_actor: int | None,
+        first_epoch: int,
+        exactly_once: bool = False,
+        standby_policy: StandbyPolicy = NO_STANDBYS,
     ) -> None:
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
@@ -77,9 +84,9 @@ class Coordinator:
         self._next_epoch = first_epoch
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._target: dict[TaskId, str] = {}
+        self._copies = 1 + standby_policy.replicas
+        self._placement = Placement(self._actors, self._owned, standby_policy)
         self._cpus: int | None = None
-        self._labels: Mapping[str, Mapping[str, str]] = {}
         self._replacements = Replacements()
         self._waiting_for_actors = False
         self._out: list[Instruction] = []
@@ -142,6 +149,20 @@ class Coordinator:
         }
 
     @property
+    def moving(self) -> dict[TaskId, str]:
+        """Task to the actor that it is to move to once its stores have caught up there."""
+        return dict(self._placement.moving)
+
+    @property
+    def standbys(self) -> dict[TaskId, tuple[str, ...]]:
+        """Task to the actors that keep a copy of its stores."""
+        found: dict[TaskId, tuple[str, ...]] = {}
+        for name, actor in self._actors.items():
+            for task in actor.standbys:
+                found[task] = (*found.get(task, ()), name)
+        return found
+
+    @property
     def actors(self) -> tuple[str, ...]:
         """Every actor that is not gone."""
         return tuple(name for name, actor in self._actors.items() if actor.phase is not Phase.FENCING)
@@ -161,7 +182,8 @@ class Coordinator:
         self._owned.assign(event.partitions, self.epoch, event.group_metadata)
 
     def _cluster_resized(self, event: ClusterResized) -> None:
-        self._cpus, self._labels = event.cpus, event.labels
+        self._cpus = event.cpus
+        self._placement.take_labels(event.labels)
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
         self._owned.replan(event.plan)
@@ -169,9 +191,10 @@ class Coordinator:
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(
-            Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True
-        )
-        self._target.update(dict.fromkeys(event.tasks, event.actor_id))
+            Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
+            standbys=event.standbys,
+        )  # fmt: skip
+        self._placement.adopt(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._next_epoch = max(self._next_epoch, event.epoch + 1)
         if event.stopping:
@@ -191,7 +214,7 @@ class Coordinator:
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
-            actor.running = event.running
+            actor.running, actor.lags = event.running, event.lags
             actor.worked = actor.worked or bool(event.running)
 
     def _actor_stopped(self, event: ActorStopped) -> None:
@@ -272,7 +295,7 @@ class Coordinator:
         """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
         if self.session_lost:
             return  # most likely the next one has the same tasks
-        wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0)
+        wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0, self._copies)
         staying = [name for name, actor in self._actors.items() if actor.phase in (Phase.STARTING, Phase.UP)]
         by_worth = sorted(
             staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
@@ -296,17 +319,17 @@ class Coordinator:
         return next(slot for slot in count(1) if slot not in taken)
 
     def _choose_actors(self) -> None:
-        """Choose an actor for every task; while actors are awaited, what has one keeps it and the rest waits."""
+        """Choose an actor for every task; while actors are awaited, what has one keeps it, what has a standby that has
+        caught up goes there, and the rest waits."""
         if self.session_lost:
             return  # in the next one a task goes on where it was, without a long restore
-        up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
-        self._target = {task: name for task, name in self._target.items() if task in self._owned.tasks and name in up}
+        self._placement.keep()
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._replacements.backing_off:
             return
-        self._target = assign(self._owned.tasks, up, self._target, self.plan.stateful)
+        self._placement.choose()
 
     def _send_assignments(self) -> None:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
@@ -315,17 +338,18 @@ class Coordinator:
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
             elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task in self._owned.tasks if self._target.get(task) == name} - elsewhere
+            meant = {task for task in self._owned.tasks if self._placement.target.get(task) == name} - elsewhere
             if actor.issued and self._owned.under_lost_session(actor.epoch):
                 meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
             tasks = frozenset(meant & actor.held if unsure else meant)
             issued = {task: self.plan.partitions[task] for task in tasks}
-            if issued != actor.issued or actor.unsure or actor.refused:
-                actor.refused = False
+            standbys = self._placement.standbys_of(name, tasks)
+            if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.refused:
+                actor.refused, actor.standbys = False, standbys
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
                 actor.epoch, actor.issued, actor.held = self._next_epoch, issued, actor.held | tasks
                 self._next_epoch += 1
-                self._out.append(AssignTasks(name, actor.epoch, tasks))
+                self._out.append(AssignTasks(name, actor.epoch, tasks, standbys))
 
     def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""

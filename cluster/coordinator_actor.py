@@ -37,6 +37,7 @@ from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
@@ -159,8 +160,9 @@ class CoordinatorActor:
             }
             if placement:  # every actor has all of it
                 placement[TaskId(sub.id, 0)] = min(placement.values())
-        actors = {name: handles[name].ray_handle for name in set(placement.values()) if name in handles}
-        return ApplicationMetadata(self._application_id, machine.epoch, stores, placement, actors)
+        named = set(placement.values()).union(*machine.standbys.values())
+        actors = {name: handles[name].ray_handle for name in named if name in handles}
+        return ApplicationMetadata(self._application_id, machine.epoch, stores, placement, actors, machine.standbys)
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
         """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal."""
@@ -210,8 +212,10 @@ class CoordinatorActor:
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
-        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, time.time_ns() // 1_000_000, exactly_once)
-        environment = RayEnvironment(self._spec_bytes, clients, purger, lambda: self._membership, self._enter)
+        first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
+        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
+        spread = bool(standbys.replicas)
+        environment = RayEnvironment(self._spec_bytes, clients, purger, lambda: self._membership, self._enter, spread)
         dispatcher = Dispatcher(machine, environment, self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)

@@ -55,8 +55,8 @@ class ActorHandle(Protocol):
     async def start(self, slot: int) -> str:
         """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
 
-    async def assign(self, epoch: int, sources: Sources) -> None:
-        """Give the actor its tasks and what each reads; returns when all others are released."""
+    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
 
     async def stop(self) -> None:
         """Returns when the actor has committed and closed everything."""
@@ -168,8 +168,8 @@ class Dispatcher:
         match instruction:
             case events.StartActor(name, slot):
                 self._create(name, slot)
-            case events.AssignTasks(name, epoch, tasks):
-                self._assign(name, epoch, tasks)
+            case events.AssignTasks(name, epoch, tasks, standbys):
+                self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
                 self._spawn(self._call(name, lambda it: it.stop(), lambda _: events.ActorStopped(name)))
@@ -217,14 +217,18 @@ class Dispatcher:
         self._log.info("recovered running actor", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
         self._handles[name] = handle
         self._statuses[name] = status
-        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping, status.slot, status.node_id))
+        standbys = frozenset(standby.task_id for standby in status.standbys)
+        known = (name, status.epoch, held, status.stopping, status.slot, status.node_id, standbys)
+        self.feed(events.ActorRecovered(*known))
         self._spawn(self._watch(handle))
 
-    def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
-        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
-        sources = {task: self._machine.plan.partitions[task] for task in sorted(tasks)}
+    def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:
+        copies = {"standbys": sorted(map(str, standbys))} if standbys else {}
+        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **copies)
+        reads = self._machine.plan.partitions
+        sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         assigned = events.ActorAssigned(name, epoch)
-        self._spawn(self._call(name, lambda it: it.assign(epoch, sources), lambda _: assigned))
+        self._spawn(self._call(name, lambda it: it.assign(epoch, sources, followed), lambda _: assigned))
 
     async def _call(
         self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]
@@ -323,7 +327,8 @@ class Dispatcher:
                 self._statuses[name] = status
                 self._environment.reported(status)
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
-                self.feed(events.ActorReported(name, running, status.epoch))
+                lags = {standby.task_id: standby.lag for standby in status.standbys}
+                self.feed(events.ActorReported(name, running, status.epoch, lags))
             elif now - self._last_seen.setdefault(name, now) > HUNG_S:
                 self._lost(name, f"it has not answered for {HUNG_S:.0f} s")
         for name in (self._statuses.keys() | self._last_seen.keys()) - self._handles.keys():

@@ -57,6 +57,7 @@ class ActorRecovered:
     stopping: bool = False
     slot: int = 0
     node: str = ""
+    standbys: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,13 @@ class ActorAssigned:
 
 @dataclass(frozen=True)
 class ActorReported:
-    """The actor's tasks that run, that is, have restored; ``epoch`` is the last assignment it had taken by then."""
+    """The actor's tasks that run, that is, have restored, and how many offsets its standbys lack; ``epoch`` is the last
+    assignment it had taken by then."""
 
     actor_id: str
     running: frozenset[TaskId]
     epoch: int
+    lags: Mapping[TaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,13 +195,15 @@ class StartActor:
 
 @dataclass(frozen=True)
 class AssignTasks:
-    """Tell the actor that these, and no others, are its tasks; answer ActorAssigned once the others are released.
+    """Tell the actor that these, and no others, are its tasks, and these its standbys; answer ActorAssigned once the
+    other tasks are released.
 
     The task plan says what each of them reads; one that read something else before is closed and opened again."""
 
     actor_id: str
     epoch: int
     tasks: frozenset[TaskId]
+    standbys: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from typing_extensions import override
 
@@ -25,6 +24,7 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.cluster.actor_calls import CALL_S, ActorCalls, caller
+from penstock.cluster.key_serdes import KeySerdes, key_bytes, unpickled
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
@@ -33,15 +33,13 @@ from penstock.common.errors import (
     ConfigError,
     NotUpToBoundError,
     PositionError,
-    SerializationError,
     StateStoreError,
     TaskNotReadyError,
     UnknownQueryError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
-from penstock.common.murmur2 import partition_for
-from penstock.common.serdes import Serde, bound, why_refused
+from penstock.common.serdes import Serde, bound
 from penstock.state.entries import EntryForm, StoreEntry
 from penstock.state.queries import CountQuery, KeysQuery, Query, QueryRow, RowsQuery
 
@@ -49,35 +47,8 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # so often is a store asked whether it has come to a position
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
+_MAY_BE_STALE = frozenset({QueryFailure.NOT_PRESENT, QueryFailure.NOT_ACTIVE})
 _KEYS_AT_ONCE = 500  # about 2 ms of a task's work
-
-
-class KeySerdes(NamedTuple):
-    """How a key stands in a store, and in the source topic whose partitioning says which task has it.
-
-    ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic. ``entries``: how the
-    store's rows are read.
-    """
-
-    stored: Serde[Any]
-    produced: Serde[Any]
-    otherwise: Serde[Any]
-    entries: EntryForm
-
-    def task_of(self, store: str, where: StoreMetadata, key: Any) -> tuple[TaskId, bytes]:
-        """The task that has ``key``, and the key as it stands there. Raises SerializationError."""
-        data = _key_bytes(store, self.stored, key)
-        return TaskId(where.subtopology, partition_for(self.placed(store, key, data), where.partitions)), data
-
-    def placed(self, store: str, key: Any, stored: bytes) -> bytes:
-        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
-        if self.produced is self.stored or self.produced == self.stored:
-            return stored
-        try:
-            return self.produced.serialize(key)
-        except Exception:  # a serde may raise anything: see Serde
-            # The topic has keys of another type: a processor has made those of the store. Often of the same bytes.
-            return _key_bytes(store, self.otherwise, key)
 
 
 class StateQueries(ReadSide):
@@ -120,7 +91,7 @@ class StateQueries(ReadSide):
         where = await self._store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
-            serde, produced, entries = _unpickled(store, await self._ask_coordinator("key_serdes", *which))
+            serde, produced, entries = unpickled(store, await self._ask_coordinator("key_serdes", *which))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
             self._key_serdes[which] = KeySerdes(
@@ -182,7 +153,7 @@ class StateQueries(ReadSide):
         asked = StoreQuery(
             TaskId(where.subtopology, 0),
             store,
-            query.with_keys(partial(_key_bytes, store, serdes.stored)),
+            query.with_keys(partial(key_bytes, store, serdes.stored)),
             after=None if cursor is None else _decoded(cursor, serdes.entries),
             limit=min(limit + 1, PIECE_ROWS),
         )
@@ -218,7 +189,7 @@ class StateQueries(ReadSide):
         """The answer as ``reading`` wants it, waiting for the store to come to the reading's bound."""
         if reading.committed or reading.bound is not None:
             query = replace(query, committed=reading.committed, bound=reading.bound)
-        answer = await self._answer(query)
+        answer = await self._answer(query, reading)
         if answer.failure is QueryFailure.NOT_UP_TO_BOUND:
             answer = await self._wait(query, reading, answer)
         reading.answered_at(answer.position)
@@ -237,17 +208,19 @@ class StateQueries(ReadSide):
                     raise NotUpToBoundError(f"{answer.detail}, within {reading.wait_s:g} s", answer.position)
                 await asyncio.sleep(min(pause_s, left_s))
                 pause_s = min(pause_s * 1.5, _LOOK_AGAIN_AT_MOST_S)
-                answer = await self._answer(query)
+                answer = await self._answer(query, reading)
             return answer
         finally:
             self._waiting -= 1
 
-    async def _answer(self, query: StoreQuery) -> StoreAnswer:
+    async def _answer(self, query: StoreQuery, reading: Reading) -> StoreAnswer:
         """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""
         metadata = self._metadata or await self._refresh()
-        answer = await self._ask_at(metadata, query)
+        answer = await self._ask_task(metadata, query)
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
-            answer = await self._ask_at(await self._refresh(), query)
+            answer = await self._ask_task(await self._refresh(), query)
+        if reading.stale and query.bound is None and (answer is None or answer.failure in _MAY_BE_STALE):
+            answer = await self._stale_answer(query, reading) or answer
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
             raise await self._not_there(query.task_id)
         if answer.failure is QueryFailure.NOT_ACTIVE:
@@ -267,6 +240,17 @@ class StateQueries(ReadSide):
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
 
+    async def _stale_answer(self, query: StoreQuery, reading: Reading) -> StoreAnswer | None:
+        """That of a standby, or of the task itself while it restores."""
+        metadata, asked = self._metadata or await self._refresh(), replace(query, stale=True)
+        active = metadata.placement.get(query.task_id)
+        for name in (*metadata.standbys.get(query.task_id, ()), *([active] if active is not None else ())):
+            answer = await self._ask_at(metadata, asked, name)
+            if answer is not None and answer.failure is None:
+                reading.was_stale = True
+                return answer
+        return None
+
     async def _not_there(self, task: TaskId) -> Exception:
         """Why no actor has the task: for a moment, or because none will ever have it again."""
         status = await self.status()
@@ -274,9 +258,13 @@ class StateQueries(ReadSide):
             return state_error(status)
         return TaskNotReadyError(f"task {task} of application {self._application_id!r} moves between actors")
 
-    async def _ask_at(self, metadata: ApplicationMetadata, query: StoreQuery) -> StoreAnswer | None:
+    async def _ask_task(self, metadata: ApplicationMetadata, query: StoreQuery) -> StoreAnswer | None:
         name = metadata.placement.get(query.task_id)
-        if name is None or name not in metadata.actors:
+        return None if name is None else await self._ask_at(metadata, query, name)
+
+    async def _ask_at(self, metadata: ApplicationMetadata, query: StoreQuery, name: str) -> StoreAnswer | None:
+        """The actor's answer; None when it is not there."""
+        if name not in metadata.actors:
             return None
         which = name, query.query.single  # look-ups do not wait behind ranges
         calls = self._calls.get(which)
@@ -348,29 +336,10 @@ class StateQueries(ReadSide):
         raise AssertionError("unreachable")
 
 
-def _key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
-    try:
-        return serde.serialize(key)
-    except Exception as error:  # a serde may raise anything: see Serde
-        raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
-
-
 def _pieces(keys: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
     ordered = sorted(keys)
     for begin in range(0, len(ordered), _KEYS_AT_ONCE):
         yield tuple(ordered[begin : begin + _KEYS_AT_ONCE])
-
-
-def _unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None, EntryForm]:
-    try:
-        serdes: tuple[Serde[Any] | None, Serde[Any] | None, EntryForm] = cloudpickle.loads(pickled)
-    except Exception as error:  # the serde may be of the user's code, which is imported here
-        raise ConfigError(
-            f"the key serde of store {store!r} cannot be used here, as its code, or that of the key serde of the "
-            "topic that it is made from, cannot be imported: "
-            f"{type(error).__name__}: {error}. Ask from the folder that the application was started in, or over HTTP"
-        ) from error
-    return serdes
 
 
 def _encoded(key: bytes) -> str:

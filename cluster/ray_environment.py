@@ -20,7 +20,7 @@ from penstock.kafka.clients import ConfluentClients
 
 class RayEnvironment(Environment):
     """The dispatcher's environment, of Ray and Kafka. ``membership``: the seat in the group, None before it is taken;
-    ``entered``: hears of each state of the application."""
+    ``entered``: hears of each state of the application; ``spread``: actors belong on many nodes, for standbys."""
 
     def __init__(
         self,
@@ -29,8 +29,10 @@ class RayEnvironment(Environment):
         purger: Purger,
         membership: Callable[[], Membership | None],
         entered: Callable[[ApplicationState, str | None], None],
+        spread: bool,
     ) -> None:
         self._spec = spec
+        self._spread = spread
         self._clients = clients
         self._purger = purger
         self._membership = membership
@@ -38,7 +40,7 @@ class RayEnvironment(Environment):
 
     @override
     def create_actor(self, actor_id: str) -> ActorHandle:
-        return StreamActorHandle.create(self._clients.group, actor_id, self._spec)
+        return StreamActorHandle.create(self._clients.group, actor_id, self._spec, self._spread)
 
     @override
     async def commit(self, offsets: Offsets) -> None:

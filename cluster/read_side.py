@@ -79,13 +79,20 @@ class Reading:
     """How one question is to be answered, and, once it was, how far the stores had come that answered it.
 
     ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
-    long a store is given to come there.
+    long a store is given to come there. ``stale``: where the task is not to be had, or restores, a standby's answer
+    will do, or what is restored so far; ``was_stale``: one was given.
     """
 
     def __init__(
-        self, committed: bool = False, bound: PositionBound | None = None, wait_s: float = DEFAULT_WAIT_S
+        self,
+        committed: bool = False,
+        bound: PositionBound | None = None,
+        wait_s: float = DEFAULT_WAIT_S,
+        stale: bool = False,
     ) -> None:
         self.committed = committed
+        self.stale = stale
+        self.was_stale = False
         self.bound = None if bound is None or bound.is_unbounded else bound.position
         self.wait_s = wait_s
         self.waits_until: float | None = None
@@ -95,6 +102,12 @@ class Reading:
     def position(self) -> Position:
         """Every record up to here has been seen by all that was answered."""
         return Position(self._seen)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What goes with an answer that is given as JSON: its position, and that it is stale if it is."""
+        position = {"position": self.position.offsets}
+        return position | {"stale": True} if self.was_stale else position
 
     def answered_at(self, position: Position) -> None:
         """A part of the answer is as new as that. Of several parts by one task the oldest counts."""

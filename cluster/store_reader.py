@@ -66,13 +66,17 @@ async def _cancel_all() -> None:
 
 
 class StoreQuestions:
-    """What is asked of one store: each answer at least as new as ``bound``, for which the store is given ``wait_s``."""
+    """What is asked of one store: each answer at least as new as ``bound``, for which the store is given ``wait_s``.
+    ``stale``: see :class:`~penstock.cluster.read_side.Reading`."""
 
-    def __init__(self, reader: StoreReader, name: str, bound: PositionBound | None, wait_s: float) -> None:
+    def __init__(
+        self, reader: StoreReader, name: str, bound: PositionBound | None, wait_s: float, stale: bool = False
+    ) -> None:
         self.name = name
         self._reader = reader
         self._bound = bound
         self._wait_s = wait_s
+        self._stale = stale
 
     def run(self, question: Callable[[ReadSide, Reading], Coroutine[Any, Any, T]], reading: Reading | None = None) -> T:
         """The answer to ``question``; ``reading``, where it is given, has its position then."""
@@ -81,7 +85,7 @@ class StoreQuestions:
 
     def reading(self) -> Reading:
         """How its questions are to be answered, for one of them."""
-        return Reading(bound=self._bound, wait_s=self._wait_s)
+        return Reading(bound=self._bound, wait_s=self._wait_s, stale=self._stale)
 
     def one(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         """The row that ``query`` asks for."""

@@ -38,8 +38,9 @@ class StreamActorHandle(ActorHandle):
         self._application_id = application_id
 
     @classmethod
-    def create(cls, application_id: str, actor_id: str, spec: bytes) -> StreamActorHandle:
-        """Ask Ray for an actor on a CPU; it may have to wait for one. Raises ActorNameTakenError."""
+    def create(cls, application_id: str, actor_id: str, spec: bytes, spread: bool) -> StreamActorHandle:
+        """Ask Ray for an actor on a CPU, which it may have to wait for; ``spread``: of a node with few actors. Raises
+        ActorNameTakenError."""
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,
@@ -47,6 +48,7 @@ class StreamActorHandle(ActorHandle):
             num_cpus=1,
             max_restarts=0,
             enable_task_events=False,
+            scheduling_strategy="SPREAD" if spread else "DEFAULT",
         )
         try:
             return cls(application_id, actor_id, remote.remote(actor_id, spec))
@@ -72,8 +74,8 @@ class StreamActorHandle(ActorHandle):
                 return node
 
     @override
-    async def assign(self, epoch: int, sources: Sources) -> None:
-        await self._repeat("assign", epoch, sources)
+    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        await self._repeat("assign", epoch, sources, standbys)
 
     @override
     async def stop(self) -> None:

@@ -36,7 +36,6 @@ _ELSEWHERE = {
     "how many there are",
     "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
-    "num.standby.replicas": "there are no standby replicas yet (docs/NOT_YET.md)",
 }
 # Java hands these to its clients without a prefix. Here each client is told its own, by librdkafka's names.
 _CLIENT_KEYS = {
@@ -140,6 +139,14 @@ class StreamsConfig(BaseModel):
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
+    num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
+    """How many copies of each store other actors keep, beside the active one."""
+    max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
+    """Of how many tasks a copy is made at a time because they are to move to where there is none."""
+    acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
+    """A copy that lacks no more offsets of its changelogs than this counts as caught up."""
+    rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
+    """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
 

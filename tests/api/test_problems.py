@@ -27,7 +27,7 @@ from tests.api.fake import STATUS, FakeReadSide, FakeStore
 
 APPLICATION = "/v1/applications/word-count"
 STORE = f"{APPLICATION}/stores/counts"
-READING = "isolation, not_older_than, wait_ms"
+READING = "isolation, not_older_than, wait_ms, stale"
 
 
 def problem(

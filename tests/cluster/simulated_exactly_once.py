@@ -81,9 +81,9 @@ class TransactionalActor(SimulatedActor):
             self._loop_task.cancel()
 
     @override
-    async def _assignment(self, epoch: int, sources: Sources) -> None:
+    async def _assignment(self, epoch: int, sources: Sources, standbys: Sources) -> None:
         self._assigning += 1
-        await super()._assignment(epoch, sources)
+        await super()._assignment(epoch, sources, standbys)
         self._assigning -= 1
         self.world.spawn(self._restore(TaskId(0, 0)))
 
@@ -208,7 +208,7 @@ class ExactlyOnceWorld(World):
 
     @override
     def _machine(self, first_epoch: int) -> Coordinator:
-        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, exactly_once=True)
+        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, True, self.standby_policy)
 
     @override
     def _actor(self, actor_id: str) -> SimulatedActor:

@@ -21,6 +21,7 @@ from penstock.actors.messages import (
     ApplicationState,
     CommitAnswer,
     CommitRequest,
+    StandbyStatus,
     TaskState,
     TaskStatus,
 )
@@ -34,6 +35,7 @@ from penstock.cluster.dispatch import (
     Dispatcher,
 )
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
+from penstock.cluster.standby_assignor import StandbyPolicy
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import Offsets, Sources, TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
@@ -57,6 +59,9 @@ class SimulatedActor:
         self.running: set[TaskId] = set()
         self.taken: dict[TaskId, int] = {}
         """The epoch under which each task was begun."""
+        self.node = world.rng.choice(world.nodes)
+        self.standbys: dict[TaskId, int] = {}
+        """How many offsets each lacks."""
         self.finished: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jobs: deque[tuple[Callable[[], Coroutine[Any, Any, None]], asyncio.Future[None]]] = deque()
@@ -72,10 +77,10 @@ class SimulatedActor:
             await self.world.pause()
             self.up = self.alive
             self._loop_task = self.world.spawn(self._go_round())
-        return "node"
+        return self.node
 
-    def assign(self, epoch: int, sources: Sources) -> asyncio.Future[None]:
-        return self._queue(lambda: self._assignment(epoch, sources))
+    def assign(self, epoch: int, sources: Sources, standbys: Sources) -> asyncio.Future[None]:
+        return self._queue(lambda: self._assignment(epoch, sources, standbys))
 
     def stop(self) -> asyncio.Future[None]:
         if self._stopped is None:
@@ -89,13 +94,15 @@ class SimulatedActor:
         tasks = tuple(
             TaskStatus(task, TaskState.RUNNING if task in self.running else TaskState.RESTORING) for task in self.tasks
         )
-        return ActorStatus(self.name, "node", 1, self.epoch, tasks, stopping=self.stopping)
+        standbys = tuple(StandbyStatus(task, lag) for task, lag in self.standbys.items())
+        return ActorStatus(self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, standbys=standbys)
 
     def kill(self) -> None:
         if self.alive:
             self.alive = False
             self.tasks.clear()
             self.running.clear()
+            self.standbys.clear()
             self.died.set_result(None)
             if self._loop_task is not None:
                 self._loop_task.cancel()
@@ -126,7 +133,8 @@ class SimulatedActor:
                 if not done.done():
                     done.set_result(None)
 
-    async def _assignment(self, epoch: int, sources: Sources) -> None:
+    async def _assignment(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        assert not sources.keys() & standbys.keys(), "a task is active and standby on one actor"
         if epoch < self.epoch:
             return
         released = [task for task, reads in self.tasks.items() if sources.get(task) != reads]
@@ -137,8 +145,17 @@ class SimulatedActor:
             self.tasks[task] = sources[task]
             self.taken[task] = epoch
             self.world.moves += 1
+            self.world.promoted += self.standbys.get(task) == 0
             self.world.spawn(self._restore(task))
+        self.standbys = {task: self.standbys.get(task, 100_000) for task in standbys}
+        for task in standbys:
+            self.world.spawn(self._follow(task))
         self.world.check()
+
+    async def _follow(self, task: TaskId) -> None:
+        await self.world.pause()
+        if task in self.standbys:
+            self.standbys[task] = 0
 
     async def _restore(self, task: TaskId) -> None:
         await self.world.pause()
@@ -187,8 +204,8 @@ class SimulatedHandle:
         node: str = await self._alive(self._actor.start(slot))
         return node
 
-    async def assign(self, epoch: int, sources: Sources) -> None:
-        await self._twice(lambda: self._actor.assign(epoch, sources))
+    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        await self._twice(lambda: self._actor.assign(epoch, sources, standbys))
 
     async def stop(self) -> None:
         await self._twice(self._actor.stop)
@@ -253,11 +270,14 @@ class World:
         self.beside = {f"s{sub}": self.rng.randint(1, 4) for sub in range(len(self.counts))}
         self.commit_each_s = (0.5, 3.0)
         self.tasks_per_actor = self.rng.choice([None, None, 1, 2])
+        self.standby_policy = StandbyPolicy(self.rng.randint(0, 2), self.rng.randint(1, 2))
+        self.in_memory = self.rng.random() < 0.3
+        self.nodes = self.rng.choice(["a", "a", "ab", "abc"])
         self.cpus = 2
         self.share = 1.0
         self.assigned: frozenset[TopicPartition] = self.plan.reads
         self.actors: dict[str, SimulatedActor] = {}
-        self.moves = 0
+        self.moves = self.promoted = 0
         self.incarnation = 0
         self.dispatcher: Dispatcher | None = None
         self._begun: Dispatcher | None = None
@@ -285,7 +305,13 @@ class World:
         """As Kafka's topics are now."""
         return TaskPlan(
             tuple(
-                SubtopologyTasks(number, {topic: count, beside: self.beside[beside]}, stateful=number % 2 == 0)
+                SubtopologyTasks(
+                    number,
+                    {topic: count, beside: self.beside[beside]},
+                    stateful=number % 2 == 0,
+                    logged=number % 2 == 0,
+                    in_memory=number % 2 == 0 and self.in_memory,
+                )
                 for number, ((topic, count), beside) in enumerate(zip(self.counts.items(), self.beside, strict=True))
             )
         )
@@ -378,7 +404,7 @@ class World:
         self._periodic_tasks = [self.spawn(it) for it in (self._check_actors(), self._check_topics(), self._tell())]
 
     def _machine(self, first_epoch: int) -> Coordinator:
-        return Coordinator(self.plan, self.tasks_per_actor, first_epoch)
+        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, standby_policy=self.standby_policy)
 
     def end_coordinator(self) -> None:
         """Its process dies: calls under way are lost, messages sent are not."""
@@ -451,6 +477,12 @@ class World:
         living = [actor for actor in self.actors.values() if actor.alive]
         if living:
             self.rng.choice(living).kill()
+
+    def lose_a_node(self) -> None:
+        node = self.rng.choice(self.nodes)
+        for actor in list(self.actors.values()):
+            if actor.alive and actor.node == node:
+                actor.kill()
 
     def resize(self, cpus: int | None = None) -> None:
         self.cpus = self.rng.randint(0, 6) if cpus is None else cpus

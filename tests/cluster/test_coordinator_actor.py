@@ -81,7 +81,7 @@ class Restarted(CoordinatorActor):
         await self.may_begin.wait()
         clients = ConfluentClients("127.0.0.1:1", "app")
         purger = Purger(frozenset(), clients.admin)
-        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter)
+        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False)
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)

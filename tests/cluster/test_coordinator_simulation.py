@@ -20,7 +20,7 @@ async def troubled(seed: int, rounds: int = 120) -> World:
     await world.start_coordinator()
     faults = [
         world.lose_an_actor, world.resize, world.regroup, world.restart, world.restart, world.grow, world.broker_outage,
-        world.lose_session,
+        world.lose_session, world.lose_a_node,
     ]  # fmt: skip
     for _ in range(rounds):
         await world.let_pass(world.rng.uniform(0, 8))
@@ -40,8 +40,13 @@ def settled(world: World) -> bool:
         return False
     machine = world.dispatcher.machine
     living = sorted(actor.name for actor in world.actors.values() if actor.alive)
-    used = sorted(set(machine.placement.values()))
-    return not machine.starting and sorted(machine.actors) == living == used
+    used = set(machine.placement.values()).union(*machine.standbys.values())
+    return not machine.starting and sorted(machine.actors) == living == sorted(used) and not machine.moving
+
+
+def loads_of(world: World) -> list[int]:
+    """How many tasks each living actor has."""
+    return [len(actor.tasks) for actor in world.actors.values() if actor.alive]
 
 
 def running(world: World) -> dict[object, str]:
@@ -62,7 +67,11 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
             world.plan.reads
         )
         assert all(actor.confirmed == actor.epoch for actor in machine._actors.values())
-        loads = [len(actor.tasks) for actor in world.actors.values() if actor.alive]
+        for task in (task for task in machine.placement if task.subtopology in machine.plan.logged):
+            copies = {actor.name for actor in world.actors.values() if actor.alive and task in actor.standbys}
+            assert copies == set(machine.standbys.get(task, ()))
+            assert len(copies) == min(world.standby_policy.replicas, len(loads_of(world)) - 1)
+        loads = loads_of(world)
         assert max(loads) - min(loads) <= 1
         moves, answered = world.moves, world.calls["accepted"]
         await world.let_pass(100)

@@ -52,7 +52,7 @@ def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
-    calls = {"start": lambda: handle.start(1), "assign": lambda: handle.assign(1, {}), "wait": handle.wait}
+    calls = {"start": lambda: handle.start(1), "assign": lambda: handle.assign(1, {}, {}), "wait": handle.wait}
     asyncio.run(calls[method]())
     assert getattr(actor, method).calls == 2
 

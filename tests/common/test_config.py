@@ -114,7 +114,6 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("socket.timeout.ms", "'admin.socket.timeout.ms'"),
         ("auto.offset.reset", "Consumed.with_(..., offset_reset='latest')"),
         ("num.stream.threads", "'tasks.per.actor'"),
-        ("num.standby.replicas", "no standby replicas yet"),
     ],
 )
 def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
@@ -126,7 +125,7 @@ def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advi
 @pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
 def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any) -> None:
     said = refusal(key, {})
-    assert said.startswith(f"unknown configuration key {key!r}; known keys: application.id, ")
+    assert said.startswith(f"unknown configuration key {key!r}; known keys: acceptable.recovery.lag, application.id, ")
     assert said.endswith("windowstore.changelog.additional.retention.ms")
 
 

@@ -11,11 +11,16 @@ from penstock.common.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class SubtopologyTasks:
-    """The tasks of one sub-topology. ``topics`` maps each topic it reads (name in Kafka) to its partition count."""
+    """The tasks of one sub-topology. ``topics`` maps each topic it reads (name in Kafka) to its partition count.
+
+    ``logged``: it has stores with changelogs, of which there may be copies elsewhere; ``in_memory``: one of those is
+    not on disk."""
 
     id: int
     topics: Mapping[str, int]
     stateful: bool = False
+    logged: bool = False
+    in_memory: bool = False
 
     @property
     def tasks(self) -> int:
@@ -60,6 +65,16 @@ class TaskPlan:
     def stateful(self) -> frozenset[int]:
         """The sub-topologies that have stores."""
         return frozenset(sub.id for sub in self.subtopologies if sub.stateful)
+
+    @cached_property
+    def logged(self) -> frozenset[int]:
+        """The sub-topologies that have stores with changelogs."""
+        return frozenset(sub.id for sub in self.subtopologies if sub.logged)
+
+    @cached_property
+    def in_memory(self) -> frozenset[int]:
+        """The sub-topologies that have stores with changelogs, but not on disk."""
+        return frozenset(sub.id for sub in self.subtopologies if sub.in_memory)
 
     def owned(self, assignment: Set[TopicPartition]) -> frozenset[TaskId]:
         """The tasks all of whose partitions are in ``assignment``."""

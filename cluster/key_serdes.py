@@ -1,0 +1,64 @@
+"""How the keys of a store stand in it, and which task has one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ray import cloudpickle
+
+from penstock.actors.messages import StoreMetadata
+from penstock.common.errors import ConfigError, SerializationError
+from penstock.common.ids import TaskId
+from penstock.common.murmur2 import partition_for
+from penstock.common.serdes import Serde, why_refused
+from penstock.state.entries import EntryForm
+
+
+class KeySerdes(NamedTuple):
+    """How a key stands in a store, and in the source topic whose partitioning says which task has it.
+
+    ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic. ``entries``: how the
+    store's rows are read.
+    """
+
+    stored: Serde[Any]
+    produced: Serde[Any]
+    otherwise: Serde[Any]
+    entries: EntryForm
+
+    def task_of(self, store: str, where: StoreMetadata, key: Any) -> tuple[TaskId, bytes]:
+        """The task that has ``key``, and the key as it stands there. Raises SerializationError."""
+        data = key_bytes(store, self.stored, key)
+        return TaskId(where.subtopology, partition_for(self.placed(store, key, data), where.partitions)), data
+
+    def placed(self, store: str, key: Any, stored: bytes) -> bytes:
+        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
+        if self.produced is self.stored or self.produced == self.stored:
+            return stored
+        try:
+            return self.produced.serialize(key)
+        except Exception:  # a serde may raise anything: see Serde
+            # The topic has keys of another type: a processor has made those of the store. Often of the same bytes.
+            return key_bytes(store, self.otherwise, key)
+
+
+def key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
+    """The key as ``serde`` writes it. Raises SerializationError naming the store."""
+    try:
+        return serde.serialize(key)
+    except Exception as error:  # a serde may raise anything: see Serde
+        raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
+
+
+def unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None, EntryForm]:
+    """The serdes of a store's keys and of the topic that places them, and how its rows are read, from what the
+    coordinator gives. Raises ConfigError when their code is not here."""
+    try:
+        serdes: tuple[Serde[Any] | None, Serde[Any] | None, EntryForm] = cloudpickle.loads(pickled)
+    except Exception as error:  # the serde may be of the user's code, which is imported here
+        raise ConfigError(
+            f"the key serde of store {store!r} cannot be used here, as its code, or that of the key serde of the "
+            "topic that it is made from, cannot be imported: "
+            f"{type(error).__name__}: {error}. Ask from the folder that the application was started in, or over HTTP"
+        ) from error
+    return serdes

@@ -1,0 +1,126 @@
+"""Where each task is to run, and where copies of its stores are kept for when it cannot run there any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.assignor import assign
+from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.standby_assignor import Place, StandbyPolicy, assign_standbys
+from penstock.common.ids import TaskId
+
+
+class Placement:
+    """The part of the coordinator's state machine that moves tasks. Mirrors ``HighAvailabilityTaskAssignor``.
+
+    A task whose actor is lost goes at once to a standby that has caught up. One that is to move, for balance alone,
+    stays where it is until its stores are where it goes to: on the disk of the same node, or in a standby that is made
+    for that and has caught up (a *warm-up*).
+    """
+
+    def __init__(self, actors: Mapping[str, ActorRecord], owned: OwnedTasks, policy: StandbyPolicy) -> None:
+        self.target: dict[TaskId, str] = {}
+        """The actor that each task is meant for."""
+        self.standbys: dict[TaskId, tuple[str, ...]] = {}
+        """The actors that are to keep a copy of its stores, warm-ups included."""
+        self.moving: dict[TaskId, str] = {}
+        """The actors that tasks are to move to once they have caught up there."""
+        self._actors = actors
+        self._owned = owned
+        self._policy = policy
+        self._nodes: dict[TaskId, str] = {}  # where each task was last, whose disk has its stores
+        self._labels: Mapping[str, Mapping[str, str]] = {}
+
+    def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
+        """The labels of all nodes."""
+        self._labels = labels
+
+    def adopt(self, name: str) -> None:
+        """The actor is found with the tasks that it holds."""
+        self.target.update(dict.fromkeys(self._actors[name].held, name))
+
+    def keep(self) -> None:
+        """Leave each task where it is, if its actor is up; what has none goes to a standby that has caught up."""
+        up, tasks = self._up(), self._owned.tasks
+        self.target = {task: name for task, name in self.target.items() if task in tasks and name in up}
+        for task in tasks - self.target.keys():
+            lags = [(lag, name) for name in up if (lag := self._lag(task, name)) is not None]
+            if lags and min(lags)[0] <= self._policy.acceptable_lag:
+                self.target[task] = min(lags)[1]
+        self.standbys = {
+            task: tuple(name for name in names if name in up and name != self.target.get(task))
+            for task, names in self.standbys.items()
+            if task in tasks
+        }
+
+    def choose(self) -> None:
+        """An actor for every task, and the standbys. What :meth:`keep` has kept moves for balance only."""
+        up, plan = self._up(), self._owned.plan
+        if not up:
+            return
+        ideal = assign(self._owned.tasks, up, self._preferred(up), plan.stateful)
+        self.moving = {}
+        for task, name in ideal.items():
+            now = self.target.get(task)
+            if now is None or now == name or self._can_move(task, now, name):
+                self.target[task] = name
+            else:
+                self.moving[task] = name
+        self._nodes.update((task, self._actors[name].node) for task, name in self.target.items())
+        warmups = sorted(self.moving.items(), key=lambda move: (self._lag(*move) is None, move))
+        self.standbys = self._choose_standbys(up)
+        for task, name in warmups[: self._policy.max_warmups]:
+            if name not in self.standbys.get(task, ()):
+                self.standbys[task] = (*self.standbys.get(task, ()), name)
+
+    def standbys_of(self, name: str, tasks: frozenset[TaskId]) -> frozenset[TaskId]:
+        """What the actor keeps copies of when ``tasks`` are those that it may work on: what is meant for it, but still
+        another's, stays a standby until then."""
+        if self._owned.session_lost:
+            return self._actors[name].standbys
+        kept = {task for task, names in self.standbys.items() if name in names}
+        kept |= {task for task in self._actors[name].standbys if self.target.get(task) == name}
+        return frozenset(kept & self._owned.tasks) - tasks
+
+    def _up(self) -> list[str]:
+        return [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
+
+    def _lag(self, task: TaskId, name: str) -> int | None:
+        """How far the standby of ``task`` on this actor is behind; None where there is none, or nobody knows yet."""
+        actor = self._actors[name]
+        return actor.lags.get(task) if task in actor.standbys else None
+
+    def _preferred(self, up: Sequence[str]) -> dict[TaskId, str]:
+        """Where each task is, or where most of its stores may be."""
+        preferred = dict(self.target)
+        for task in self._owned.tasks - self.target.keys():
+            beside = [name for name in up if self._actors[name].node == self._nodes.get(task)]
+            lags = [(lag, name) for name in up if (lag := self._lag(task, name)) is not None]
+            if beside and task.subtopology not in self._owned.plan.in_memory:
+                preferred[task] = min(beside, key=lambda name: (len(self._actors[name].held), name))
+            elif lags:
+                preferred[task] = min(lags)[1]
+        return preferred
+
+    def _can_move(self, task: TaskId, now: str, name: str) -> bool:
+        """Whether the task would go on at once, or has not begun where it is."""
+        plan, actors = self._owned.plan, self._actors
+        if task.subtopology not in plan.logged or task not in actors[now].held:
+            return True
+        if actors[now].node == actors[name].node and task.subtopology not in plan.in_memory:
+            return True
+        lag = self._lag(task, name)
+        return lag is not None and lag <= self._policy.acceptable_lag
+
+    def _choose_standbys(self, up: Sequence[str]) -> dict[TaskId, tuple[str, ...]]:
+        if not self._policy.replicas:
+            return {}
+        active = {task: name for task, name in self.target.items() if task.subtopology in self._owned.plan.logged}
+        places = {name: self._place(self._actors[name].node) for name in up}
+        current = {task: [name for name in up if task in self._actors[name].standbys] for task in active}
+        return assign_standbys(active, self._policy.replicas, places, current)
+
+    def _place(self, node: str) -> Place:
+        labels = self._labels.get(node, {})
+        return Place(node, tuple(labels.get(tag) for tag in self._policy.tags))

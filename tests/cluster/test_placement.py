@@ -1,0 +1,262 @@
+"""Tasks that move: to standbys when an actor is lost, and for balance when their stores are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.events import (
+    ActorAssigned,
+    ActorFenced,
+    ActorLost,
+    ActorRecovered,
+    ActorReported,
+    ActorUp,
+    AssignTasks,
+    ClusterResized,
+    Event,
+    FenceActor,
+    GroupAssigned,
+    Instruction,
+    StartActor,
+    Timer,
+    TimerFired,
+)
+from penstock.cluster.standby_assignor import StandbyPolicy
+from penstock.common.ids import TaskId
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+
+PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 4}, stateful=True, logged=True),))
+TASKS = frozenset(PLAN.partitions)
+CAUGHT_UP, BEHIND = 10_000, 10_001
+"""How many offsets a standby may lack by default, and one more."""
+
+
+class Cluster:
+    """A coordinator over actors that do at once what they are told, but restore only when the test says so."""
+
+    def __init__(self, policy: StandbyPolicy, plan: TaskPlan = PLAN, exactly_once: bool = False) -> None:
+        self.machine = Coordinator(plan, None, 10, exactly_once, policy)
+        self.plan = plan
+        self.tasks: dict[str, frozenset[TaskId]] = {}
+        self.standbys: dict[str, frozenset[TaskId]] = {}
+        self.lags: dict[tuple[str, TaskId], int] = {}
+        self.nodes: dict[str, str] = {}
+        self.told: list[Instruction] = []
+
+    def __call__(self, *events: Event) -> None:
+        waiting = list(events)
+        while waiting:
+            for told in self.machine.handle(waiting.pop(0)):
+                self.told.append(told)
+                if isinstance(told, AssignTasks):
+                    self.tasks[told.actor_id], self.standbys[told.actor_id] = told.tasks, told.standbys
+                    waiting.append(ActorAssigned(told.actor_id, told.epoch))
+
+    def starts(self) -> list[str]:
+        """The actors that are to be started and are not up."""
+        return [it.actor_id for it in self.told if isinstance(it, StartActor) and it.actor_id not in self.nodes]
+
+    def up(self, *nodes: str) -> list[str]:
+        """The actors that are awaited come up on these nodes."""
+        names = self.starts()
+        for name, node in zip(names, nodes, strict=True):
+            self.nodes[name] = node
+            self(ActorUp(name, node))
+        return names
+
+    def report(self, lag: int = 0) -> None:
+        """All say what they have, standbys this much behind."""
+        for name, actor in list(self.machine._actors.items()):
+            lags = dict.fromkeys(self.standbys.get(name, ()), lag)
+            self(ActorReported(name, self.tasks.get(name, frozenset()), actor.epoch, lags))
+
+    def lose(self, name: str) -> None:
+        self.tasks.pop(name, None)
+        self.standbys.pop(name, None)
+        self(ActorLost(name, "killed"))
+
+    def on(self, *nodes: str) -> list[str]:
+        """Run on these nodes."""
+        reads = frozenset(partition for partitions in self.plan.partitions.values() for partition in partitions)
+        self(ClusterResized(len(nodes)), GroupAssigned(reads))
+        names = self.up(*nodes)
+        self.report()
+        return names
+
+
+def test_each_task_has_its_standbys_on_other_actors() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    assert cluster.standbys == {first: cluster.tasks[second], second: cluster.tasks[first]}
+    assert cluster.machine.standbys == {
+        task: (second if task in cluster.tasks[first] else first,) for task in sorted(TASKS)
+    }
+
+
+def test_stateless_tasks_and_stores_without_changelog_have_none() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 2}), SubtopologyTasks(1, {"words": 2}, stateful=True)))
+    cluster = Cluster(StandbyPolicy(replicas=1), plan)
+    cluster.on("a", "b")
+    assert set(cluster.standbys.values()) == {frozenset()}
+
+
+def test_there_are_as_many_actors_as_copies_of_one_task() -> None:
+    cluster = Cluster(
+        StandbyPolicy(replicas=2), TaskPlan((SubtopologyTasks(0, {"lines": 1}, stateful=True, logged=True),))
+    )
+    cluster.on("a", "b", "c")
+    assert sorted(map(len, cluster.tasks.values())) == [0, 0, 1]
+    assert sorted(map(len, cluster.standbys.values())) == [0, 1, 1]
+
+
+def test_the_tasks_of_a_lost_actor_go_to_their_standbys_at_once() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    cluster.report(lag=CAUGHT_UP)
+    cluster.lose(first)
+    assert cluster.tasks == {second: TASKS}
+    assert cluster.starts() == ["stream/3"]
+
+
+def test_the_standby_with_the_least_lag_is_promoted() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 1}, stateful=True, logged=True),))
+    cluster = Cluster(StandbyPolicy(replicas=2), plan)
+    names = cluster.on("a", "b", "c")
+    (active,) = (name for name in names if cluster.tasks[name])
+    behind, ahead = (name for name in names if not cluster.tasks[name])
+    for name, lag in ((behind, 7), (ahead, 3)):
+        cluster(ActorReported(name, frozenset(), cluster.machine._actors[name].epoch, {TaskId(0, 0): lag}))
+    cluster.lose(active)
+    assert cluster.tasks[ahead] == {TaskId(0, 0)}
+
+
+def test_without_a_standby_that_has_caught_up_a_replacement_is_awaited() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    cluster.report(lag=BEHIND)
+    mine = cluster.tasks[second]
+    cluster.lose(first)
+    assert cluster.tasks == {second: mine}
+    cluster(TimerFired(Timer.WAIT_FOR_ACTORS))
+    assert cluster.tasks == {second: TASKS}
+
+
+def test_exactly_once_a_standby_is_promoted_when_the_lost_actor_is_fenced() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1), exactly_once=True)
+    first, second = cluster.on("a", "b")
+    mine = cluster.tasks[second]
+    cluster.lose(first)
+    assert cluster.tasks == {second: mine}
+    assert [it for it in cluster.told if isinstance(it, FenceActor)] == [FenceActor(first, 1)]
+    assert cluster.standbys[second] == TASKS - mine, "they wait as standbys"
+    cluster(ActorFenced(first))
+    assert cluster.tasks == {second: TASKS}
+
+
+def test_a_task_moves_to_another_node_when_its_stores_have_caught_up_there() -> None:
+    cluster = Cluster(StandbyPolicy())
+    (first,) = cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("b")
+    assert cluster.tasks == {first: TASKS, second: frozenset()}
+    assert cluster.standbys[second] == {TaskId(0, 2), TaskId(0, 3)}
+    assert cluster.machine.moving == {TaskId(0, 2): second, TaskId(0, 3): second}
+    cluster.report(lag=BEHIND)
+    assert cluster.tasks[first] == TASKS
+    cluster.report(lag=CAUGHT_UP)
+    assert cluster.tasks[second] == {TaskId(0, 2), TaskId(0, 3)}
+    assert cluster.tasks[first] == {TaskId(0, 0), TaskId(0, 1)}
+    assert cluster.standbys == {first: frozenset(), second: frozenset()}
+    assert not cluster.machine.moving
+
+
+def test_no_more_tasks_warm_up_at_a_time_than_max_warmup_replicas() -> None:
+    cluster = Cluster(StandbyPolicy(max_warmups=1))
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("b")
+    assert cluster.standbys[second] == {TaskId(0, 2)}
+    cluster.report(lag=BEHIND)
+    assert cluster.standbys[second] == {TaskId(0, 2)}
+    cluster.report(lag=0)
+    assert cluster.tasks[second] == {TaskId(0, 2)}
+    assert cluster.standbys[second] == {TaskId(0, 3)}
+    cluster.report(lag=0)
+    assert cluster.tasks[second] == {TaskId(0, 2), TaskId(0, 3)}
+    assert not cluster.standbys[second]
+
+
+def test_on_the_same_node_a_task_moves_at_once_for_its_stores_are_there() -> None:
+    cluster = Cluster(StandbyPolicy())
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("a")
+    assert len(cluster.tasks[second]) == 2
+
+
+def test_but_not_where_its_stores_are_in_memory() -> None:
+    cluster = Cluster(
+        StandbyPolicy(), TaskPlan((SubtopologyTasks(0, {"lines": 2}, stateful=True, logged=True, in_memory=True),))
+    )
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("a")
+    assert not cluster.tasks[second]
+    assert len(cluster.standbys[second]) == 1
+
+
+def test_a_task_without_stores_moves_at_once() -> None:
+    cluster = Cluster(StandbyPolicy(), TaskPlan((SubtopologyTasks(0, {"lines": 2}),)))
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("b")
+    assert len(cluster.tasks[second]) == 1
+
+
+def test_after_the_loss_of_an_actor_the_node_that_has_the_stores_is_preferred() -> None:
+    cluster = Cluster(StandbyPolicy())
+    first, _, third = cluster.on("a", "b", "a")
+    lost = cluster.tasks[first]
+    assert len(lost) == 2
+    before = len(cluster.tasks[third])
+    cluster.lose(first)
+    cluster(TimerFired(Timer.WAIT_FOR_ACTORS))
+    assert sorted(map(len, cluster.tasks.values())) == [2, 2]
+    assert len(lost & cluster.tasks[third]) == 2 - before
+
+
+def test_a_promoted_task_goes_back_when_the_replacement_has_warmed_up() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    cluster.lose(first)
+    (third,) = cluster.up("a")
+    assert cluster.tasks[second] == TASKS
+    assert cluster.standbys[third] == TASKS
+    cluster.report(lag=0)
+    cluster.report(lag=0)
+    assert sorted(map(len, cluster.tasks.values())) == [2, 2]
+    assert cluster.standbys == {second: cluster.tasks[third], third: cluster.tasks[second]}
+
+
+def test_a_restarted_coordinator_leaves_tasks_and_standbys_where_they_are() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    tasks, standbys = dict(cluster.tasks), dict(cluster.standbys)
+    again = Cluster(StandbyPolicy(replicas=1))
+    for name, node in ((first, "a"), (second, "b")):
+        again(ActorRecovered(name, 20, tasks[name], node=node, standbys=standbys[name]))
+    reads = frozenset(partition for partitions in PLAN.partitions.values() for partition in partitions)
+    again(ClusterResized(2), GroupAssigned(reads))
+    assert (again.tasks, again.standbys) == (tasks, standbys)
+
+
+@pytest.mark.parametrize(("tags", "on_c"), [((), 1), (("zone",), 2)])
+def test_the_labels_of_nodes_decide_where_tags_are_given(tags: tuple[str, ...], on_c: int) -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 3}, stateful=True, logged=True),))
+    cluster = Cluster(StandbyPolicy(replicas=1, tags=tags), plan)
+    labels = {"a": {"zone": "west"}, "b": {"zone": "west"}, "c": {"zone": "east"}}
+    reads = frozenset(partition for partitions in plan.partitions.values() for partition in partitions)
+    cluster(ClusterResized(3, labels), GroupAssigned(reads))
+    _, _, third = cluster.up("a", "b", "c")
+    assert len(cluster.standbys[third]) == on_c
