@@ -18,7 +18,7 @@ from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.exactly_once import guarantee_of
-from penstock.actors.failure import describe_error
+from penstock.actors.failure import UncaughtErrors, describe_error
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
@@ -77,6 +77,7 @@ class StreamLoop:
         self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
+        self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
         self._epoch = 0
         self._asked = self._promised = 0  # commits; jobs that are waited for, and not begun
@@ -122,6 +123,10 @@ class StreamLoop:
         ended: Future[ActorStatus] = Future()
         ended.set_result(self._status())
         return ended
+
+    def pause(self, paused: bool) -> Future[None]:
+        """Let no task process records or punctuate, or let them go on. Done when it is so."""
+        return self._mailbox.ask(lambda: self._hosted.pause(paused))
 
     def stop(self) -> Future[None]:
         """Commit what is processed, close the tasks, end the loop. Idempotent."""
@@ -185,7 +190,7 @@ class StreamLoop:
         now_ms = self._clock.wall_ms()
         busy, again = self._hosted.restore()
         self._jobs += again
-        if self._running and self._globals.ready:
+        if self._hosted.may_process and self._globals.ready:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
@@ -334,7 +339,8 @@ class StreamLoop:
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
         ended = (self._stopped is not None, self._slot, self._hosted.aborted)
-        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
+        rest = self._commits.stops.summary(), self._globals.dropped_records, self._hosted.paused
+        return ActorStatus(*known, *ended, *rest)
 
     # ---- end ----
 
@@ -353,6 +359,7 @@ class StreamLoop:
             return
         text = describe_error(error)
         self._log.error("stream loop failed", error=text)
+        self.uncaught.hear(error)
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
