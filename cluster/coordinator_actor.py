@@ -260,7 +260,7 @@ class CoordinatorActor:
         # Its actors may work while topics get partitions one after another, as if there had been no restart.
         restarted = ray.get_runtime_context().was_current_actor_reconstructed
         patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
-        planned = partial(plan_topics, spec.topology, spec.config)
+        planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
         while True:
             try:
                 return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
@@ -347,7 +347,7 @@ class CoordinatorActor:
             self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:
             if plan is not None:
-                self._log.info("source topics gained partitions", tasks=len(plan.partitions))
+                self._log.info("source topics changed", tasks=len(plan.partitions))
                 if self._membership is not None:
                     self._membership.subscribe(plan.topics)
                 self._dispatcher.feed(events.TasksPlanned(plan))
