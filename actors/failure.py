@@ -1,4 +1,4 @@
-"""The text of an error that ended an actor's work."""
+"""The text of an error that ended an actor's work, and what the user's handler says to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,36 @@ from collections.abc import Callable, Iterable
 from structlog.stdlib import BoundLogger
 
 from penstock.common.errors import RecordError, StreamsError
+from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
+
+
+class UncaughtErrors:
+    """Asks the uncaught exception handler, once, where the error is. Without one the answer is Kafka Streams'
+    default."""
+
+    def __init__(self, handler: UncaughtExceptionHandler | None, log: BoundLogger) -> None:
+        self.response = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        self._handler = handler
+        self._log = log
+
+    def hear(self, error: BaseException) -> None:
+        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told."""
+        handler, self._handler = self._handler, None
+        if handler is None:
+            return
+        try:
+            answer = handler(error)
+        except Exception as problem:  # a user's function may raise anything
+            text = describe_error(problem)
+            self._log.error("uncaught exception handler failed, shutting down the client", error=text)
+            return
+        if isinstance(answer, UncaughtExceptionResponse):
+            self.response = answer
+        else:
+            allowed = [f"{each}" for each in UncaughtExceptionResponse]
+            self._log.error(
+                "uncaught exception handler gave no answer, shutting down the client", answer=answer, allowed=allowed
+            )
 
 
 def describe_error(error: BaseException) -> str:

@@ -54,6 +54,17 @@ class HostedTasks:
         self._log = log
         self.aborted = 0
         """So often did all go back to the last commit."""
+        self.paused = False
+        """Whether none may process records or punctuate; they are opened, restored and committed all the same."""
+
+    @property
+    def may_process(self) -> bool:
+        """Whether there is a task that may."""
+        return bool(self.running) and not self.paused
+
+    def pause(self, paused: bool) -> None:
+        """Stop processing, or go on."""
+        self.paused = paused
 
     @property
     def directories(self) -> set[Path]:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.common.config import StreamsConfig
+from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
 from penstock.common.restore_listener import StateRestoreListener
@@ -25,6 +26,9 @@ class ApplicationSpec:
     topology: Topology
     config: StreamsConfig
     restore_listener: StateRestoreListener | None = None
+    uncaught_exception_handler: UncaughtExceptionHandler | None = None
+    paused: bool = False
+    """Whether it starts paused."""
 
     @property
     def application_id(self) -> str:
@@ -132,8 +136,17 @@ class ActorStatus:
     aborted_transactions: int = 0
     commit_stops: CommitStops = CommitStops()
     global_dropped_records: int | None = None
+    paused: bool = False
     standbys: tuple[StandbyStatus, ...] = ()
     """The tasks of other actors whose stores it keeps a copy of."""
+
+
+@dataclass(frozen=True)
+class ActorEnd:
+    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop."""
+
+    error: str | None = None
+    response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True)
@@ -250,6 +263,8 @@ class ApplicationStatus:
     error: str | None = None
     waiting: str | None = None
     """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
+    paused: bool = False
+    """Whether its tasks are kept from processing, by ``pause``."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

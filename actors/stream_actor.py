@@ -19,6 +19,7 @@ from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 
 from penstock.actors.messages import (
+    ActorEnd,
     ActorStatus,
     ApplicationSpec,
     CommitAnswer,
@@ -120,6 +121,12 @@ class StreamActor:
         if self._loop is not None:
             await asyncio.wrap_future(self._loop.stop())
 
-    async def wait(self) -> str | None:
-        """Returns when the loop ends: its error, or None after a stop."""
-        return await asyncio.wrap_future(self._started().finished)
+    async def pause(self, paused: bool) -> None:
+        """Let no task process records, or let them go on; returns when it is so."""
+        await asyncio.wrap_future(self._started().pause(paused))
+
+    async def wait(self) -> ActorEnd:
+        """Returns when the loop ends: why."""
+        loop = self._started()
+        error = await asyncio.wrap_future(loop.finished)
+        return ActorEnd() if error is None else ActorEnd(error, loop.uncaught.response)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
 from penstock.actors.exactly_once import guarantee_of
-from penstock.actors.failure import close_all, describe_error
+from penstock.actors.failure import UncaughtErrors, close_all, describe_error
 from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
+from penstock.actors.jobs import Jobs, reject
 from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
 from penstock.actors.restoration import Restoration
@@ -74,14 +73,14 @@ class StreamLoop:
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
-        self._jobs: deque[Steps[None]] = deque()
+        self._jobs = Jobs(self._mailbox)
         self._job: Steps[None] | None = None
-        self._confirmations: list[Future[None]] = []
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
+        self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
         self._epoch = 0
-        self._asked = self._promised = 0  # commits; jobs that are waited for, and not begun
+        self._asked = 0  # commits
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
@@ -97,7 +96,7 @@ class StreamLoop:
         self._standbys = Standbys(spec, programs, clients.consumer, *shared, self._clock)
         opening = TaskOpening(programs, self._standbys, self._consumer, *shared, self._globals, self._clock)
         parts = opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee
-        self._hosted = HostedTasks(*parts, lambda: self._promised > 0, self._clock, self._log)
+        self._hosted = HostedTasks(*parts, lambda: self._jobs.promised > 0, self._clock, self._log)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         self._jobs += self._guarantee.opening()
@@ -112,12 +111,12 @@ class StreamLoop:
         ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
         opened again. An epoch below the current one changes nothing.
         """
-        return self._promise(lambda done: self._assignment(epoch, sources, standbys or {}, done))
+        return self._jobs.promise(lambda done: self._assignment(epoch, sources, standbys or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
         done: Future[list[StoreAnswer]] = Future()
-        self._mailbox.ask(lambda: self._queries.submit(queries, done)).add_done_callback(partial(_reject, done))
+        self._mailbox.ask(lambda: self._queries.submit(queries, done)).add_done_callback(partial(reject, done))
         return done
 
     def status(self) -> Future[ActorStatus]:
@@ -128,26 +127,15 @@ class StreamLoop:
         ended.set_result(self._status())
         return ended
 
+    def pause(self, paused: bool) -> Future[None]:
+        """Let no task process records or punctuate, or let them go on. Done when it is so."""
+        return self._mailbox.ask(lambda: self._hosted.pause(paused))
+
     def stop(self) -> Future[None]:
         """Commit what is processed, close the tasks, end the loop. Idempotent."""
         if self._stopped is None:
-            self._stopped = self._promise(self._stopping)
+            self._stopped = self._jobs.promise(self._stopping)
         return self._stopped
-
-    def _promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
-        done: Future[None] = Future()
-
-        def begin() -> None:
-            self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
-            self._promised += 1
-            self._jobs.append(keep())
-
-        def keep() -> Steps[None]:
-            self._promised -= 1
-            yield from job(done)
-
-        self._mailbox.ask(begin).add_done_callback(partial(_reject, done))
-        return done
 
     def _ended_error(self) -> ApplicationStateError:
         why = self.finished.result() if self.finished.done() else None
@@ -190,7 +178,7 @@ class StreamLoop:
         now_ms = self._clock.wall_ms()
         busy, again = self._hosted.restore()
         self._jobs += again
-        if self._running and self._globals.ready:
+        if self._hosted.may_process and self._globals.ready:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
@@ -341,8 +329,8 @@ class StreamLoop:
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
         ended = (self._stopped is not None, self._slot, self._hosted.aborted)
-        summed = (self._commits.stops.summary(), self._globals.dropped_records, self._standbys.status())
-        return ActorStatus(*known, *ended, *summed)
+        summed = self._commits.stops.summary(), self._globals.dropped_records
+        return ActorStatus(*known, *ended, *summed, self._hosted.paused, self._standbys.status())
 
     # ---- end ----
 
@@ -351,8 +339,7 @@ class StreamLoop:
             yield from self._commit(list(self._running))
         except TransactionAbortedError as error:
             self._log.warning("transaction aborted at the end", reason=str(error))
-        self._confirmations.remove(done)
-        self._finish(None)
+        self._finish(None, told=done)
         done.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
@@ -361,6 +348,7 @@ class StreamLoop:
             return
         text = describe_error(error)
         self._log.error("stream loop failed", error=text)
+        self.uncaught.hear(error)
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
@@ -375,7 +363,7 @@ class StreamLoop:
         yield from self._commit(healthy)
         self._finish(self._failed_with)
 
-    def _finish(self, error: str | None) -> None:
+    def _finish(self, error: str | None, told: Future[None] | None = None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
@@ -383,16 +371,7 @@ class StreamLoop:
         close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()
-        self._jobs.clear()
         self.finished.set_result(error)
         self._queries.reject(self._ended_error())
-        for waiting in self._confirmations:
-            if not waiting.done():
-                waiting.set_exception(self._ended_error())
+        self._jobs.reject(self._ended_error(), but=told)
         self._mailbox.shut()
-
-
-def _reject(done: Future[Any], begun: Future[None]) -> None:
-    """The command that was to see to ``done`` could not even begin."""
-    if error := begun.exception():
-        done.set_exception(error)

@@ -10,7 +10,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api import guard, key_value_routes, metrics, problems, schemas, time_routes
+from penstock.api import guard, key_value_routes, metrics, operate_routes, problems, schemas, time_routes
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, Route, check, json_response
 from penstock.api.limits import LimitedBodies, Rate
 from penstock.api.problems import ProblemError, documented
@@ -39,7 +39,7 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     app.add_middleware(guard.Guard, settings=settings)
     problems.install(app)
     _say_which_stores_there_are(app, queries)
-    for add_to in (_health, _application, key_value_routes.add_to, time_routes.add_to):
+    for add_to in (_health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
     if settings.tokens:
         guard.describe(app)

@@ -63,6 +63,7 @@ class ApplicationBody(_Body):
     http_address: str | None
     error: str | None
     waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
+    paused: bool = Field(description="Whether its tasks are kept from processing.")
 
 
 class StoreBody(_Body):

@@ -24,6 +24,7 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "http_address": status.http_address,
         "error": status.error,
         "waiting": status.waiting,
+        "paused": status.paused,
     }
 
 

@@ -1,4 +1,5 @@
-"""``penstock status|stop``: look at applications, and end them, from outside. ``query``: ``query.py``."""
+"""``penstock status|stop|pause|resume``: look at applications, halt and end them, from outside. ``query``:
+``query.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.api.status import application_body
-from penstock.cli.live_view import LiveView
+from penstock.cli.live_view import LiveView, state_text
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cluster.read_side import (
     ApplicationStatus,
@@ -27,6 +28,8 @@ def register(app: typer.Typer) -> None:
     """Mount the commands on the root."""
     app.command()(status)
     app.command()(stop)
+    app.command()(pause)
+    app.command()(resume)
 
 
 def status(
@@ -70,7 +73,7 @@ def _overview(found: list[tuple[str, ApplicationStatus]]) -> Table:
     several = len({address for address, _ in found}) > 1
     table = Table("Application", "State", "Actors", "Tasks", "HTTP", *(["Ray cluster"] if several else []))
     for address, each in sorted(found, key=lambda row: (row[1].application_id, row[0])):
-        row = (each.application_id, each.state.value, str(len(each.actors)), str(len(each.placement)))
+        row = (each.application_id, state_text(each), str(len(each.actors)), str(len(each.placement)))
         table.add_row(*row, each.http_address or "", *([address] if several else []))
     return table
 
@@ -91,3 +94,27 @@ def stop(
         )
     note = f"; it had ended with: {last.error}" if last.error else "; all it processed is committed"
     Console().print(f"Application {application} has stopped{note}", soft_wrap=True, markup=False)
+
+
+def pause(application: Application) -> None:
+    """Let an application process nothing until it is resumed; queries are answered, restores go on."""
+    _pause(application, paused=True)
+    Console().print(
+        f"Application {application} is paused; 'penstock resume {application}' lets it go on",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def resume(application: Application) -> None:
+    """Let an application that was paused go on."""
+    _pause(application, paused=False)
+    Console().print(f"Application {application} goes on", soft_wrap=True, markup=False)
+
+
+def _pause(application: str, paused: bool) -> None:
+    from penstock.cluster import control
+    from penstock.cluster.named_actors import require_coordinator
+
+    control.connect_to(application)
+    control.pause_application(application, require_coordinator(application), paused)

@@ -59,9 +59,14 @@ class LiveView:
         }
 
 
+def state_text(status: ApplicationStatus) -> str:
+    """The application's state, and whether it is paused."""
+    return f"{status.state.value} (paused)" if status.paused else status.state.value
+
+
 def _headline(status: ApplicationStatus) -> Text:
     line = Text(status.application_id, style="bold").append("  ", style="default")
-    line.append(status.state.value, style=_STATE_STYLES.get(status.state, "bold"))
+    line.append(state_text(status), style="bold yellow" if status.paused else _STATE_STYLES.get(status.state, "bold"))
     if status.http_address:
         line.append(f"  {status.http_address}/docs", style="dim")
     return line

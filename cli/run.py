@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.live_view import LiveView
+from penstock.cli.live_view import LiveView, state_text
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
@@ -195,6 +195,6 @@ class _Lines:
         where = f"  {status.http_address}" if status.http_address else ""
         why = f"\n{status.waiting}" if status.waiting else ""
         return (
-            f"{status.application_id}  {status.state.value}  {running}/{len(status.placement)} tasks run  "
+            f"{status.application_id}  {state_text(status)}  {running}/{len(status.placement)} tasks run  "
             f"processed {processed:,}  {rate:,.0f} records/s  lag {lag:,}{where}{why}"
         )

@@ -29,12 +29,14 @@ from penstock.cluster.ray_clusters import (
     use_token,
 )
 from penstock.cluster.ray_errors import last_line
+from penstock.cluster.read_side import state_error
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.log import logger
 
 _START_S = 60.0
 _STATUS_S = 10.0
+_PAUSE_S = 30.0
 _AGAIN_S = 0.5
 _PIECE_BYTES = 64 * 1024
 _ALL_PIECES_BYTES = 9 << 20
@@ -281,6 +283,24 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         ray.kill(coordinator)
         raise
     return coordinator
+
+
+def pause_application(application_id: str, coordinator: Any, paused: bool) -> ApplicationStatus:
+    """Keep the tasks of an application from processing, or let them go on; its status then.
+
+    Raises ApplicationStateError when it has ended, or its coordinator does not answer in time.
+    """
+    try:
+        status: ApplicationStatus = ray.get(coordinator.pause.remote(paused), timeout=_PAUSE_S)
+    except GetTimeoutError:
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} has not answered for {_PAUSE_S:.0f} s: ask again"
+        ) from None
+    except RayActorError as error:
+        raise ApplicationStateError(f"application {application_id!r} does not run: {last_line(error)}") from error
+    if status.state.has_ended:
+        raise state_error(status)
+    return status
 
 
 def remove_ended(application_id: str, where: str = "this Ray cluster") -> None:

@@ -60,6 +60,7 @@ from penstock.cluster.placement import Placement
 from penstock.cluster.replacements import Replacements
 from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
+from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -172,6 +173,11 @@ class Coordinator:
         """Every actor that is not up yet."""
         return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
 
+    @property
+    def waits_for(self) -> str | None:
+        """What it waits for before it replaces actors that have failed."""
+        return self._replacements.waits_for
+
     def is_up(self, name: str) -> bool:
         """Whether the actor has started and is not gone."""
         return name in self._actors and self._actors[name].phase in (Phase.UP, Phase.STOPPING)
@@ -223,8 +229,8 @@ class Coordinator:
     def _actor_lost(self, event: ActorLost) -> None:
         self._gone(event.actor_id, released=False)
 
-    def _gone(self, name: str, released: bool) -> None:
-        """It was lost, or it has stopped and ``released`` what it held."""
+    def _gone(self, name: str, released: bool, error: str | None = None) -> None:
+        """It was lost, or has failed with ``error``, or it has stopped and ``released`` what it held."""
         actor = self._actors.get(name)
         if actor is None or actor.phase is Phase.FENCING:
             return
@@ -235,7 +241,8 @@ class Coordinator:
             self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held)
             self._out.append(FenceActor(name, actor.slot))
         if actor.phase is not Phase.STOPPING:
-            self._out += self._replacements.lost(actor.worked)
+            lost = self._replacements.lost(actor.worked) if error is None else self._replacements.failed(error)
+            self._out += lost
 
     def _actor_fenced(self, event: ActorFenced) -> None:
         if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
@@ -245,9 +252,12 @@ class Coordinator:
         if event.actor_id not in self._actors:
             return
         # Its loop has ended without a commit; nothing is left that it could end in good order.
-        self._forget(event.actor_id)
         self._out.append(KillActor(event.actor_id))
-        self._fail(event.error)
+        if self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
+            self._gone(event.actor_id, released=False, error=event.error)
+        else:
+            self._forget(event.actor_id)
+            self._fail(event.error)
 
     def _application_failed(self, event: ApplicationFailed) -> None:
         self._fail(event.error)

@@ -17,6 +17,7 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from penstock.actors.failure import UncaughtErrors
 from penstock.actors.messages import (
     ApplicationMetadata,
     ApplicationSpec,
@@ -34,6 +35,7 @@ from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.membership import Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
+from penstock.cluster.pausing import Pausing
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
@@ -84,6 +86,8 @@ class CoordinatorActor:
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
         self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
+        self._pausing = Pausing(_keep_paused, self._log)
+        self._uncaught: UncaughtErrors | None = None
         self._ended = asyncio.Event()
         self._beginning = self._spawn(self._begin())
 
@@ -124,11 +128,13 @@ class CoordinatorActor:
             self._http_address,
             self._error,
             None if self._state.has_ended else self._waits_for(),
+            self._pausing.paused,
         )
 
     def _waits_for(self) -> str | None:
-        no_session = self._dispatcher is not None and self._dispatcher.machine.session_lost
-        reasons = [self._no_broker(), _NO_SESSION if no_session else None, self._waiting]
+        machine = self._dispatcher.machine if self._dispatcher is not None else None
+        no_session = _NO_SESSION if machine is not None and machine.session_lost else None
+        reasons = [self._no_broker(), no_session, machine.waits_for if machine is not None else None, self._waiting]
         return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:
@@ -184,6 +190,13 @@ class CoordinatorActor:
         await self._ended.wait()
         return await self.status()
 
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        """Keep all tasks from processing, or let them go on; returns when every stream actor that answers has been
+        told, and does nothing to an application that has ended."""
+        if not self._state.has_ended:
+            await self._pausing.become(paused, lambda: self._dispatcher.up if self._dispatcher is not None else ())
+        return await self.status()
+
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
         self._http_address = address
@@ -194,8 +207,11 @@ class CoordinatorActor:
         try:
             spec: ApplicationSpec = cloudpickle.loads(self._spec_bytes)
             self._spec = spec
+            self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
             if await self._has_ended():
                 return
+            kept = await asyncio.to_thread(final_state.load_paused, _own_id())
+            self._pausing.begin(spec.paused if kept is None else kept)
             clients = ConfluentClients.of(spec.config)
             self._broker_watch = BrokerWatch(
                 self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
@@ -207,7 +223,8 @@ class CoordinatorActor:
             # Those of an earlier incarnation would work on with nobody to watch them, or to commit for them.
             for handle in await asyncio.to_thread(StreamActorHandle.find, self._application_id):
                 handle.kill()
-            self._enter(ApplicationState.ERROR, f"{type(error).__name__}: {error}")
+            failed = await asyncio.to_thread(self._failed_by, error)
+            self._enter(ApplicationState.ERROR, failed.error)
             return
         purger = Purger(plan.tasks.repartition_topics, clients.admin)
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
@@ -216,14 +233,14 @@ class CoordinatorActor:
         machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
         spread = bool(standbys.replicas)
         environment = RayEnvironment(self._spec_bytes, clients, purger, lambda: self._membership, self._enter, spread)
-        dispatcher = Dispatcher(machine, environment, self._log)
+        dispatcher = Dispatcher(machine, environment, self._pausing, self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
             lambda: clients.group_member(seat_id(self._application_id)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
-            lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
+            lambda error: self._from_thread(self._failed_by(error)),
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
@@ -236,7 +253,7 @@ class CoordinatorActor:
         context = ray.get_runtime_context()
         if not context.was_current_actor_reconstructed:
             return False
-        ended = await asyncio.to_thread(final_state.load, str(context.get_actor_id()))
+        ended = await asyncio.to_thread(final_state.load, _own_id())
         if ended is None:
             return False
         self._http_address = await self._ask_http()
@@ -247,7 +264,7 @@ class CoordinatorActor:
         # Its actors may work while topics get partitions one after another, as if there had been no restart.
         restarted = ray.get_runtime_context().was_current_actor_reconstructed
         patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
-        planned = partial(plan_topics, spec.topology, spec.config)
+        planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
         while True:
             try:
                 return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
@@ -290,8 +307,7 @@ class CoordinatorActor:
 
     async def _end(self) -> None:
         try:
-            actor_id = str(ray.get_runtime_context().get_actor_id())
-            await asyncio.to_thread(final_state.save, actor_id, self._state, self._error)
+            await asyncio.to_thread(final_state.save, _own_id(), self._state, self._error)
         except Exception as error:  # whatever Ray has: the end itself must go on
             self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
@@ -329,19 +345,25 @@ class CoordinatorActor:
         try:
             plan = await asyncio.to_thread(watch.check, machine.plan)
         except (InternalTopicError, TopologyError) as error:
-            self._dispatcher.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
+            self._dispatcher.feed(await asyncio.to_thread(self._failed_by, error))
         except StreamsError as error:
             if isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._no_broker() is not None:
                 return  # that is told already, once
             self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
         else:
             if plan is not None:
-                self._log.info("source topics gained partitions", tasks=len(plan.partitions))
+                self._log.info("source topics changed", tasks=len(plan.partitions))
                 if self._membership is not None:
                     self._membership.subscribe(plan.topics)
                 self._dispatcher.feed(events.TasksPlanned(plan))
 
     # ---- tasks and threads ----
+
+    def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
+        """The uncaught exception handler hears of it, too; but there is no actor that could be replaced."""
+        if self._uncaught is not None:
+            self._uncaught.hear(error)
+        return events.ApplicationFailed(f"{type(error).__name__}: {error}")
 
     def _from_thread(self, event: events.Event) -> None:
         assert self._dispatcher is not None
@@ -362,3 +384,11 @@ class CoordinatorActor:
                 self._dispatcher.feed(events.ApplicationFailed(what))
             elif not self._state.has_ended:
                 self._enter(ApplicationState.ERROR, what)
+
+
+async def _keep_paused(paused: bool) -> None:
+    await asyncio.to_thread(final_state.save_paused, _own_id(), paused)
+
+
+def _own_id() -> str:
+    return str(ray.get_runtime_context().get_actor_id())

@@ -12,9 +12,10 @@ from typing import Any, Protocol, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.pausing import PausableActor, Pausing
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
@@ -45,10 +46,10 @@ class CommitRefusedError(StreamsError):
     """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
 
 
-class ActorHandle(Protocol):
-    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError."""
+class ActorHandle(PausableActor, Protocol):
+    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``pause`` raises
+    ActorSilentError, too."""
 
-    actor_id: str
     ray_handle: Any
     """What readers send their queries to."""
 
@@ -61,8 +62,8 @@ class ActorHandle(Protocol):
     async def stop(self) -> None:
         """Returns when the actor has committed and closed everything."""
 
-    async def wait(self) -> str | None:
-        """Returns when the actor's loop ends: its error, or None after a stop."""
+    async def wait(self) -> ActorEnd:
+        """Returns when the actor's loop ends: why."""
 
     async def status(self) -> ActorStatus | None:
         """The actor's own view; None when it does not answer now."""
@@ -96,8 +97,9 @@ class Dispatcher:
     Everything runs in one event loop. ``close`` ends it: what still waits is refused.
     """
 
-    def __init__(self, machine: Coordinator, environment: Environment, log: BoundLogger) -> None:
+    def __init__(self, machine: Coordinator, environment: Environment, pausing: Pausing, log: BoundLogger) -> None:
         self._machine = machine
+        self._pausing = pausing
         self._environment = environment
         self._log = log
         self._loop = asyncio.get_running_loop()
@@ -118,6 +120,11 @@ class Dispatcher:
     def handles(self) -> Mapping[str, ActorHandle]:
         """Every actor that is not gone."""
         return self._handles
+
+    @property
+    def up(self) -> list[ActorHandle]:
+        """Every actor that has started and is not gone."""
+        return [handle for name, handle in self._handles.items() if self._machine.is_up(name)]
 
     @property
     def statuses(self) -> tuple[ActorStatus, ...]:
@@ -208,7 +215,13 @@ class Dispatcher:
 
     async def _start(self, handle: ActorHandle, slot: int) -> None:
         name = handle.actor_id
-        await self._call(name, lambda it: it.start(slot), lambda node: events.ActorUp(name, node))
+
+        async def start(it: ActorHandle) -> str:
+            node = await it.start(slot)
+            await self._pausing.started(it)
+            return node
+
+        await self._call(name, start, lambda node: events.ActorUp(name, node))
         await self._watch(handle)
 
     def _adopt(self, handle: ActorHandle, status: ActorStatus) -> None:
@@ -257,12 +270,13 @@ class Dispatcher:
         if name not in self._handles:
             return
         try:
-            error = await handle.wait()
+            end = await handle.wait()
         except StreamsError as problem:
             self._lost(name, str(problem))
             return
-        if error is not None:
-            self.feed(events.ActorFailed(name, error))
+        if end.error is not None:
+            self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
+            self.feed(events.ActorFailed(name, end.error, end.response))
         elif self._release(name):
             self.feed(events.ActorStopped(name))
 
@@ -319,13 +333,15 @@ class Dispatcher:
 
     async def check_actors(self) -> None:
         """Ask each actor for its status; one that has been silent for too long is killed."""
-        handles = [handle for name, handle in self._handles.items() if self._machine.is_up(name)]
+        handles = self.up
         for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
             name, now = handle.actor_id, self._loop.time()
             if status is not None:
                 self._last_seen[name] = now
                 self._statuses[name] = status
                 self._environment.reported(status)
+                if self._pausing.contradicts(status):
+                    self._spawn(self._pausing.tell(handle))
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
                 lags = {standby.task_id: standby.lag for standby in status.standbys}
                 self.feed(events.ActorReported(name, running, status.epoch, lags))

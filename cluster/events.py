@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -112,10 +113,11 @@ class ActorFenced:
 
 @dataclass(frozen=True)
 class ActorFailed:
-    """A task on the actor failed for good: no other actor would do better."""
+    """A task on the actor failed; ``response`` is what the uncaught exception handler has answered to it."""
 
     actor_id: str
     error: str
+    response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""How an application ended, kept by Ray for as long as its coordinator's actor has a name.
+"""How an application ended, and whether it is paused, kept by Ray for as long as its coordinator's actor has a name.
 
 Ray restarts a coordinator whose process is lost, also one that only still says why its application ended: without this
-it would start the application again.
+it would start the application again, and let one that is paused go on.
 """
 
 from __future__ import annotations
@@ -30,10 +30,26 @@ def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
     return ApplicationState(state), error
 
 
+def save_paused(actor_id: str, paused: bool) -> None:
+    """Keep whether the application of this coordinator is paused."""
+    internal_kv._internal_kv_put(_pause_key(actor_id), json.dumps(paused), namespace=_NAMESPACE)
+
+
+def load_paused(actor_id: str) -> bool | None:
+    """What was saved; None if nothing was."""
+    kept = internal_kv._internal_kv_get(_pause_key(actor_id), namespace=_NAMESPACE)
+    return None if kept is None else bool(json.loads(kept))
+
+
 def delete(actor_id: str) -> None:
     """The coordinator is ended for good, nobody will ask any more. Idempotent."""
-    internal_kv._internal_kv_del(_key(actor_id), namespace=_NAMESPACE)
+    for key in (_key(actor_id), _pause_key(actor_id)):
+        internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
 
 
 def _key(actor_id: str) -> str:
     return f"ended/{actor_id}"
+
+
+def _pause_key(actor_id: str) -> str:
+    return f"paused/{actor_id}"

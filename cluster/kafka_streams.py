@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control, local_state
+from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
@@ -20,20 +21,18 @@ from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
 from penstock.cluster.server_settings import ServerSettings, host_and_port
 from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
-from penstock.cluster.state_watcher import StateListener, StateWatcher
+from penstock.cluster.state_watcher import StateWatcher
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.common.position import PositionBound
-from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.shown import shown_with_type
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram
-from penstock.topology.arity import checked_function
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
@@ -42,7 +41,7 @@ T = TypeVar("T")
 _LOOK_EACH_S = 0.1
 
 
-class KafkaStreams:
+class KafkaStreams(BeforeStart):
     """One application: a topology with its configuration, and the means to run it. Mirrors ``KafkaStreams``.
 
     ::
@@ -69,13 +68,10 @@ class KafkaStreams:
                 "the topology reads nothing but global topics: stream actors read these for their tasks, and there "
                 "would be none"
             )
+        super().__init__(ApplicationSpec(topology, checked))
         self._clients = ConfluentClients.of(checked)
-        self._spec = ApplicationSpec(topology, checked)
-        self._coordinator: Any = None
         self._last: ApplicationStatus | None = None
-        self._closed = False
         self._reader: StoreReader | None = None
-        self._listener: StateListener | None = None
         self._watcher: StateWatcher | None = None
         self._make_locks()
 
@@ -104,11 +100,6 @@ class KafkaStreams:
         self.close()
 
     @property
-    def application_id(self) -> str:
-        """``application.id``."""
-        return self._spec.application_id
-
-    @property
     def topology(self) -> Topology:
         """What it runs."""
         return self._spec.topology
@@ -130,41 +121,6 @@ class KafkaStreams:
         refuse_unfinished_backfill(admin, self.application_id, set().union(*tasks.partitions.values()))
         if self.config.clients:
             self._clients.try_out()
-
-    def set_state_listener(self, listener: StateListener | None) -> None:
-        """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
-
-        It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
-        raises is logged. States that come and go within 0.1 s may be left out. When ``close`` returns it has heard of
-        the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
-        ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
-        """
-        if self._coordinator is not None or self._closed:
-            raise ApplicationStateError(
-                f"application {self.application_id!r} was started or closed before: set the state listener first"
-            )
-        if listener is not None:
-            checked_function(listener, "set_state_listener: listener", "new", "old")
-        self._listener = listener
-
-    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Have ``listener`` hear of each store that is restored, global ones too. Mirrors
-        ``setGlobalStateRestoreListener``.
-
-        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
-        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
-        StateRestoreListener.
-        """
-        if self._coordinator is not None or self._closed:
-            raise ApplicationStateError(
-                f"application {self.application_id!r} was started or closed before: set the restore listener first"
-            )
-        if listener is not None and not isinstance(listener, StateRestoreListener):
-            raise TopologyError(
-                f"set_global_state_restore_listener takes an object of a subclass of StateRestoreListener, "
-                f"not {shown_with_type(listener)}"
-            )
-        self._spec = replace(self._spec, restore_listener=listener)
 
     def start(self, serve: bool = True) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
@@ -238,6 +194,32 @@ class KafkaStreams:
         """Kafka Streams' metrics of the whole application, as of ``status()``: ``process-total`` of group
         ``stream-task-metrics`` with its tags, and so on. A stream actor is the ``thread-id``. Mirrors ``metrics()``."""
         return metrics_of(self.status())
+
+    def pause(self) -> None:
+        """Let no task process records or punctuate; before ``start``: from the start on. Mirrors ``pause`` (KIP-834).
+
+        When it returns, every stream actor that answers has stopped, and what they had done is committed as usual.
+        Tasks are assigned and restored, the session in the group goes on, queries are answered, and the state stays as
+        it is. Holds, over restarts of actors, until ``resume``. Raises ApplicationStateError when the application has
+        ended, or its coordinator does not answer.
+        """
+        self._pause(True)
+
+    def resume(self) -> None:
+        """Let tasks process again after ``pause``. Mirrors ``resume``; raises what ``pause`` does."""
+        self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        with self._life:
+            if self._coordinator is None and not self._closed:
+                self._spec = replace(self._spec, paused=paused)
+                return
+        self._running()
+        control.pause_application(self.application_id, self._coordinator, paused)
+
+    def is_paused(self) -> bool:
+        """Whether it is paused, by whomever. Mirrors ``isPaused``."""
+        return self.status().paused if self._coordinator is not None else self._spec.paused
 
     def wait_until_running(self, timeout_s: float = 60.0) -> None:
         """Wait until every task runs. Raises ApplicationStateError, with the error's text, before ``start``, and if the

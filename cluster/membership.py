@@ -73,7 +73,10 @@ class Membership:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                self._poll_as_member()
+                if self._topics:
+                    self._poll_as_member()
+                else:
+                    self._wait_for_topics()
             except FINAL as error:
                 self._on_failed(error)
                 break
@@ -91,7 +94,7 @@ class Membership:
         member = self._member()
         try:
             subscribed: tuple[str, ...] = ()
-            while not self._closing.is_set():
+            while not self._closing.is_set() and self._topics:
                 if subscribed != self._topics:
                     subscribed = self._topics
                     member.subscribe(subscribed, partial(self._assigned, member))
@@ -108,6 +111,14 @@ class Membership:
             raise
         finally:
             member.close()
+
+    def _wait_for_topics(self) -> None:
+        """All that the seat was for is gone: no group gives anything to who asks for nothing."""
+        if self._mine != frozenset():
+            self._mine = frozenset()
+            self._on_assigned(self._mine, b"")
+        self._refuse_waiting("there is no topic to be a member for")
+        self._closing.wait(_POLL_EACH_S)
 
     def _assigned(self, member: GroupMember, partitions: frozenset[TopicPartition] | None) -> None:
         if partitions is None and self._session_lost:
@@ -145,11 +156,13 @@ class Membership:
         else:
             done.set_result(None)
 
-    def _refuse_waiting(self) -> None:
+    def _refuse_waiting(self, why: str | None = None) -> None:
+        """``why``: they may be asked for again; else never more."""
         while True:
             try:
                 _, done = self._commits.get_nowait()
             except queue.Empty:
                 return
             if done.set_running_or_notify_cancel():
-                done.set_exception(ApplicationStateError("the coordinator has left the group"))
+                error = StreamsError(why) if why else ApplicationStateError("the coordinator has left the group")
+                done.set_exception(error)

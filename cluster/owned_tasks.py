@@ -51,12 +51,12 @@ class OwnedTasks:
         """Take another plan, if now is the time for it; else it comes again when the group has given what it reads.
 
         Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
-        would be nobody's. When the group does, they are unplanned.
+        would be nobody's. When the group does, they are unplanned. Where topics are gone, tasks may be, too.
         """
         if self.session_lost:
             return  # what the next one gives is not known yet
         tasks = plan.owned(self._partitions or frozenset())
-        if self.unplanned or tasks >= self.tasks:
+        if self.unplanned or tasks >= self.tasks & plan.partitions.keys():
             self.plan, self.tasks = plan, tasks
 
     def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:

@@ -76,6 +76,13 @@ class StateQueries(ReadSide):
         return status
 
     @override
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        status: ApplicationStatus = await self._ask_coordinator("pause", paused)
+        if status.state.has_ended:
+            raise state_error(status)
+        return status
+
+    @override
     async def stores(self) -> Mapping[str, StoreMetadata]:
         metadata = self._metadata or await self._refresh()
         if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:

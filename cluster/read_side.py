@@ -152,6 +152,9 @@ class ReadSide(Protocol):
     async def status(self) -> ApplicationStatus:
         """State, actors, tasks, placement and lags, as the coordinator knows them."""
 
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        """Keep all tasks from processing, or let them go on: no question, but asked as one is. The status then."""
+
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""
 

@@ -15,6 +15,7 @@ class Replacements:
 
     def __init__(self) -> None:
         self._losses = 0
+        self._failure: str | None = None
         self.backing_off = False
         """Whether no actor is started for now."""
 
@@ -30,6 +31,19 @@ class Replacements:
             timers.append(SetTimer(Timer.REPLACE_ACTORS, delay))
         return timers
 
+    def failed(self, error: str) -> list[SetTimer]:
+        """An actor has failed, and is to be replaced. What it died of most likely comes again, be it that its tasks
+        ran before: a record that cannot be processed is read once more."""
+        self._failure = error.partition("\n")[0]
+        return self.lost(had_worked=False)
+
+    @property
+    def waits_for(self) -> str | None:
+        """What to tell of failures while no actor is started; None when there is nothing."""
+        if not self.backing_off or self._failure is None:
+            return None
+        return f"stream actors fail one after another, the next one is started after a while: {self._failure}"
+
     def replace(self) -> None:
         """The time that was waited for has come."""
         self.backing_off = False
@@ -37,3 +51,4 @@ class Replacements:
     def forget_losses(self) -> None:
         """For long nothing was lost."""
         self._losses = 0
+        self._failure = None

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from typing_extensions import override
 
-from penstock.actors.messages import ActorStatus
+from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.dispatch import (
     ActorEndedError,
@@ -20,6 +20,7 @@ from penstock.cluster.dispatch import (
 )
 from penstock.cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.names import NAMESPACE, stream_actor_name
+from penstock.cluster.pausing import ActorSilentError
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
 
@@ -82,14 +83,22 @@ class StreamActorHandle(ActorHandle):
         await self._repeat("stop")
 
     @override
-    async def wait(self) -> str | None:
+    async def wait(self) -> ActorEnd:
         while True:
             try:
-                error: str | None = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
+                end: ActorEnd = await self._answer(asyncio.wrap_future(self.ray_handle.wait.remote().future()))
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
             else:
-                return error
+                return end
+
+    @override
+    async def pause(self, paused: bool) -> None:
+        ref = asyncio.wrap_future(self.ray_handle.pause.remote(paused).future())
+        try:
+            await self._answer(asyncio.wait_for(ref, STATUS_S))
+        except (TimeoutError, ActorUnavailableError) as error:
+            raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
     async def status(self) -> ActorStatus | None:

@@ -1,8 +1,12 @@
-"""Source topics may get partitions while the application runs: this notices, and plans the tasks anew.
+"""Source topics may get partitions, come and go while the application runs: this notices, and plans the tasks anew.
 
 As in Kafka Streams new tasks start where no internal topic would have to grow with them; one that has too few
 partitions for the new plan is an error, since Kafka does not move the records it holds to the partitions they now
 belong to.
+
+A topic that matched a pattern and is deleted takes its tasks along, and the others go on. One that the program names
+must
+be there: whoever reads it, or sits in the group for it, ends the application when it stays away.
 """
 
 from __future__ import annotations
@@ -19,6 +23,11 @@ from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 _CHECK_EACH_S = 30.0
+_CHECK_PATTERNS_EACH_S = 10.0
+"""Who reads a topic that is gone gives it up after 30 s, and with it the application."""
+_GONE_AFTER_S = 5.0
+"""So long must a topic be away before it counts as deleted."""
+_LOOK_AGAIN_S = 1.0
 ONE_AFTER_ANOTHER_S = 30.0
 """Topics that are joined get their partitions one after another: so long may they differ."""
 
@@ -37,33 +46,41 @@ class TopicWatch:
         self._clock = clock
         self._next_check = clock()
         self._differ_since: float | None = None
+        self._away_since: dict[str, float] = {}
+        sources = [source for sub in topology.subtopologies for source in sub.sources]
+        self._named = {topic for source in sources if source.pattern is None for topic in source.topics}
+        has_patterns = any(source.pattern is not None for source in sources)
+        self._check_each_s = _CHECK_PATTERNS_EACH_S if has_patterns else _CHECK_EACH_S
         self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool) -> bool:
-        """Whether it is time to check: every 30 s, and at once when partitions are ``unplanned``, that is, assigned by
-        the group but read by no task."""
+        """Whether it is time to check: every 30 s, with patterns every 10 s, and at once when partitions are
+        ``unplanned``, that is, assigned by the group but read by no task."""
         return unplanned or self._clock() >= self._next_check
 
     def check(self, plan: TaskPlan) -> TaskPlan | None:
         """The new plan if a source topic has more partitions than in ``plan``, or a topic matches a source's pattern
-        that is not in it; else None.
+        that is not in it, or one that matched is gone; else None.
 
         Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
         topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
         or does not know a topic: then the old plan holds.
         """
-        self._next_check = self._clock() + _CHECK_EACH_S
+        self._next_check = self._clock() + self._check_each_s
         if self._client is None or not self._answered:
             # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
             self._client = self._admin()
         self._answered = False
         existing = self._client.topics()
         self._answered = True
+        if gone := self._gone(plan, existing):
+            self._log.warning("source topics deleted, going on without them", topics=sorted(gone))
+            return plan.without(gone)
         if not _grown(plan, existing) and not self._new_topics(plan, existing):
             self._differ_since = None
             return None
         try:
-            planned = plan_topics(self._topology, self._config, existing).tasks
+            planned = plan_topics(self._topology, self._config, existing, none_may_match=True).tasks
         except TopologyError as error:
             now = self._clock()
             self._differ_since = now if self._differ_since is None else self._differ_since
@@ -74,8 +91,17 @@ class TopicWatch:
         self._differ_since = None
         return planned
 
+    def _gone(self, plan: TaskPlan, existing: dict[str, int]) -> set[str]:
+        """Topics of patterns that have been away for long enough."""
+        away = set(plan.topics) - plan.repartition_topics - self._named - existing.keys()
+        now = self._clock()
+        self._away_since = {topic: self._away_since.get(topic, now) for topic in away}
+        if away:
+            self._next_check = now + _LOOK_AGAIN_S
+        return {topic for topic, since in self._away_since.items() if now - since >= _GONE_AFTER_S}
+
     def _new_topics(self, plan: TaskPlan, existing: dict[str, int]) -> bool:
-        matched = with_matched_topics(self._topology, self._config.application_id, existing)
+        matched = with_matched_topics(self._topology, self._config.application_id, existing, none_may_match=True)
         topics = {topic for sub in matched.subtopologies for source in sub.sources for topic in source.topics}
         # A topic without partitions is one that has just been created.
         return any(existing.get(topic, 0) > 0 for topic in topics - set(plan.topics))

@@ -1,4 +1,5 @@
-"""What to do when a record cannot be handled: a closed set of answers, as in Kafka Streams (KIP-161, KIP-1033)."""
+"""What to do when a record cannot be handled, and when an actor fails: closed sets of answers, as in Kafka Streams
+(KIP-161, KIP-1033, KIP-671)."""
 
 from __future__ import annotations
 
@@ -41,3 +42,22 @@ class LogAndContinue:
 
         logger(__name__).warning("record dropped", error=str(error), cause=repr(error.__cause__))
         return HandlerResponse.RESUME
+
+
+class UncaughtExceptionResponse(Enum):
+    """The answer of an uncaught exception handler. Mirrors ``StreamThreadExceptionResponse``."""
+
+    REPLACE_ACTOR = "replace actor"
+    """Another stream actor takes the place of the one that failed, and goes on from its last commit. Kafka Streams'
+    ``REPLACE_THREAD``: a stream actor is what a stream thread is there."""
+    SHUTDOWN_CLIENT = "shut down client"
+    """The application ends in ERROR in this Ray cluster."""
+    SHUTDOWN_APPLICATION = "shut down application"
+    """The same, for all of the application: but who runs it in another Ray cluster is not told."""
+
+
+class UncaughtExceptionHandler(Protocol):
+    """Called in a stream actor that fails, once, with what was raised. Mirrors ``StreamsUncaughtExceptionHandler``."""
+
+    def __call__(self, exception: BaseException, /) -> UncaughtExceptionResponse:
+        """Decide what becomes of the application."""

@@ -42,7 +42,14 @@ from penstock.common.extractors import (
     TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
 )
-from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndContinue, LogAndFail
+from penstock.common.handlers import (
+    ExceptionHandler,
+    HandlerResponse,
+    LogAndContinue,
+    LogAndFail,
+    UncaughtExceptionHandler,
+    UncaughtExceptionResponse,
+)
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
@@ -250,6 +257,8 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UncaughtExceptionHandler",
+    "UncaughtExceptionResponse",
     "UnknownQueryError",
     "UnknownStateStoreError",
     "UnlimitedWindows",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -119,6 +119,12 @@ class FakeReadSide:
     async def status(self) -> ApplicationStatus:
         if self.failure is not None:
             raise self.failure
+        return self.current
+
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        if self.failure is not None:
+            raise self.failure
+        self.current = replace(self.current, paused=paused)
         return self.current
 
     async def stores(self) -> Mapping[str, StoreMetadata]:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
+from penstock.common.errors import ApplicationStateError
 from tests.api.fake import FakeReadSide
 
 
@@ -106,6 +107,8 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         "/metrics",
         application,
         f"{application}/stores",
+        f"{application}/pause",
+        f"{application}/resume",
         f"{application}/stores/{{store}}/keys/{{key}}",
         f"{application}/stores/{{store}}/keys:batch",
         f"{application}/stores/{{store}}/range",
@@ -132,3 +135,21 @@ def test_the_documentation_page_needs_no_other_host(client: httpx.Client) -> Non
     for asset in assets:
         assert asset.startswith("/")
         assert client.get(asset).status_code == 200, asset
+
+
+def test_an_application_is_paused_and_resumed_and_says_so(client: httpx.Client) -> None:
+    path = "/v1/applications/word-count"
+    assert client.get(path).json()["paused"] is False
+    for verb, paused in (("pause", True), ("pause", True), ("resume", False)):
+        answer = client.post(f"{path}/{verb}")
+        assert (answer.status_code, answer.json()["paused"], answer.json()["state"]) == (200, paused, "RUNNING")
+        assert client.get(path).json()["paused"] is paused
+        assert client.get("/readyz").status_code == 200, "it answers queries"
+    assert client.post("/v1/applications/another/pause").status_code == 404
+
+
+def test_one_that_has_ended_is_not_paused(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.failure = ApplicationStateError("application 'word-count' is in state ERROR: boom")
+    answer = client.post("/v1/applications/word-count/pause")
+    assert answer.status_code == 503
+    assert "boom" in answer.text

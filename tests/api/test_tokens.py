@@ -55,10 +55,10 @@ def read_side() -> FakeReadSide:
 
 @pytest.fixture
 def app(read_side: FakeReadSide) -> FastAPI:
-    """The API with tokens, and with what changes something: this release has no such route."""
+    """The API with tokens, and with more of what changes something than this release has."""
     made = create_app(read_side, SETTINGS)
 
-    @made.post(f"{APPLICATION}/pause")
+    @made.post(f"{APPLICATION}/restart")
     @made.delete(STORE)
     @made.put(STORE)
     @made.patch(STORE)
@@ -68,7 +68,7 @@ def app(read_side: FakeReadSide) -> FastAPI:
     return made
 
 
-CHANGES = [("POST", f"{APPLICATION}/pause"), ("DELETE", STORE), ("PUT", STORE), ("PATCH", STORE)]
+CHANGES = [("POST", f"{APPLICATION}/restart"), ("DELETE", STORE), ("PUT", STORE), ("PATCH", STORE)]
 
 
 @pytest.mark.parametrize(("method", "path"), [*LOOKS, *CHANGES])

@@ -26,7 +26,7 @@ class FakeCluster:
         self.now = ApplicationState.RUNNING
         self.error: str | None = None
         self.waiting: str | None = None
-        self.gone = False
+        self.gone = self.paused = False
         self.drains = True
         self.coordinator: object = None
         self.calls: list[str] = []
@@ -47,12 +47,20 @@ class FakeCluster:
 
     def status(self) -> ApplicationStatus:
         return ApplicationStatus(
-            "app", self.now, 1, (), {}, http_address="http://here", error=self.error, waiting=self.waiting
+            "app",
+            self.now,
+            1,
+            (),
+            {},
+            http_address="http://here",
+            error=self.error,
+            waiting=self.waiting,
+            paused=self.paused,
         )
 
     def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
         self.calls.append(f"start coordinator, HTTP at {address}")
-        self.coordinator = object()
+        self.coordinator, self.spec = object(), spec
         return self.coordinator
 
     def start_http(self, application_id: str, application_server: str, serve: object) -> tuple[object, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ class LocalApplication:
             _Remote(self._status),
             _Remote(self._keys),
         )
+        self.pause = _Remote(self._pause)
 
     def _metadata(self) -> ApplicationMetadata:
         stores, placement = {}, dict(self.placement)
@@ -99,6 +101,9 @@ class LocalApplication:
 
     def _status(self) -> ApplicationStatus:
         return ApplicationStatus(APPLICATION, ApplicationState.RUNNING, 1, (), self.placement)
+
+    def _pause(self, paused: bool) -> ApplicationStatus:
+        return replace(self._status(), paused=paused)
 
     def _keys(self, store: str, topic: str) -> bytes:
         builder = self.topology.store_builders[store]

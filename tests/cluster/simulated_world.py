@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from penstock.actors.messages import (
+    ActorEnd,
     ActorStatus,
     ApplicationState,
     CommitAnswer,
@@ -35,8 +36,10 @@ from penstock.cluster.dispatch import (
     Dispatcher,
 )
 from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
+from penstock.cluster.pausing import ActorSilentError, Pausing
 from penstock.cluster.standby_assignor import StandbyPolicy
 from penstock.common.errors import BrokerUnreachableError, StreamsError
+from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Offsets, Sources, TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
@@ -62,7 +65,8 @@ class SimulatedActor:
         self.node = world.rng.choice(world.nodes)
         self.standbys: dict[TaskId, int] = {}
         """How many offsets each lacks."""
-        self.finished: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.paused = False
+        self.finished: asyncio.Future[ActorEnd] = asyncio.get_running_loop().create_future()
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jobs: deque[tuple[Callable[[], Coroutine[Any, Any, None]], asyncio.Future[None]]] = deque()
         self._more = asyncio.Event()
@@ -95,7 +99,27 @@ class SimulatedActor:
             TaskStatus(task, TaskState.RUNNING if task in self.running else TaskState.RESTORING) for task in self.tasks
         )
         standbys = tuple(StandbyStatus(task, lag) for task, lag in self.standbys.items())
-        return ActorStatus(self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, standbys=standbys)
+        return ActorStatus(
+            self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, paused=self.paused, standbys=standbys
+        )
+
+    def pause(self, paused: bool) -> asyncio.Future[None]:
+        if not self.up:
+            raise ActorEndedError("it is not started")
+        self.paused = paused
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def fail(self, response: UncaughtExceptionResponse) -> None:
+        """A task raises: its loop ends without a commit, its process lives on."""
+        if self._loop_task is not None and not self.finished.done():
+            self._loop_task.cancel()
+            self._drop(list(self.tasks))
+            self.standbys.clear()
+            self.finished.set_result(ActorEnd("ValueError: bad", response))
+            for _, waiting in self._jobs:
+                waiting.set_exception(ActorEndedError("it has failed"))
 
     def kill(self) -> None:
         if self.alive:
@@ -165,7 +189,7 @@ class SimulatedActor:
     async def _stopping(self) -> None:
         await self._commit(list(self.tasks))
         self._drop(list(self.tasks))
-        self.finished.set_result(None)
+        self.finished.set_result(ActorEnd())
         for _, waiting in self._jobs:
             waiting.set_exception(ActorEndedError("it was stopped"))
 
@@ -210,10 +234,15 @@ class SimulatedHandle:
     async def stop(self) -> None:
         await self._twice(self._actor.stop)
 
-    async def wait(self) -> str | None:
+    async def pause(self, paused: bool) -> None:
+        if self._world.rng.random() < 0.1 and not self._world.calm:
+            raise ActorSilentError("it does not answer")
+        await self._twice(lambda: self._actor.pause(paused))
+
+    async def wait(self) -> ActorEnd:
         finished = asyncio.shield(self._actor.finished)
-        error: str | None = await self._alive(finished)
-        return error
+        end: ActorEnd = await self._alive(finished)
+        return end
 
     async def status(self) -> ActorStatus | None:
         await self._world.pause()
@@ -284,6 +313,7 @@ class World:
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self.calm = False
+        self.kept_paused = False
         self.broker_away = False
         self.seat_lost = False
         self.refused_for_good = False
@@ -392,7 +422,10 @@ class World:
         mine = self.incarnation
         self.state, self.error = ApplicationState.CREATED, None
         self.lost_epoch = 0  # it does not know of it
-        dispatcher = Dispatcher(self._machine(first_epoch=1_000_000 * mine), self, QUIET)
+        pausing = Pausing(self._keep_paused, QUIET)
+        pausing.begin(self.kept_paused)
+        self.pausing = pausing
+        dispatcher = Dispatcher(self._machine(first_epoch=1_000_000 * mine), self, pausing, QUIET)
         self._begun = dispatcher
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
         await dispatcher.recover(found)
@@ -402,6 +435,10 @@ class World:
         self.dispatcher = dispatcher
         self._here.set()
         self._periodic_tasks = [self.spawn(it) for it in (self._check_actors(), self._check_topics(), self._tell())]
+
+    async def _keep_paused(self, paused: bool) -> None:
+        await self.pause()
+        self.kept_paused = paused
 
     def _machine(self, first_epoch: int) -> Coordinator:
         return Coordinator(self.plan, self.tasks_per_actor, first_epoch, standby_policy=self.standby_policy)
@@ -483,6 +520,17 @@ class World:
         for actor in list(self.actors.values()):
             if actor.alive and actor.node == node:
                 actor.kill()
+
+    def fail_an_actor(self) -> None:
+        """Its program has an error, and the handler wants another in its place."""
+        working = [actor for actor in self.actors.values() if actor.alive and actor.up]
+        if working:
+            self.rng.choice(working).fail(UncaughtExceptionResponse.REPLACE_ACTOR)
+
+    def pause_or_resume(self) -> None:
+        """Somebody asks for it, and does not wait for the answer."""
+        if (dispatcher := self.dispatcher) is not None:
+            self.spawn(self.pausing.become(self.rng.random() < 0.5, lambda: dispatcher.up))
 
     def resize(self, cpus: int | None = None) -> None:
         self.cpus = self.rng.randint(0, 6) if cpus is None else cpus

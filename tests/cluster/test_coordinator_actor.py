@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.messages import (
+    ActorEnd,
     ActorStatus,
     ApplicationSpec,
     ApplicationState,
@@ -52,14 +53,18 @@ class LivingActor:
 
     def __init__(self) -> None:
         self.stopped = asyncio.Event()
-        self.killed = False
+        self.killed = self.paused = False
 
     async def status(self) -> ActorStatus:
-        return ActorStatus(self.actor_id, "node", 1, 1, (TaskStatus(TaskId(0, 0), TaskState.RUNNING),))
+        tasks = (TaskStatus(TaskId(0, 0), TaskState.RUNNING),)
+        return ActorStatus(self.actor_id, "node", 1, 1, tasks, paused=self.paused)
 
-    async def wait(self) -> str | None:
+    async def wait(self) -> ActorEnd:
         await asyncio.Event().wait()
-        return None
+        return ActorEnd()
+
+    async def pause(self, paused: bool) -> None:
+        self.paused = paused
 
     async def stop(self) -> None:
         self.stopped.set()
@@ -82,7 +87,7 @@ class Restarted(CoordinatorActor):
         clients = ConfluentClients("127.0.0.1:1", "app")
         purger = Purger(frozenset(), clients.admin)
         world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False)
-        self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._log)
+        self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._pausing, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)
 

@@ -27,11 +27,13 @@ def has_patterns(sub: Subtopology) -> bool:
     return any(source.pattern is not None for source in sub.sources)
 
 
-def with_matched_topics(topology: Topology, application_id: str, existing: Iterable[str]) -> Topology:
+def with_matched_topics(
+    topology: Topology, application_id: str, existing: Iterable[str], none_may_match: bool = False
+) -> Topology:
     """``topology`` whose pattern sources name the topics there are that match, and what of them is joined.
 
     Neither Kafka's own topics match nor the application's internal ones. Raises MissingTopicError where nothing
-    matches, TopologyError for a topic that two patterns match.
+    matches, unless ``none_may_match``, and TopologyError for a topic that two patterns match.
     """
     if not any(map(has_patterns, topology.subtopologies)):
         return topology
@@ -42,7 +44,7 @@ def with_matched_topics(topology: Topology, application_id: str, existing: Itera
 
     def matched(source: SourceNode) -> tuple[str, ...]:
         found = tuple(filter(_matches(source), candidates))
-        if not found:
+        if not found and not none_may_match:
             raise MissingTopicError(
                 f"application {application_id!r}: no topic matches the pattern {_text(source)} of source "
                 f"{source.name!r}: create one first. More of them may come while the application runs"

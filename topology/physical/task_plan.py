@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.common.ids import TaskId, TopicPartition
@@ -75,6 +75,15 @@ class TaskPlan:
     def in_memory(self) -> frozenset[int]:
         """The sub-topologies that have stores with changelogs, but not on disk."""
         return frozenset(sub.id for sub in self.subtopologies if sub.in_memory)
+
+    def without(self, topics: Set[str]) -> TaskPlan:
+        """The plan when these topics are gone. A task that has nothing left to read is gone, too; the others keep their
+        numbers, and with them their state."""
+        left = (
+            replace(sub, topics={topic: count for topic, count in sub.topics.items() if topic not in topics})
+            for sub in self.subtopologies
+        )
+        return replace(self, subtopologies=tuple(sub for sub in left if sub.topics))
 
     def owned(self, assignment: Set[TopicPartition]) -> frozenset[TaskId]:
         """The tasks all of whose partitions are in ``assignment``."""

@@ -31,17 +31,20 @@ class TopicPlan:
     internal: tuple[NewTopic, ...]
 
 
-def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> TopicPlan:
-    """The plan, from the topics there are (name to number of partitions).
+def plan_topics(
+    topology: Topology, config: StreamsConfig, existing: Mapping[str, int], none_may_match: bool = False
+) -> TopicPlan:
+    """The plan, from the topics there are (name to number of partitions). ``none_may_match``: a pattern that no topic
+    matches is no error, as for an application that runs; what reads it has no tasks.
 
     Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), and BrokerUnreachableError for a
     topic whose partitions Kafka does not tell at present.
     """
     check_explicit_names(topology, config.ensure_explicit_internal_resource_naming)
-    topology = with_matched_topics(topology, config.application_id, existing)
+    topology = with_matched_topics(topology, config.application_id, existing, none_may_match)
     _check_known(topology, config, existing)
     _check_external(topology, config, existing)
-    counts = _repartition_counts(topology, existing)
+    counts = _repartition_counts(topology, config.application_id, existing)
     _copartition(topology, counts, existing)
     application_id = config.application_id
     names = {name: internal_topic(application_id, name) for name in topology.repartition_topics}
@@ -55,7 +58,7 @@ def plan_topics(topology: Topology, config: StreamsConfig, existing: Mapping[str
                 in_memory=any(_is_logged(store) and not store.persistent for store in sub.stores),
             )
             for sub in topology.subtopologies
-            if sub.sources
+            if _topics(sub)
         ),
         frozenset(names.values()),
     )
@@ -112,14 +115,17 @@ def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping
     )
 
 
-def _repartition_counts(topology: Topology, existing: Mapping[str, int]) -> dict[str, int]:
-    """Partitions of each repartition topic: the user's number, or the largest count among the sources upstream."""
+def _repartition_counts(topology: Topology, application_id: str, existing: Mapping[str, int]) -> dict[str, int]:
+    """Partitions of each repartition topic: the user's number, or the largest count among the sources upstream, or what
+    it has where nothing is upstream now."""
     counts = {name: topic.partitions for name, topic in topology.repartition_topics.items() if topic.partitions}
     upstream: dict[str, set[str]] = {name: set() for name in topology.repartition_topics}
     for sub in topology.subtopologies:
         for node in sub.nodes:
             if isinstance(node, SinkNode) and isinstance(node.topic, str) and node.topic in upstream:
                 upstream[node.topic].update(_topics(sub))
+    for name in (name for name, topics in upstream.items() if not topics):
+        counts.setdefault(name, existing.get(internal_topic(application_id, name), 0))
     while len(counts) < len(upstream):
         known = counts.keys() | (existing.keys() - upstream.keys())
         open_topics = [name for name in upstream if name not in counts]
@@ -174,7 +180,7 @@ def _changelogs(topology: Topology, tasks: TaskPlan, config: StreamsConfig) -> I
     for sub in topology.subtopologies:
         for store in sub.stores:
             topic = changelog_topic(config.application_id, store)
-            if topic is not None and store.source_topic is None:
+            if topic is not None and store.source_topic is None and sub.id in count:
                 longer = config.windowstore_changelog_additional_retention_ms
                 defaults = {**_EVERY, **store.changelog_config(longer)}
                 own = {**store.required_changelog_config(longer), **store.topic_config}

@@ -1,0 +1,78 @@
+"""What an application is told before it starts: who hears of its states, its restores, its errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.state_watcher import StateListener
+from penstock.common.errors import ApplicationStateError, TopologyError
+from penstock.common.handlers import UncaughtExceptionHandler
+from penstock.common.restore_listener import StateRestoreListener
+from penstock.common.shown import shown_with_type
+from penstock.topology.arity import checked_function
+
+
+class BeforeStart:
+    """The part of :class:`~penstock.cluster.kafka_streams.KafkaStreams` that is for before ``start``."""
+
+    def __init__(self, spec: ApplicationSpec) -> None:
+        self._spec = spec
+        self._coordinator: Any = None
+        self._closed = False
+        self._listener: StateListener | None = None
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+        return self._spec.application_id
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
+
+        It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
+        raises is logged. States that come and go within 0.1 s may be left out. When ``close`` returns it has heard of
+        the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
+        ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
+        """
+        self._refuse_after_start("the state listener")
+        if listener is not None:
+            checked_function(listener, "set_state_listener: listener", "new", "old")
+        self._listener = listener
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Have ``listener`` hear of each store that is restored, global ones too. Mirrors
+        ``setGlobalStateRestoreListener``.
+
+        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
+        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
+        StateRestoreListener.
+        """
+        self._refuse_after_start("the restore listener")
+        if listener is not None and not isinstance(listener, StateRestoreListener):
+            raise TopologyError(
+                f"set_global_state_restore_listener takes an object of a subclass of StateRestoreListener, "
+                f"not {shown_with_type(listener)}"
+            )
+        self._spec = replace(self._spec, restore_listener=listener)
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
+        """Have ``handler(exception)`` say what becomes of the application when a stream actor fails, with one of
+        :class:`~penstock.common.handlers.UncaughtExceptionResponse`. Mirrors ``setUncaughtExceptionHandler`` (KIP-671).
+
+        A copy of it is called in the stream actor that fails, once, or in the coordinator where that has an error: it
+        must be something that can be pickled. Without a handler, or where it raises or gives another answer, the
+        application ends in ERROR (SHUTDOWN_CLIENT), as it always does after an error of the coordinator. None takes
+        the handler away. Raises ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
+        """
+        self._refuse_after_start("the uncaught exception handler")
+        if handler is not None:
+            checked_function(handler, "set_uncaught_exception_handler: handler", "exception")
+        self._spec = replace(self._spec, uncaught_exception_handler=handler)
+
+    def _refuse_after_start(self, what: str) -> None:
+        if self._coordinator is not None or self._closed:
+            raise ApplicationStateError(
+                f"application {self.application_id!r} was started or closed before: set {what} first"
+            )

@@ -1,0 +1,117 @@
+"""Pause and resume, and actors that fail and are replaced, on a real Ray and a real Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import ray
+
+import penstock as ps
+from penstock.actors.messages import ApplicationState
+from penstock.cluster.control import end_actors
+from penstock.cluster.named_actors import find_coordinator
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from tests.cluster.conftest import STRING, WordCount, eventually
+
+LINES = ["a b", "b c", "c d", "d a"] * 25
+
+
+def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coordinator(
+    word_count: Callable[[], WordCount],
+) -> None:
+    it = word_count()
+    it.send(LINES)
+    app = it.app()
+    app.pause()
+    app.start()
+    app.wait_until_running()
+    assert app.is_paused()
+    victim, coordinator = app.status().actors[0], find_coordinator(it.application_id)
+    assert coordinator is not None
+    pid: int = ray.get(coordinator.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    os.kill(victim.pid, signal.SIGKILL)
+    eventually(lambda: victim.actor_id not in {each.actor_id for each in app.status().actors}, "it is found dead")
+    app.wait_until_running()
+    address = app.status().http_address
+    assert address is not None
+    known = f"{address}/v1/applications/{it.application_id}"
+    eventually(lambda: bool(httpx.get(known).json()["lag"] == len(LINES)), "all tasks have seen what waits")
+    assert app.is_paused()
+    assert it.written() == {}
+    assert app.store("counts").get("a") is None, "queries are answered"
+    assert httpx.post(f"{known}/resume").json()["paused"] is False
+    eventually(it.complete, "all counts written")
+    app.pause()
+    eventually(lambda: it.committed() == len(LINES), "what was done before is committed")
+    it.send(LINES)
+    app.resume()
+    eventually(it.complete, "and the rest")
+    assert app.close()
+
+
+@pytest.fixture
+def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
+    name = topic_name("fails")
+    yield name
+    end_actors(name, find_coordinator(name))
+
+
+def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_handler_gives_up(
+    broker: str, application_id: str, tmp_path: Path, ray_cluster: None
+) -> None:
+    source, clients = f"{application_id}-in", ConfluentClients(broker, application_id)
+    clients.admin().create_topics([NewTopic(source, 1)])
+    mended, heard = tmp_path / "mended", tmp_path / "heard"
+
+    def check(value: str) -> str:
+        if value == "hopeless" or (value == "bad" and not mended.exists()):
+            raise ValueError(value)
+        return value
+
+    def handler(exception: BaseException) -> ps.UncaughtExceptionResponse:
+        with heard.open("a") as file:
+            file.write(f"{type(exception).__name__}\n")
+        hopeless = "hopeless" in repr(exception.__cause__)
+        return (
+            ps.UncaughtExceptionResponse.SHUTDOWN_APPLICATION
+            if hopeless
+            else ps.UncaughtExceptionResponse.REPLACE_ACTOR
+        )
+
+    builder = ps.StreamsBuilder()
+    values = builder.stream(source, ps.Consumed.with_(STRING, STRING)).map_values(check)
+    values.group_by_key(ps.Grouped.with_(STRING, STRING)).count(ps.Materialized.as_("counts"))
+    app = ps.KafkaStreams(
+        builder.build(),
+        {
+            "application.id": application_id, "bootstrap.servers": broker, "state.dir": tmp_path,
+            "commit.interval.ms": 200,
+        },
+    )  # fmt: skip
+    app.set_uncaught_exception_handler(handler)
+    app.start(serve=False)
+    app.wait_until_running()
+    producer = clients.producer()
+    for value in ("good", "bad", "good"):
+        producer.send(source, b"k", value.encode(), 1_000, partition=0)
+    assert producer.flush(30)
+    eventually(lambda: heard.exists() and len(heard.read_text().split()) >= 2, "it fails, and again in another actor")
+    assert app.state() is not ApplicationState.ERROR
+    eventually(lambda: "bad" in (app.status().waiting or ""), "it says what it waits for, and why")
+    mended.touch()
+    app.wait_until_running()
+    eventually(lambda: app.store("counts").get("k") == 3, "the record that failed, and what stands behind it")
+    producer.send(source, b"k", b"hopeless", 1_000, partition=0)
+    assert producer.flush(30)
+    producer.close()
+    eventually(lambda: app.state() is ApplicationState.ERROR, "the handler has given up")
+    assert "hopeless" in (app.status().error or "")
+    assert set(heard.read_text().split()) == {"ProcessingError"}
+    app.close()
