@@ -147,7 +147,7 @@ def pages(
 
 Paging = Annotated[Pages, Depends(pages)]
 
-READING_PARAMETERS = ("isolation", "not_older_than", "wait_ms")
+READING_PARAMETERS = ("isolation", "not_older_than", "wait_ms", "stale")
 
 
 _A_POSITION = '{"orders":{"0":17}}, topic, partition and offset, percent-encoded'

@@ -5,8 +5,7 @@ partitions for the new plan is an error, since Kafka does not move the records i
 belong to.
 
 A topic that matched a pattern and is deleted takes its tasks along, and the others go on. One that the program names
-must
-be there: whoever reads it, or sits in the group for it, ends the application when it stays away.
+must be there: whoever reads it, or sits in the group for it, ends the application when it stays away.
 """
 
 from __future__ import annotations
