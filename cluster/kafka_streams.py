@@ -237,7 +237,12 @@ class KafkaStreams(BeforeStart):
 
     @overload
     def store(
-        self, name: str, *, position_bound: PositionBound | None = None, wait_s: float = DEFAULT_WAIT_S
+        self,
+        name: str,
+        *,
+        position_bound: PositionBound | None = None,
+        wait_s: float = DEFAULT_WAIT_S,
+        stale_stores: bool = False,
     ) -> ReadOnlyKeyValueStore[Any, Any]: ...
     @overload
     def store(
@@ -247,6 +252,7 @@ class KafkaStreams(BeforeStart):
         *,
         position_bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
+        stale_stores: bool = False,
     ) -> T: ...
     def store(
         self,
@@ -255,19 +261,21 @@ class KafkaStreams(BeforeStart):
         *,
         position_bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
+        stale_stores: bool = False,
     ) -> Any:
         """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
 
         ``type``: one of :class:`QueryableStoreTypes`, as it stands ``key_value_store()``. ``position_bound``: what it
         gives must not be older than that (KIP-796); a store that has not come there gets ``wait_s``, then its calls
-        raise NotUpToBoundError, or PositionError where it cannot.
+        raise NotUpToBoundError, or PositionError where it cannot. ``stale_stores``: while a task moves or restores, a
+        standby may answer, or the task with what it has so far, which may lack the newest (KIP-535); not with a bound.
 
         Raises UnknownStateStoreError naming the stores there are, UnknownQueryError for a store that is of another
         kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.
         """
         builder = self._builder(name)
         wanted = type or QueryableStoreTypes.key_value_store()
-        return wanted.of(builder, StoreQuestions(self._store_reader(), name, position_bound, wait_s))
+        return wanted.of(builder, StoreQuestions(self._store_reader(), name, position_bound, wait_s, stale_stores))
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
         """The answer to a question, with the position that it is as new as. Mirrors interactive queries v2 (KIP-796).
