@@ -1,0 +1,53 @@
+"""What a loop does beside records, one thing after the other, and who waits for the end of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from penstock.actors.mailbox import Mailbox
+from penstock.actors.steps import Steps
+
+
+class Jobs(deque[Steps[None]]):
+    """The jobs that have not begun, in their order. :meth:`promise` may be called from any thread, the rest from the
+    loop's."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        super().__init__()
+        self._mailbox = mailbox
+        self._confirmations: list[Future[None]] = []
+        self.promised = 0
+        """Of these so many are waited for."""
+
+    def promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
+        """Do this, too: it has to see to the future."""
+        done: Future[None] = Future()
+
+        def begin() -> None:
+            self._confirmations = [other for other in self._confirmations if not other.done()] + [done]
+            self.promised += 1
+            self.append(keep())
+
+        def keep() -> Steps[None]:
+            self.promised -= 1
+            yield from job(done)
+
+        self._mailbox.ask(begin).add_done_callback(partial(reject, done))
+        return done
+
+    def reject(self, error: Exception, but: Future[None] | None = None) -> None:
+        """Nothing more is done: tell all who wait, ``but`` this one."""
+        self.clear()
+        for waiting in self._confirmations:
+            if not waiting.done() and waiting is not but:
+                waiting.set_exception(error)
+
+
+def reject(done: Future[Any], begun: Future[None]) -> None:
+    """The command that was to see to ``done`` could not even begin."""
+    if error := begun.exception():
+        done.set_exception(error)
