@@ -141,7 +141,7 @@ def test_a_topic_that_the_seat_is_for_no_more_may_stay_away(
     client.exists = False
     member.poll(0)
     member.subscribe(["others"], lambda partitions: None)
-    monkeypatch.setattr("penstock.kafka.missing_topics.time.monotonic", lambda: 1e12)
+    monkeypatch.setattr("penstock.kafka.missing_topics.time", SimpleNamespace(monotonic=lambda: 1e12))
     member.poll(0)
     assert client.asked == []
 
