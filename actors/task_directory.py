@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.actors.clock import Clock
+from penstock.actors.state_home import FILE, claim
 from penstock.actors.steps import Steps
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.common.ids import TaskId
@@ -57,11 +58,13 @@ class TaskDirectory:
     def open(self, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
         """Open the stores; corrupt ones are deleted when all of them have changelogs.
 
-        Raises StateStoreLockedError, and StateStoreCorruptError when one without a changelog is among them.
+        Raises StateStoreLockedError, StateStoreCorruptError when one without a changelog is among them, and
+        StateStoreError when the directory is another application's, of a newer version, or cannot be written.
         """
         if not any(builder.persistent for builder in builders):
             return open_task_stores(self.path, builders)
-        with self._locked():
+        with self._written(), self._locked():
+            claim(self.path.parent.parent if _COPY.fullmatch(self.path.name) else self.path.parent)
             self._current_ms = self._last_commit_ms()
             try:
                 return open_task_stores(self.path, builders)
@@ -102,9 +105,10 @@ class TaskDirectory:
             return
         self._noted_ms = now_ms
         if self.path.exists():
-            fresh = self._note.with_suffix(".new")
-            fresh.write_text(f"{now_ms}\n")
-            fresh.replace(self._note)
+            with self._written():
+                fresh = self._note.with_suffix(".new")
+                fresh.write_text(f"{now_ms}\n")
+                fresh.replace(self._note)
 
     def note_close(self) -> None:
         """The task leaves: ``state.cleanup.delay.ms`` counts from now."""
@@ -133,6 +137,16 @@ class TaskDirectory:
             with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
                 times.append(file.stat().st_mtime)
         return int(max(times) * 1000) if times else None
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StateStoreError(
+                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
+                "disk has room and that the directory belongs to this user, then start again"
+            ) from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -240,6 +254,8 @@ def remove_local_state(root: Path) -> LocalState:
     found = local_state(root)
     for path in list(_unused_paths(root, set())):
         TaskDirectory(path).remove()
+    for mark in root.glob(f"{FILE}*"):
+        mark.unlink()
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{_LOCK}"):
             lock.unlink()

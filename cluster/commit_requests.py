@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.actors.messages import CommitRequest
 from penstock.cluster.actor_record import ActorRecord
@@ -88,7 +89,9 @@ class CommitRequests:
             self._refuse(request, reason)
 
     def _judge(self, request: CommitRequest) -> None:
-        """Let Kafka have it if the actor may commit it now."""
+        """Let Kafka have it if the actor may commit it now; without what is of topics that are gone."""
+        if gone := {tp for tp in request.offsets if tp.topic in self._owned.gone}:
+            request = replace(request, offsets={tp: at for tp, at in request.offsets.items() if tp not in gone})
         reason = self._refusal_reason(request)
         if reason is not None:
             self._refuse(request, reason)

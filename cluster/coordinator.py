@@ -138,6 +138,11 @@ class Coordinator:
         return self._owned.unplanned
 
     @property
+    def orphaned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
+        return self._owned.orphaned
+
+    @property
     def session_lost(self) -> bool:
         """Whether there is no session in the group now, after one: no task runs until there is another."""
         return self._owned.session_lost

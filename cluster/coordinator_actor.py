@@ -340,7 +340,7 @@ class CoordinatorActor:
     async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
         machine = self._dispatcher.machine
-        if not watch.due(bool(machine.unplanned)):
+        if not watch.due(bool(machine.unplanned), machine.orphaned):
             return
         try:
             plan = await asyncio.to_thread(watch.check, machine.plan)

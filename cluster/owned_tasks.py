@@ -18,6 +18,8 @@ class OwnedTasks:
     def __init__(self, plan: TaskPlan) -> None:
         self.plan = plan
         self.tasks: frozenset[TaskId] = frozenset()
+        self.gone: frozenset[str] = frozenset()
+        """Topics of earlier plans that were deleted: Kafka takes no offsets of them."""
         self.session_lost = False
         self.group_metadata = b""
         """What a transaction shows to the group to be this member's, of the generation that gave these tasks."""
@@ -33,6 +35,12 @@ class OwnedTasks:
     def unplanned(self) -> frozenset[TopicPartition]:
         """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
         return (self._partitions or frozenset()) - self.plan.reads
+
+    @property
+    def orphaned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
+        mine = frozenset(tp for task in self.tasks for tp in self.plan.partitions[task])
+        return (self._partitions or frozenset()) - mine
 
     def under_lost_session(self, epoch: int) -> bool:
         """Whether the epoch was given out under a session that is lost."""
@@ -57,6 +65,7 @@ class OwnedTasks:
             return  # what the next one gives is not known yet
         tasks = plan.owned(self._partitions or frozenset())
         if self.unplanned or tasks >= self.tasks & plan.partitions.keys():
+            self.gone = (self.gone | set(self.plan.topics)) - set(plan.topics)
             self.plan, self.tasks = plan, tasks
 
     def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
+from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.internal_topics import TopicAdmin
 from penstock.topology.physical.pattern_sources import with_matched_topics
@@ -21,10 +22,11 @@ from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
+_REFRESH = "topic.metadata.refresh.interval.ms"
 _CHECK_EACH_S = 30.0
 _CHECK_PATTERNS_EACH_S = 10.0
 """Who reads a topic that is gone gives it up after 30 s, and with it the application."""
-_GONE_AFTER_S = 5.0
+_GONE_AFTER_S = 2.0
 """So long must a topic be away before it counts as deleted."""
 _LOOK_AGAIN_S = 1.0
 ONE_AFTER_ANOTHER_S = 30.0
@@ -46,16 +48,23 @@ class TopicWatch:
         self._next_check = clock()
         self._differ_since: float | None = None
         self._away_since: dict[str, float] = {}
+        self._orphaned: frozenset[TopicPartition] = frozenset()
         sources = [source for sub in topology.subtopologies for source in sub.sources]
         self._named = {topic for source in sources if source.pattern is None for topic in source.topics}
         has_patterns = any(source.pattern is not None for source in sources)
-        self._check_each_s = _CHECK_PATTERNS_EACH_S if has_patterns else _CHECK_EACH_S
+        at_most_s = _CHECK_PATTERNS_EACH_S if has_patterns else _CHECK_EACH_S
+        # As often as the group's member looks, so that both know of it at the same time.
+        asked_ms = config.client_entries("consumer.").get(_REFRESH, at_most_s * 1000)
+        self._check_each_s = max(_LOOK_AGAIN_S, min(at_most_s, float(asked_ms) / 1000))
         self._log = logger(__name__).bind(application=config.application_id)
 
-    def due(self, unplanned: bool) -> bool:
-        """Whether it is time to check: every 30 s, with patterns every 10 s, and at once when partitions are
-        ``unplanned``, that is, assigned by the group but read by no task."""
-        return unplanned or self._clock() >= self._next_check
+    def due(self, unplanned: bool, orphaned: frozenset[TopicPartition] = frozenset()) -> bool:
+        """Whether it is time to check: every 30 s, with patterns every 10 s, or as often as the group's member looks
+        (``consumer.topic.metadata.refresh.interval.ms``); at once when partitions are ``unplanned``,
+        that is, assigned by the group but read by no task, or others are ``orphaned`` than before: assigned, but not
+        all that their task reads."""
+        changed, self._orphaned = orphaned != self._orphaned, orphaned
+        return unplanned or changed or self._clock() >= self._next_check
 
     def check(self, plan: TaskPlan) -> TaskPlan | None:
         """The new plan if a source topic has more partitions than in ``plan``, or a topic matches a source's pattern

@@ -65,6 +65,7 @@ class ConfluentGroupMember(GroupMember):
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
         self._on_assigned = on_assigned
         self._topics = sorted(topics)
+        self._missing.keep(set(self._topics))
         self._unseat()
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -96,9 +97,10 @@ class RocksDBBulkLoad(BulkLoad):
     def write(self, changelog_offset: int) -> Iterator[None]:
         rows, self._rows = self._rows, GatheredRows()
         ranges, self._ranges = self._ranges, []
-        self._table.parent.mkdir(exist_ok=True)
+        with self._said():
+            self._table.parent.mkdir(exist_ok=True)
         writer, any_rows = self._database.open_table(self._table), False
-        while rows.write(writer, _PUT_AT_ONCE):
+        while self._write_some(rows, writer):
             any_rows = True
             yield
         if ranges:
@@ -107,13 +109,23 @@ class RocksDBBulkLoad(BulkLoad):
                 deletions.delete_range(self._store, from_key, to_key)
             self._database.write(deletions, {})
         if any_rows:  # a file without any cannot be finished
-            try:
+            with self._said():
                 writer.finish()
-            except Exception as error:
-                raise translated(error, f"the rows restored to store {self._store!r} in {self._table}") from error
             yield
             self._database.ingest(self._store, self._table)
         self._database.write(self._database.new_batch(), {self._store: changelog_offset})
+
+    def _write_some(self, rows: GatheredRows, writer: Any) -> bool:
+        with self._said():
+            some: bool = rows.write(writer, _PUT_AT_ONCE)
+        return some
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # of RocksDB, or of the file system
+            raise translated(error, f"the rows restored to store {self._store!r} in {self._table}") from error
 
     def _check(self, store: str) -> None:
         if store != self._store:

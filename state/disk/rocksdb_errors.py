@@ -15,8 +15,11 @@ def translated(error: Exception, what: str) -> StateStoreError:
             f"{what} is locked: another process, or another task of this one, has it open; two applications may not "
             f"share a state.dir, and a process that is ending lets go in a moment [{text}]"
         )
-    if "No space left" in text:
-        return StateStoreError(f"{what} cannot be written: no space left on the device [{text}]")
+    if "No space left" in text or "quota exceeded" in text:
+        return StateStoreError(
+            f"{what} cannot be written: no space left on the device. Make room, then start again: what a commit could "
+            f"not write is restored from the changelog [{text}]"
+        )
     # Nothing else is taken for corruption, for what is corrupt may be deleted: "No such file" and "Invalid argument"
     # are also what a lost mount, a moved directory or an option that does not fit look like.
     if text.startswith("Corruption"):

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import penstock as ps
-from penstock.cluster.membership import Membership
+from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
@@ -63,6 +63,50 @@ def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
         assert assigned.get(timeout=10) == frozenset({FIRST})
         membership.subscribe(["orders-a", "orders-b"])
         assert assigned.get(timeout=10) == frozenset({FIRST, LATER})
+        assert failed.empty()
+    finally:
+        membership.close()
+
+
+def test_a_topic_that_is_gone_is_not_read_any_more_and_the_state_there_is_stays(tmp_path: Path) -> None:
+    rig = counting_orders(tmp_path)
+    rig.clients.admin().create_topics([NewTopic("orders-b", 1)])
+    loop = rig.loop()
+    rig.write("orders-a", ("k", "1", 1))
+    rig.write("orders-b", ("k", "2", 2))
+    loop.assign(1, {TASK: frozenset({FIRST, LATER})})
+    settle(loop)
+    rig.clock.now_ms += 2_000
+    settle(loop)
+    rig.clients.admin().delete_topics(["orders-b"])
+    again = loop.assign(2, {TASK: frozenset({FIRST})})
+    rig.write("orders-a", ("k", "3", 3))
+    settle(loop)
+    assert again.done()
+    rig.clock.now_ms += 2_000
+    settle(loop)
+    assert rig.counts()[-1] == ("k", 3)
+    assert rig.committed(topic="orders-a") == 2
+
+
+def test_a_seat_that_is_for_no_topic_waits_for_one() -> None:
+    clients = FakeClients("app", FakeBroker())
+    clients.admin().create_topics([NewTopic("orders-a", 1)])
+    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
+    failed: queue.Queue[StreamsError] = queue.Queue()
+    membership = Membership(
+        lambda: clients.group_member("seat"), ["orders-a"], lambda given, _: assigned.put(given), failed.put
+    )
+    try:
+        assert assigned.get(timeout=10) == frozenset({FIRST})
+        membership.subscribe([])
+        assert assigned.get(timeout=10) == frozenset()
+        refused = membership.commit({FIRST: CommittedOffset(1)}).exception(10)
+        assert isinstance(refused, StreamsError)
+        assert not isinstance(refused, FINAL), "it may be asked for again"
+        membership.subscribe(["orders-a"])
+        assert assigned.get(timeout=10) == frozenset({FIRST})
+        membership.commit({FIRST: CommittedOffset(1)}).result(10)
         assert failed.empty()
     finally:
         membership.close()

@@ -562,3 +562,22 @@ def test_a_plan_made_without_a_session_waits_for_the_group_as_well(play: Play) -
     play.confirm()
     play(GroupAssigned(plan.reads), TasksPlanned(plan))
     assert not play.machine.unplanned
+
+
+def test_tasks_that_a_plan_has_no_more_go_and_the_others_stay_where_they_are(play: Play) -> None:
+    play.running()
+    before = play.machine.placement
+    play(TasksPlanned(PLAN.without({"lines"})))
+    assert {task.subtopology for send in play.of(AssignTasks) for task in send.tasks} <= {1}
+    play.confirm()
+    assert play.machine.placement == {task: name for task, name in before.items() if task.subtopology == 1}
+
+
+def test_what_a_task_has_read_of_a_topic_that_is_gone_does_not_keep_it_from_committing_the_rest(play: Play) -> None:
+    (name,) = (name for name, tasks in play.running().items() if TaskId(1, 0) in tasks)
+    play(TasksPlanned(PLAN.without({"stops"})))
+    play(CommitRequested(CommitRequest(name, 11, offsets(TaskId(1, 0)), 1)))
+    (commit,) = play.of(CommitOffsets)
+    assert commit.request.offsets.keys() == {TopicPartition("words", 0)}
+    play(CommitSucceeded(commit.request))
+    assert [(it.request.actor_id, it.request.number) for it in play.of(AcceptCommit)] == [(name, 1)]

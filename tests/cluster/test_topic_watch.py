@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -12,8 +13,8 @@ from penstock.common.errors import BrokerUnreachableError, InternalTopicError, M
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.topology.physical.topic_plan import plan_topics
-from penstock.topology.physical.topology import Topology
-from tests.cluster.test_internal_topics import WORD_COUNT, chain
+from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, Subtopology, Topology
+from tests.cluster.test_internal_topics import COUNTS, WORD_COUNT, chain
 
 CONFIG = StreamsConfig.of({"application.id": "app"})
 STATELESS = chain("x+y", "out", repartition={})
@@ -96,6 +97,84 @@ def test_topics_that_are_joined_may_grow_one_after_another_but_not_for_ever() ->
     kafka.now += ONE_AFTER_ANOTHER_S
     with pytest.raises(TopologyError, match="'x' has 4, 'y' has 3"):
         kafka.look()
+
+
+def by_pattern(*named: str) -> Topology:
+    """Reads ``named``, and in another sub-topology what begins with ``x-``, into a repartition topic."""
+    read = Subtopology(0, (SourceNode("named", named),)) if named else None
+    pattern = SourceNode("pattern", (), pattern=re.compile("x-.*"))
+    sink = SinkNode("to-counts", ("pattern",), "counts-repartition", internal=True)
+    matched = Subtopology(len(named), (pattern, sink))
+    last = SourceNode("from-counts", ("counts-repartition",), internal=True)
+    counted = Subtopology(len(named) + 1, (last,), (COUNTS,))
+    subs = (matched, counted) if read is None else (read, matched, counted)
+    return Topology(subs, {"counts-repartition": RepartitionTopic("counts-repartition", None)})
+
+
+def test_a_topic_of_a_pattern_that_is_gone_takes_what_reads_it_alone_along_and_comes_back_with_it() -> None:
+    kafka = Kafka(by_pattern("a"), {"a": 1, "x-1": 1, "x-2": 3})
+    kafka.counts |= {"app-counts-repartition": 3, "app-counts-changelog": 3}
+    whole = kafka.plan
+    del kafka.counts["x-2"]
+    assert kafka.look() is None, "a broker may not know it for a moment"
+    assert not kafka.watch.due(unplanned=False)
+    kafka.now += 1
+    assert kafka.watch.due(unplanned=False), "so it looks again soon"
+    kafka.look(**{"x-2": 3})
+    kafka.now += 1
+    del kafka.counts["x-2"]
+    assert kafka.look() is None, "it was there in between"
+    kafka.now += 2
+    left = kafka.look()
+    assert left is not None
+    assert left.keys() == {TaskId(0, 0), TaskId(1, 0), *(TaskId(2, number) for number in range(3))}
+    assert left[TaskId(1, 0)] == {TopicPartition("x-1", 0)}
+    kafka.plan = whole.without({"x-2"})
+    assert kafka.look() is None, "and that is how it stays"
+    assert kafka.look(**{"x-2": 3}) == whole.partitions
+
+
+def test_the_last_topic_of_a_pattern_may_go_and_another_may_come() -> None:
+    kafka = Kafka(by_pattern("a"), {"a": 1, "x-1": 2})
+    kafka.counts |= {"app-counts-repartition": 2, "app-counts-changelog": 2}
+    del kafka.counts["x-1"]
+    kafka.look()
+    kafka.now += 2
+    left = kafka.look()
+    assert left is not None
+    assert {task.subtopology for task in left} == {0, 2}, "what stands in the repartition topic is still read"
+    kafka.plan = kafka.plan.without({"x-1"})
+    assert kafka.look() is None
+    again = kafka.look(**{"x-3": 2})
+    assert again is not None
+    assert again[TaskId(1, 1)] == {TopicPartition("x-3", 1)}
+
+
+def test_a_restarted_application_whose_pattern_matches_nothing_has_no_tasks_of_it() -> None:
+    existing = {"a": 1, "app-counts-repartition": 2, "app-counts-changelog": 2}
+    topology = by_pattern("a")
+    with pytest.raises(MissingTopicError, match="no topic matches the pattern"):
+        plan_topics(topology, CONFIG, existing)
+    plan = plan_topics(topology, CONFIG, existing, none_may_match=True).tasks
+    assert {task.subtopology for task in plan.partitions} == {0, 2}
+
+
+def test_a_named_topic_that_is_gone_is_not_planned_away() -> None:
+    kafka = Kafka(by_pattern("a"), {"a": 1, "x-1": 1})
+    del kafka.counts["a"]
+    for _ in range(5):
+        assert kafka.look() is None
+        kafka.now += 10
+
+
+def test_topics_are_looked_at_once_when_the_group_gives_less_than_a_task_reads() -> None:
+    kafka = Kafka(by_pattern(), {"x-1": 1, "x-2": 1})
+    kafka.look()
+    left = frozenset({TopicPartition("x-1", 0)})
+    assert kafka.watch.due(unplanned=False, orphaned=left)
+    kafka.look()
+    assert not kafka.watch.due(unplanned=False, orphaned=left)
+    assert kafka.watch.due(unplanned=False), "and again when it gives all"
 
 
 def test_topics_are_looked_at_now_and_then_and_at_once_when_the_group_assigns_what_no_task_reads() -> None:

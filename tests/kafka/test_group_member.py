@@ -134,6 +134,18 @@ def test_a_topic_that_is_unknown_for_a_moment_keeps_the_seat_and_one_that_is_gon
         member.poll(0)
 
 
+def test_a_topic_that_the_seat_is_for_no_more_may_stay_away(
+    member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = seated(member, KafkaError.UNKNOWN_TOPIC_OR_PART, "lines")
+    client.exists = False
+    member.poll(0)
+    member.subscribe(["others"], lambda partitions: None)
+    monkeypatch.setattr("penstock.kafka.missing_topics.time", SimpleNamespace(monotonic=lambda: 1e12))
+    member.poll(0)
+    assert client.asked == []
+
+
 class Clock:
     now = 1000.0
 
