@@ -56,11 +56,21 @@ class HostedTasks:
         """So often did all go back to the last commit."""
         self.paused = False
         """Whether none may process records or punctuate; they are opened, restored and committed all the same."""
+        self._held = False  # the same, until the next assignment
+        self._held_under = 0
 
     @property
     def may_process(self) -> bool:
         """Whether there is a task that may."""
-        return bool(self.running) and not self.paused
+        return bool(self.running) and not self.paused and not self._held
+
+    def hold(self, epoch: int) -> None:
+        """Let none process anything until an assignment above ``epoch`` comes."""
+        self._held, self._held_under = True, max(epoch, self._held_under)
+
+    def release(self, epoch: int) -> None:
+        """The assignment of this epoch has come."""
+        self._held = self._held and epoch <= self._held_under
 
     def pause(self, paused: bool) -> None:
         """Stop processing, or go on."""

@@ -127,6 +127,10 @@ class StreamLoop:
         ended.set_result(self._status())
         return ended
 
+    def hold(self, epoch: int) -> Future[None]:
+        """Let no task process records until an assignment above ``epoch`` comes. Done when all is committed."""
+        return self._jobs.promise(lambda done: self._holding(epoch, done))
+
     def pause(self, paused: bool) -> Future[None]:
         """Let no task process records or punctuate, or let them go on. Done when it is so."""
         return self._mailbox.ask(lambda: self._hosted.pause(paused))
@@ -291,6 +295,15 @@ class StreamLoop:
 
     # ---- assignment ----
 
+    def _holding(self, epoch: int, done: Future[None]) -> Steps[None]:
+        if epoch > self._epoch:
+            self._hosted.hold(epoch)
+            try:
+                yield from self._commit(list(self._running))
+            except TransactionAbortedError as error:
+                yield from self._abort(error)  # the next assignment begins them again
+        done.set_result(None)
+
     def _assignment(self, epoch: int, sources: Sources, standbys: Sources, done: Future[None]) -> Steps[None]:
         if epoch < self._epoch:
             done.set_result(None)
@@ -306,6 +319,7 @@ class StreamLoop:
             yield 0.0
         self._standbys.keep(standbys, sources)
         self._epoch = epoch
+        self._hosted.release(epoch)
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
             try:

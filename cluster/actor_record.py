@@ -21,12 +21,12 @@ class Phase(Enum):
 
 @dataclass
 class ActorRecord:
-    """``issued`` was sent last, under ``epoch``, with what each task reads; ``held`` is what the actor may still work
-    on; ``confirmed`` is the last epoch it confirmed. ``slot`` is the number in its ``transactional.id``, ``node`` the
-    id of its Ray node. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
-    ``worked``: its tasks have run. ``refused``: a commit of it was refused, so it has closed tasks that it must be
-    assigned again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has
-    it. ``standbys`` were sent last, with ``issued``; ``lags``: how many offsets each lacks, as last reported."""
+    """``issued`` was sent last, under ``epoch``, with what each task reads, and ``standbys`` with it; ``held`` is what
+    the actor may still work on; ``confirmed`` is the last epoch it confirmed. ``lags``: how many offsets each standby
+    lacks, as last reported. ``slot`` is the number in its ``transactional.id``, ``node`` the id of its Ray node.
+    ``unsure``: found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
+    ``outdated``: it must be assigned even the same again, as it has closed tasks when a commit was refused, or is held.
+    ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
 
     phase: Phase
     slot: int = 0
@@ -40,7 +40,7 @@ class ActorRecord:
     lags: Mapping[TaskId, int] = field(default_factory=dict)
     unsure: bool = False
     worked: bool = False
-    refused: bool = False
+    outdated: bool = False
     last_commit: int = -1
     answer: AcceptCommit | RefuseCommit | None = None
 

@@ -119,7 +119,7 @@ class CommitRequests:
         refused = RefuseCommit(request, reason)
         actor = self._actors.get(request.actor_id)
         if actor is not None and actor.last_commit == request.number:
-            actor.answer, actor.refused = refused, True
+            actor.answer, actor.outdated = refused, True
         self._out(refused)
 
     def _refusal_reason(self, request: CommitRequest) -> str | None:

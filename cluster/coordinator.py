@@ -23,6 +23,7 @@ from typing import Any
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.assignments import Assignments
 from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.commit_requests import CommitRequests
 from penstock.cluster.events import (
@@ -35,7 +36,6 @@ from penstock.cluster.events import (
     ActorStopped,
     ActorUp,
     ApplicationFailed,
-    AssignTasks,
     ClusterResized,
     CommitFailed,
     CommitRequested,
@@ -43,6 +43,7 @@ from penstock.cluster.events import (
     Event,
     FenceActor,
     GroupAssigned,
+    GroupRebalances,
     Instruction,
     KillActor,
     SetState,
@@ -82,7 +83,6 @@ class Coordinator:
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
         self._tasks_per_actor = tasks_per_actor
-        self._next_epoch = first_epoch
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
         self._copies = 1 + standby_policy.replicas
@@ -91,11 +91,14 @@ class Coordinator:
         self._replacements = Replacements()
         self._waiting_for_actors = False
         self._out: list[Instruction] = []
-        self._commits = CommitRequests(self._actors, self._owned, exactly_once, lambda it: self._out.append(it))
+        parts, out = (self._actors, self._owned), lambda it: self._out.append(it)
+        self._commits = CommitRequests(*parts, exactly_once, out)
+        self._assignments = Assignments(*parts, self._placement, first_epoch, out)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             GroupAssigned: self._group_assigned,
+            GroupRebalances: self._group_rebalances,
             ClusterResized: self._cluster_resized,
             TasksPlanned: self._tasks_planned,
             ActorRecovered: self._actor_recovered,
@@ -125,7 +128,7 @@ class Coordinator:
     @property
     def epoch(self) -> int:
         """The last epoch given out."""
-        return self._next_epoch - 1
+        return self._assignments.epoch
 
     @property
     def plan(self) -> TaskPlan:
@@ -192,6 +195,10 @@ class Coordinator:
     def _group_assigned(self, event: GroupAssigned) -> None:
         self._owned.assign(event.partitions, self.epoch, event.group_metadata)
 
+    def _group_rebalances(self, _: GroupRebalances) -> None:
+        self._owned.rebalancing = True
+        self._assignments.hold()
+
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
         self._placement.take_labels(event.labels)
@@ -207,7 +214,7 @@ class Coordinator:
         )  # fmt: skip
         self._placement.adopt(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
-        self._next_epoch = max(self._next_epoch, event.epoch + 1)
+        self._assignments.go_above(event.epoch)
         if event.stopping:
             self._end(event.actor_id)
 
@@ -296,7 +303,7 @@ class Coordinator:
                 return
             self._start_and_stop_actors()
             self._choose_actors()
-            self._send_assignments()
+            self._assignments.send()
             self._update_state()
         elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
             self._commits.refuse_waiting("the application ends")
@@ -346,31 +353,12 @@ class Coordinator:
             return
         self._placement.choose()
 
-    def _send_assignments(self) -> None:
-        """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
-        unsure = any(actor.unsure for actor in self._actors.values())
-        for name, actor in self._actors.items():
-            if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
-                continue
-            elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task in self._owned.tasks if self._placement.target.get(task) == name} - elsewhere
-            if actor.issued and self._owned.under_lost_session(actor.epoch):
-                meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
-            tasks = frozenset(meant & actor.held if unsure else meant)
-            issued = {task: self.plan.partitions[task] for task in tasks}
-            standbys = self._placement.standbys_of(name, tasks)
-            if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.refused:
-                actor.refused, actor.standbys = False, standbys
-                actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
-                actor.epoch, actor.issued, actor.held = self._next_epoch, issued, actor.held | tasks
-                self._next_epoch += 1
-                self._out.append(AssignTasks(name, actor.epoch, tasks, standbys))
-
     def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
         settled = [actor for actor in self._actors.values() if actor.settled]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
-        done = running >= self._owned.tasks and not self.unplanned and not self.session_lost
+        moving = self.session_lost or self._owned.rebalancing or bool(self.unplanned)
+        done = running >= self._owned.tasks and not moving
         state = ApplicationState.RUNNING if done else ApplicationState.REBALANCING
         if self.state is ApplicationState.CREATED and done:
             self._set_state(ApplicationState.REBALANCING)

@@ -240,6 +240,7 @@ class CoordinatorActor:
             lambda: clients.group_member(seat_id(self._application_id)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
+            lambda: asyncio.run_coroutine_threadsafe(dispatcher.hold(), self._loop),
             lambda error: self._from_thread(self._failed_by(error)),
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)

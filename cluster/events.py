@@ -33,6 +33,12 @@ class GroupAssigned:
 
 
 @dataclass(frozen=True)
+class GroupRebalances:
+    """The group hands out its partitions anew. Until GroupAssigned comes the actors process nothing: whoever gets a
+    partition of them goes on where the last commit is."""
+
+
+@dataclass(frozen=True)
 class ClusterResized:
     """How many CPUs the Ray cluster has, and the labels of its nodes by their ids."""
 
@@ -165,6 +171,7 @@ class TimerFired:
 
 Event = (
     GroupAssigned
+    | GroupRebalances
     | ClusterResized
     | TasksPlanned
     | ActorRecovered

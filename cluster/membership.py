@@ -21,6 +21,7 @@ from penstock.kafka.contracts import GroupMember, SessionLostError
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
+_CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
 """The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
 
@@ -30,6 +31,7 @@ class Membership:
 
     ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
     this member's of that generation; and None when the session is lost, as it is when a client is given up.
+    ``on_revoked`` begins the last commits before another assignment comes, which waits until its future is done.
     ``on_failed`` gets the error that ended the membership for good, at most once. Both are called in the thread.
     """
 
@@ -38,11 +40,13 @@ class Membership:
         member: Callable[[], GroupMember],
         topics: Iterable[str],
         on_assigned: Callable[[frozenset[TopicPartition] | None, bytes], None],
+        on_revoked: Callable[[], Future[None]],
         on_failed: Callable[[StreamsError], None],
     ) -> None:
         self._member = member
         self._topics = tuple(topics)
         self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
         self._on_failed = on_failed
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
@@ -66,9 +70,10 @@ class Membership:
         self._topics = tuple(topics)
 
     def close(self) -> None:
-        """Leave the poll loop and wait until the client is closed. Idempotent."""
+        """Leave the poll loop and wait until the client is closed, unless a commit in a rebalance hangs because the
+        broker has gone. Idempotent."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(_CLOSE_PATIENCE_S)
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -97,7 +102,7 @@ class Membership:
             while not self._closing.is_set() and self._topics:
                 if subscribed != self._topics:
                     subscribed = self._topics
-                    member.subscribe(subscribed, partial(self._assigned, member))
+                    member.subscribe(subscribed, partial(self._assigned, member), partial(self._revoked, member))
                 if self._mine is None:
                     # A commit of a static member that has not joined yet is taken for one of its former life: fenced.
                     member.poll(_POLL_EACH_S)
@@ -130,6 +135,17 @@ class Membership:
         # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
         self._on_assigned(partitions, b"" if partitions is None else member.group_metadata())
+
+    def _revoked(self, member: GroupMember) -> None:
+        if not self._mine or self._closing.is_set():
+            return
+        committed = self._on_revoked()
+        while not committed.done() and not self._closing.is_set():
+            try:
+                self._commit_waiting(member, self._mine)
+            except StreamsError as error:  # whoever asked has heard it; the poll that follows says what is to be done
+                self._log.warning("no commit before a rebalance", error=str(error))
+                break
 
     def _commit_waiting(self, member: GroupMember, mine: frozenset[TopicPartition]) -> None:
         try:

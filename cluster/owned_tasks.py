@@ -21,6 +21,8 @@ class OwnedTasks:
         self.gone: frozenset[str] = frozenset()
         """Topics of earlier plans that were deleted: Kafka takes no offsets of them."""
         self.session_lost = False
+        self.rebalancing = False
+        """Whether the group hands out its partitions anew: what it gives to this cluster is not known yet."""
         self.group_metadata = b""
         """What a transaction shows to the group to be this member's, of the generation that gave these tasks."""
         self._partitions: frozenset[TopicPartition] | None = None  # None until the group has answered
@@ -48,6 +50,7 @@ class OwnedTasks:
 
     def assign(self, partitions: frozenset[TopicPartition] | None, epoch: int, group_metadata: bytes = b"") -> None:
         """Take what the group gives; None when the session is lost, with the last ``epoch`` given out so far."""
+        self.rebalancing = False
         self.session_lost = partitions is None
         if self.session_lost:
             self._lost_epoch = epoch

@@ -79,6 +79,10 @@ class StreamActorHandle(ActorHandle):
         await self._repeat("assign", epoch, sources, standbys)
 
     @override
+    async def hold(self, epoch: int) -> None:
+        await self._repeat("hold", epoch)
+
+    @override
     async def stop(self) -> None:
         await self._repeat("stop")
 

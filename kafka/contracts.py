@@ -202,16 +202,19 @@ class SessionLostError(StreamsError):
 
 
 OnAssigned = Callable[[frozenset[TopicPartition] | None], None]
+OnRevoked = Callable[[], None]
 
 
 class GroupMember(Protocol):
     """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
 
-    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
         """Join with a static id and the range assignor.
 
         ``on_assigned`` is called from ``poll`` with the whole assignment each time the group has given one, if only to
-        say that nothing changes, and with None when the session is lost.
+        say that nothing changes, and with None when the session is lost. ``on_revoked`` is called from ``poll`` when
+        the group is about to hand out its partitions anew: until it returns nobody else gets one of this member's, and
+        what it commits meanwhile counts.
         """
 
     def poll(self, timeout_s: float) -> None:

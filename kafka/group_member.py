@@ -16,7 +16,7 @@ from typing_extensions import override
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import GroupMember, OnAssigned, SessionLostError
+from penstock.kafka.contracts import GroupMember, OnAssigned, OnRevoked, SessionLostError
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -44,8 +44,7 @@ _CLOSE_PATIENCE_S = 10.0
 class ConfluentGroupMember(GroupMember):
     """:class:`~penstock.kafka.contracts.GroupMember` on confluent-kafka.
 
-    A revocation that is followed by an assignment is reported as one, so that a rebalance which moves nothing stops
-    nothing: what is committed in between is refused, since the generation has passed.
+    What is committed after a revocation is refused until the assignment that follows: the generation has passed.
     """
 
     def __init__(self, bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> None:
@@ -58,12 +57,14 @@ class ConfluentGroupMember(GroupMember):
         self._topics: list[str] = []
         self._missing = MissingTopics(bootstrap_servers)
         self._on_assigned: OnAssigned | None = None
+        self._on_revoked: OnRevoked | None = None
+        self._revoking = False
         self._unseated_s: float | None = None  # since when, and None while seated
         self._closed = False
 
     @override
-    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
-        self._on_assigned = on_assigned
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._topics = sorted(topics)
         self._missing.keep(set(self._topics))
         self._unseat()
@@ -76,6 +77,12 @@ class ConfluentGroupMember(GroupMember):
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
 
     def _revoked(self, client: Consumer, partitions: list[Tpo]) -> None:
+        if self._on_revoked is not None and not self._closed:
+            self._revoking = True
+            try:
+                self._on_revoked()
+            finally:
+                self._revoking = False
         client.unassign()
         self._unseat()
 
@@ -145,6 +152,9 @@ class ConfluentGroupMember(GroupMember):
             except Exception as error:
                 answers.set_exception(error)
 
+        if self._revoking:
+            commit()  # in any other thread than that of the callback it would wait for the callback's end
+            return answers.result()
         threading.Thread(target=commit, name="group-commit", daemon=True).start()
         try:
             return answers.result(_COMMIT_PATIENCE_S)

@@ -20,6 +20,7 @@ from penstock.kafka.contracts import (
     Admin,
     GroupMember,
     OnAssigned,
+    OnRevoked,
     RecordConsumer,
     RecordProducer,
     TransactionalProducer,
@@ -246,17 +247,20 @@ class FakeGroupMember(GroupMember):
         self._generation = -1
         self._reported: tuple[int, frozenset[TopicPartition]] | None = None
         self._on_assigned: OnAssigned | None = None
+        self._on_revoked: OnRevoked | None = None
 
     @override
-    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
-        self._on_assigned = on_assigned
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._incarnation = self._broker.join(self._group, self._instance, topics)
 
     @override
     def poll(self, timeout_s: float) -> None:
         # Raises ApplicationStateError when another has taken the seat.
         assigned = self._join_round(timeout_s)
-        if assigned is not None and self._on_assigned is not None:
+        if assigned is not None and self._on_assigned is not None and self._on_revoked is not None:
+            if self._reported is not None:
+                self._on_revoked()
             self._reported = self._generation, assigned
             self._on_assigned(assigned)
 

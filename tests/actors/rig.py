@@ -216,6 +216,13 @@ class Rig:
         assert stopped.exception() is None
 
 
+def nothing_done() -> Future[None]:
+    """What a seat hears before a rebalance when there is nothing to commit."""
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 

@@ -32,6 +32,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
+from tests.actors.rig import nothing_done
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 TASK = TaskId(0, 0)
@@ -118,7 +119,7 @@ class Seat:
     def __init__(self, app: Application) -> None:
         self.failed: Future[StreamsError] = Future()
         member = partial(app.clients.group_member, "seat")
-        self._membership = Membership(member, [app.input], lambda *_: None, self.failed.set_result)
+        self._membership = Membership(member, [app.input], lambda *_: None, nothing_done, self.failed.set_result)
 
     def __enter__(self) -> Seat:
         return self

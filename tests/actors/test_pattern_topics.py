@@ -13,7 +13,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
-from tests.actors.rig import LONG, STRING, Rig, settle
+from tests.actors.rig import LONG, STRING, Rig, nothing_done, settle
 
 TASK = TaskId(0, 0)
 FIRST, LATER = TopicPartition("orders-a", 0), TopicPartition("orders-b", 0)
@@ -57,7 +57,11 @@ def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(
-        lambda: clients.group_member("seat"), ["orders-a"], lambda given, _: assigned.put(given), failed.put
+        lambda: clients.group_member("seat"),
+        ["orders-a"],
+        lambda given, _: assigned.put(given),
+        nothing_done,
+        failed.put,
     )
     try:
         assert assigned.get(timeout=10) == frozenset({FIRST})
@@ -95,7 +99,11 @@ def test_a_seat_that_is_for_no_topic_waits_for_one() -> None:
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(
-        lambda: clients.group_member("seat"), ["orders-a"], lambda given, _: assigned.put(given), failed.put
+        lambda: clients.group_member("seat"),
+        ["orders-a"],
+        lambda given, _: assigned.put(given),
+        nothing_done,
+        failed.put,
     )
     try:
         assert assigned.get(timeout=10) == frozenset({FIRST})

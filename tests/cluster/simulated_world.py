@@ -62,6 +62,7 @@ class SimulatedActor:
         self.running: set[TaskId] = set()
         self.taken: dict[TaskId, int] = {}
         """The epoch under which each task was begun."""
+        self.held_under = 0
         self.node = world.rng.choice(world.nodes)
         self.standbys: dict[TaskId, int] = {}
         """How many offsets each lacks."""
@@ -85,6 +86,9 @@ class SimulatedActor:
 
     def assign(self, epoch: int, sources: Sources, standbys: Sources) -> asyncio.Future[None]:
         return self._queue(lambda: self._assignment(epoch, sources, standbys))
+
+    def hold(self, epoch: int) -> asyncio.Future[None]:
+        return self._queue(lambda: self._holding(epoch))
 
     def stop(self) -> asyncio.Future[None]:
         if self._stopped is None:
@@ -148,7 +152,8 @@ class SimulatedActor:
             try:
                 await asyncio.wait_for(self._more.wait(), self.world.rng.uniform(*self.world.commit_each_s))
             except TimeoutError:
-                await self._commit(list(self.tasks))
+                if self.held_under < self.epoch:
+                    await self._commit(list(self.tasks))
                 continue
             self._more.clear()
             while self._jobs:
@@ -185,6 +190,11 @@ class SimulatedActor:
         await self.world.pause()
         if task in self.tasks:
             self.running.add(task)
+
+    async def _holding(self, epoch: int) -> None:
+        if epoch > self.epoch:
+            self.held_under = max(epoch, self.held_under)
+            await self._commit(list(self.tasks))
 
     async def _stopping(self) -> None:
         await self._commit(list(self.tasks))
@@ -230,6 +240,9 @@ class SimulatedHandle:
 
     async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
         await self._twice(lambda: self._actor.assign(epoch, sources, standbys))
+
+    async def hold(self, epoch: int) -> None:
+        await self._twice(lambda: self._actor.hold(epoch))
 
     async def stop(self) -> None:
         await self._twice(self._actor.stop)
@@ -306,7 +319,7 @@ class World:
         self.share = 1.0
         self.assigned: frozenset[TopicPartition] = self.plan.reads
         self.actors: dict[str, SimulatedActor] = {}
-        self.moves = self.promoted = 0
+        self.moves = self.promoted = self.rebalances = 0
         self.incarnation = 0
         self.dispatcher: Dispatcher | None = None
         self._begun: Dispatcher | None = None
@@ -542,8 +555,17 @@ class World:
 
     def regroup(self, share: float | None = None) -> None:
         self.share = self.rng.random() if share is None else share
+        self.rebalances += 1
+        self.spawn(self._rebalance())
+
+    async def _rebalance(self) -> None:
+        """As the seat does: the group waits a while for the last commits, then hands out what there is."""
+        dispatcher = self.dispatcher
+        if dispatcher is not None:
+            await dispatcher.hold()
         self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
         self._tell_group()
+        self.rebalances -= 1
 
     def lose_session(self) -> None:
         """The group gives nothing until the member has joined again, which may be after the next coordinator has."""

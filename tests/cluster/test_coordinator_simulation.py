@@ -36,7 +36,7 @@ async def at_rest(world: World) -> None:
 
 
 def settled(world: World) -> bool:
-    if world.dispatcher is None or world.state is not ApplicationState.RUNNING:
+    if world.dispatcher is None or world.state is not ApplicationState.RUNNING or world.rebalances:
         return False
     machine = world.dispatcher.machine
     living = sorted(actor.name for actor in world.actors.values() if actor.alive)

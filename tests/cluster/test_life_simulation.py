@@ -8,6 +8,7 @@ import pytest
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.replacements import LONGEST_BACKOFF_MS
+from penstock.cluster.standby_assignor import NO_STANDBYS
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
@@ -94,7 +95,7 @@ def test_a_program_that_fails_each_time_is_started_anew_ever_more_slowly(seed: i
 
     async def play() -> None:
         world = World(seed)
-        world.tasks_per_actor = 1000
+        world.tasks_per_actor, world.standby_policy = 1000, NO_STANDBYS  # one actor
         await world.start_coordinator()
         await at_rest(world)
         before = len(world.actors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
@@ -13,7 +14,7 @@ from penstock.cluster import membership
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import OnAssigned, SessionLostError
+from penstock.kafka.contracts import OnAssigned, OnRevoked, SessionLostError
 
 HERE = TopicPartition("lines", 0)
 
@@ -26,10 +27,11 @@ class FakeMember:
         self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
         self.subscribed: queue.Queue[tuple[str, ...]] = queue.Queue()
         self.refusal: StreamsError | None = None
+        self._seated = False
         self.closed = threading.Event()
 
-    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned) -> None:
-        self._on_assigned = on_assigned
+    def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self.subscribed.put(tuple(topics))
 
     def poll(self, timeout_s: float) -> None:
@@ -39,6 +41,9 @@ class FakeMember:
             return
         if isinstance(happens, Exception):
             raise happens
+        if self._seated and happens is not None:
+            self._on_revoked()
+        self._seated = happens is not None
         self._on_assigned(happens)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -59,9 +64,15 @@ class Seat:
         self.members: list[FakeMember] = []
         self.assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
         self.failed: queue.Queue[StreamsError] = queue.Queue()
+        self.held: queue.Queue[Future[None]] = queue.Queue()
         self.membership = Membership(
-            self._member, ["lines"], lambda partitions, _: self.assigned.put(partitions), self.failed.put
+            self._member, ["lines"], lambda partitions, _: self.assigned.put(partitions), self._hold, self.failed.put
         )
+
+    def _hold(self) -> Future[None]:
+        held: Future[None] = Future()
+        self.held.put(held)
+        return held
 
     def _member(self) -> FakeMember:
         self.members.append(FakeMember(self.script))
@@ -226,3 +237,28 @@ def test_the_seat_can_be_for_other_topics_without_being_given_up() -> None:
         (member,) = seat.members
         assert [member.subscribed.get(timeout=10) for _ in range(2)] == [("lines",), ("lines", "new")]
         assert not member.closed.is_set()
+
+
+def test_before_the_group_assigns_anew_what_was_done_is_committed() -> None:
+    with taken() as seat:
+        for _ in range(2):
+            seat.script.put(frozenset({HERE}))
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        held = seat.held.get(timeout=10)
+        seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.members[0].commits == [{HERE: CommittedOffset(5)}]
+        assert seat.assigned.empty()
+        held.set_result(None)
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+
+
+def test_a_commit_that_is_refused_then_does_not_keep_the_group_waiting() -> None:
+    with taken() as seat:
+        for _ in range(2):
+            seat.script.put(frozenset({HERE}))
+        seat.held.get(timeout=10)
+        seat.members[0].refusal = SessionLostError("gone")
+        with pytest.raises(SessionLostError):
+            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})

@@ -15,6 +15,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
+from tests.actors.rig import nothing_done
 
 HERE = TopicPartition("lines", 0)
 
@@ -45,7 +46,11 @@ def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(
-        lambda: clients.group_member("seat"), ["lines"], lambda given, _: assigned.put(given), failed.put
+        lambda: clients.group_member("seat"),
+        ["lines"],
+        lambda given, _: assigned.put(given),
+        nothing_done,
+        failed.put,
     )
     try:
         assert assigned.get(timeout=60) == frozenset({HERE})

@@ -415,8 +415,14 @@ class Seat:
 
     def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
         self.told: list[frozenset[TopicPartition]] = []
+        self.last_commit: dict[TopicPartition, CommittedOffset] = {}
+        """What it commits when the group is about to hand out its partitions anew."""
         self.member: GroupMember = rig.clients.group_member(instance)
-        self.member.subscribe(topics, lambda assigned: self.told.append(assigned or frozenset()))
+        self.member.subscribe(
+            topics,
+            lambda assigned: self.told.append(assigned or frozenset()),
+            lambda: self.member.commit(self.last_commit),
+        )
 
     def has(self, *partitions: TopicPartition) -> bool:
         self.member.poll(0.05)
@@ -452,6 +458,23 @@ def test_two_members_share_by_range_and_topics_are_co_assigned(rig: Rig, eventua
     eventually(settled, "both have a share")
     for seat in seats:
         assert len({tp.partition for tp in seat.told[-1]}) == 1
+        seat.member.close()
+
+
+def test_what_a_member_commits_before_the_group_assigns_anew_counts(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    before = Seat(rig, "one", topic)
+    eventually(lambda: before.has(first, second), "the first assignment")
+    before.last_commit = {first: CommittedOffset(5), second: CommittedOffset(6)}
+    after = Seat(rig, "two", topic)
+
+    def shared() -> bool:
+        return before.has(first) is not after.has(first, second) and len(after.told) > 0 and len(before.told) > 1
+
+    eventually(shared, "both have a share")
+    assert rig.clients.admin().committed(rig.group) == before.last_commit
+    for seat in (before, after):
         seat.member.close()
 
 

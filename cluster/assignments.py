@@ -1,0 +1,62 @@
+"""What each actor is told to be its tasks and standbys, and under which epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.events import AssignTasks, Instruction
+from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.placement import Placement
+
+
+class Assignments:
+    """The part of the coordinator's state machine that hands out tasks. Each assignment has an epoch of its own."""
+
+    def __init__(
+        self,
+        actors: Mapping[str, ActorRecord],
+        owned: OwnedTasks,
+        placement: Placement,
+        first_epoch: int,
+        out: Callable[[Instruction], None],
+    ) -> None:
+        self.epoch = first_epoch - 1
+        """The last one given out."""
+        self._actors = actors
+        self._owned = owned
+        self._placement = placement
+        self._out = out
+
+    def go_above(self, epoch: int) -> None:
+        """An earlier coordinator has given out this epoch."""
+        self.epoch = max(self.epoch, epoch)
+
+    def hold(self) -> None:
+        """The actors are to commit all and process nothing until they are assigned anew, under a later epoch than
+        :attr:`epoch` is then."""
+        self.epoch += 1
+        for actor in self._actors.values():
+            actor.outdated = True
+
+    def send(self) -> None:
+        """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
+        if self._owned.rebalancing:
+            return
+        unsure = any(actor.unsure for actor in self._actors.values())
+        for name, actor in self._actors.items():
+            if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
+                continue
+            elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
+            meant = {task for task in self._owned.tasks if self._placement.target.get(task) == name} - elsewhere
+            if actor.issued and self._owned.under_lost_session(actor.epoch):
+                meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
+            tasks = frozenset(meant & actor.held if unsure else meant)
+            issued = {task: self._owned.plan.partitions[task] for task in tasks}
+            standbys = self._placement.standbys_of(name, tasks)
+            if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.outdated:
+                self.epoch += 1
+                actor.outdated, actor.standbys = False, standbys
+                actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
+                actor.epoch, actor.issued, actor.held = self.epoch, issued, actor.held | tasks
+                self._out(AssignTasks(name, actor.epoch, tasks, standbys))
