@@ -26,9 +26,9 @@ _ABORT_AT_THE_END_S = 2.0
 _LONGEST_PAUSE_S = 5.0
 
 
-def transactional_id(application_id: str, slot: int) -> str:
+def transactional_id(application_id: str, process_id: str, slot: int) -> str:
     """Of the actor in this slot; as in Kafka Streams ``<application.id>-<who>-<number>``."""
-    return f"{application_id}-{slot}"
+    return f"{application_id}-{process_id}-{slot}"
 
 
 class ExactlyOnce(Guarantee):
@@ -129,11 +129,13 @@ class ExactlyOnce(Guarantee):
         self.producer.close()
 
 
-def guarantee_of(config: StreamsConfig, slot: int, clients: KafkaClients, ask: Ask, clock: Clock) -> Guarantee:
+def guarantee_of(
+    config: StreamsConfig, process_id: str, slot: int, clients: KafkaClients, ask: Ask, clock: Clock
+) -> Guarantee:
     """``processing.guarantee`` for the actor in ``slot``, which asks the coordinator by ``ask``."""
     if config.processing_guarantee == "at_least_once":
         return AtLeastOnce(clients.producer(), ask)
-    name = transactional_id(config.application_id, slot)
+    name = transactional_id(config.application_id, process_id, slot)
     return ExactlyOnce(partial(clients.transactional_producer, name), ask, clock)
 
 

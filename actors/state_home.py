@@ -13,6 +13,8 @@ from pathlib import Path
 from penstock.common.errors import StateStoreError
 
 FILE = "penstock-state.json"
+PROCESS_ID = "process-id"
+"""Beside it: see :mod:`penstock.actors.process_id`."""
 _FORMAT = 1
 """Of what lies in the directory; a version that changes it so that an older one cannot read it adds one."""
 

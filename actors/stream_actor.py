@@ -27,6 +27,7 @@ from penstock.actors.messages import (
     StoreAnswer,
     StoreQuery,
 )
+from penstock.actors.process_id import process_id
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
@@ -75,8 +76,9 @@ class StreamActor:
         def committer(request: CommitRequest) -> Future[CommitAnswer]:
             return asyncio.run_coroutine_threadsafe(self._commit(coordinator, request), events)
 
-        node = ray.get_runtime_context().get_node_id()
-        return StreamLoop(spec, self._actor_id, ConfluentClients.of(spec.config), committer, node_id=node, slot=slot)
+        node, who = ray.get_runtime_context().get_node_id(), process_id(spec.application_id, spec.config.state_dir)
+        clients = ConfluentClients.of(spec.config)
+        return StreamLoop(spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who)
 
     async def _commit(self, coordinator: Any, request: CommitRequest) -> CommitAnswer:
         """The coordinator's answer. It may be restarted meanwhile, so the request is repeated: it is idempotent."""

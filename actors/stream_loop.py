@@ -62,8 +62,10 @@ class StreamLoop:
         clock: Clock | None = None,
         node_id: str = "",
         slot: int = 0,
+        process_id: str = "",
     ) -> None:
-        """``slot``: exactly once, the part of the ``transactional.id`` that no other actor of the application has."""
+        """``slot``: exactly once, the part of the ``transactional.id`` that no other actor of the application has in this
+        Ray cluster, and ``process_id`` the one that no other cluster has."""
         self.finished: Future[str | None] = Future()
         self._spec = spec
         self._actor_id = actor_id
@@ -85,7 +87,7 @@ class StreamLoop:
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
-        self._guarantee = guarantee_of(spec.config, slot, clients, self._ask_to_commit, self._clock)
+        self._guarantee = guarantee_of(spec.config, process_id, slot, clients, self._ask_to_commit, self._clock)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         listener, exactly_once = spec.restore_listener, self._guarantee.commits_all

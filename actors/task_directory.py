@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.actors.clock import Clock
-from penstock.actors.state_home import FILE, claim
+from penstock.actors.state_home import FILE, PROCESS_ID, claim
 from penstock.actors.steps import Steps
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.common.ids import TaskId
@@ -254,7 +254,7 @@ def remove_local_state(root: Path) -> LocalState:
     found = local_state(root)
     for path in list(_unused_paths(root, set())):
         TaskDirectory(path).remove()
-    for mark in root.glob(f"{FILE}*"):
+    for mark in (*root.glob(f"{FILE}*"), *root.glob(f"{PROCESS_ID}*")):
         mark.unlink()
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{_LOCK}"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from penstock.actors.process_id import find_process_id
 from penstock.cluster.names import seat_id
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
@@ -74,7 +75,9 @@ def leave_group(config: StreamsConfig, left_s: float) -> None:
 
     tools = GroupTools(config.bootstrap_servers, config.client_entries("admin."))
     try:
-        tools.free_seat(config.application_id, seat_id(config.application_id), max(left_s, _LEAVE_S))
+        who = find_process_id(config.application_id)
+        if who is not None:
+            tools.free_seat(config.application_id, seat_id(config.application_id, who), max(left_s, _LEAVE_S))
     except StreamsError as error:
         log = logger(__name__)
         log.warning("group not left: its seat stays until the session times out", error=str(error))

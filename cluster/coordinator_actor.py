@@ -25,14 +25,15 @@ from penstock.actors.messages import (
     ApplicationStatus,
     CommitAnswer,
     CommitRequest,
-    StoreMetadata,
 )
+from penstock.actors.process_id import process_id
 from penstock.cluster import events, final_state
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.membership import Membership
+from penstock.cluster.metadata import metadata_of, pickled_key_serdes
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.pausing import Pausing
@@ -49,12 +50,10 @@ from penstock.common.errors import (
     StreamsError,
     TopologyError,
 )
-from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
-from penstock.topology.physical.topology import internal_topic, serde_topic
 
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
@@ -101,20 +100,9 @@ class CoordinatorActor:
         return os.getpid()
 
     async def key_serdes(self, store: str, source_topic: str) -> bytes:
-        """The pickled serdes (None: there is none) of the keys of a store and of a topic that its sub-topology reads,
-        to be bound by who reads: a bound one may hold what does not travel; and the form of the store's rows. Alone:
-        the whole program can only be unpickled where all of its code is, and a reader need not have it."""
+        """See :func:`~penstock.cluster.metadata.pickled_key_serdes`."""
         assert self._spec is not None  # the first step of _begin
-        topology, default = self._spec.topology, self._spec.config.default_key_serde
-        produced = default
-        for source in (source for sub in topology.every_subtopology for source in sub.sources):
-            names = [internal_topic(self._application_id, name) if source.internal else name for name in source.topics]
-            if source_topic in names or (source.pattern is not None and source.pattern.fullmatch(source_topic)):
-                produced = source.key_serde or default
-        builder = topology.store_builders[store]
-        serdes = builder.key_serde or default, produced, builder.entries
-        pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
-        return pickled
+        return pickled_key_serdes(self._spec, store, source_topic)
 
     async def status(self) -> ApplicationStatus:
         """State, actors as last seen, placement."""
@@ -144,31 +132,7 @@ class CoordinatorActor:
         """Where each store's keys live."""
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
-        machine, handles = self._dispatcher.machine, self._dispatcher.handles
-        plans = {plan.id: plan for plan in machine.plan.subtopologies}
-        stores = {
-            store.name: StoreMetadata(
-                store.name,
-                store.kind,
-                sub.id,
-                plans[sub.id].tasks,
-                serde_topic(self._application_id, store),
-                plans[sub.id].widest_topic,
-            )
-            for sub in self._spec.topology.subtopologies
-            for store in sub.stores
-        }
-        placement = machine.placement
-        for sub in self._spec.topology.global_subtopologies:
-            (topic,) = sub.sources[0].topics
-            stores |= {
-                store.name: StoreMetadata(store.name, store.kind, sub.id, 1, topic, topic) for store in sub.stores
-            }
-            if placement:  # every actor has all of it
-                placement[TaskId(sub.id, 0)] = min(placement.values())
-        named = set(placement.values()).union(*machine.standbys.values())
-        actors = {name: handles[name].ray_handle for name in named if name in handles}
-        return ApplicationMetadata(self._application_id, machine.epoch, stores, placement, actors, machine.standbys)
+        return metadata_of(self._spec, self._dispatcher.machine, self._dispatcher.handles)
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
         """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal."""
@@ -232,12 +196,15 @@ class CoordinatorActor:
         first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
         machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
         spread = bool(standbys.replicas)
-        environment = RayEnvironment(self._spec_bytes, clients, purger, lambda: self._membership, self._enter, spread)
+        who = await asyncio.to_thread(process_id, self._application_id, spec.config.state_dir)
+        environment = RayEnvironment(
+            self._spec_bytes, clients, purger, lambda: self._membership, self._enter, spread, who
+        )
         dispatcher = Dispatcher(machine, environment, self._pausing, self._log)
         self._dispatcher = dispatcher
         await self._recover(dispatcher)
         self._membership = Membership(
-            lambda: clients.group_member(seat_id(self._application_id)),
+            lambda: clients.group_member(seat_id(self._application_id, who)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             lambda: asyncio.run_coroutine_threadsafe(dispatcher.hold(), self._loop),

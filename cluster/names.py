@@ -13,9 +13,9 @@ def coordinator_name(application_id: str) -> str:
     return f"penstock/{application_id}/{_COORDINATOR}"
 
 
-def seat_id(application_id: str) -> str:
-    """The static id of the coordinator in the consumer group."""
-    return f"{application_id}-coordinator"
+def seat_id(application_id: str, process_id: str) -> str:
+    """The static id of the coordinator in the consumer group: each Ray cluster has its own."""
+    return f"{application_id}-{process_id}"
 
 
 def stream_actor_name(application_id: str, actor_id: str) -> str:

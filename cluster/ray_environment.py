@@ -30,7 +30,9 @@ class RayEnvironment(Environment):
         membership: Callable[[], Membership | None],
         entered: Callable[[ApplicationState, str | None], None],
         spread: bool,
+        process_id: str,
     ) -> None:
+        self._process_id = process_id
         self._spec = spec
         self._spread = spread
         self._clients = clients
@@ -56,7 +58,8 @@ class RayEnvironment(Environment):
     @override
     async def fence(self, slot: int) -> None:
         def take_id() -> None:
-            with closing(self._clients.transactional_producer(transactional_id(self._clients.group, slot))) as producer:
+            name = transactional_id(self._clients.group, self._process_id, slot)
+            with closing(self._clients.transactional_producer(name)) as producer:
                 producer.init_transactions().result()
 
         await asyncio.to_thread(take_id)

@@ -257,7 +257,7 @@ def test_a_zombie_that_wakes_up_writes_nothing(tmp_path: Path) -> None:
     zombie = rig.running()
     rig.write("in", ("a", "x", 1))
     settle(zombie)  # processed, not committed
-    rig.broker.init_producer(transactional_id(APPLICATION, 1))  # the coordinator fences it
+    rig.broker.init_producer(transactional_id(APPLICATION, "", 1))  # the coordinator fences it
     there = rig.on_another_node(tmp_path / "1")
     successor = there.loop(slot=2)
     there.assign(successor, 2, TASK)

@@ -29,7 +29,7 @@ class Troubled:
     def begin(self) -> StreamLoop:
         """The task's next actor, after its predecessor was fenced: it has the same slot, or another."""
         if self.slot:
-            self.rig.broker.init_producer(transactional_id(APPLICATION, self.slot))
+            self.rig.broker.init_producer(transactional_id(APPLICATION, "", self.slot))
         self.epoch, self.slot = self.epoch + 1, self.random.choice([1, 2])
         node = self.random.choice(self.nodes)
         loop = node.loop(self.slot)

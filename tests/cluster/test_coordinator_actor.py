@@ -86,7 +86,7 @@ class Restarted(CoordinatorActor):
         await self.may_begin.wait()
         clients = ConfluentClients("127.0.0.1:1", "app")
         purger = Purger(frozenset(), clients.admin)
-        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False)
+        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False, process_id="here")
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._pausing, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(1.0, "look at nothing", self.look)
@@ -184,7 +184,7 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
         await coordinator._beginning
         coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
         coordinator._broker_watch.reason = reason
-        watch: Any = SimpleNamespace(due=lambda unplanned: True, check=check)
+        watch: Any = SimpleNamespace(due=lambda *_: True, check=check)
         with capture_logs() as logged:
             await coordinator._check_topics(watch)
         known = reason is not None and isinstance(error, BrokerUnreachableError)
