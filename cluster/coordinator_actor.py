@@ -115,6 +115,10 @@ class CoordinatorActor:
         pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
         return pickled
 
+    async def describe(self) -> str:
+        """The topology that it runs; nothing before it knows."""
+        return self._spec.topology.describe() if self._spec is not None else ""
+
     async def status(self) -> ApplicationStatus:
         """State, actors as last seen, placement."""
         it = self._dispatcher
