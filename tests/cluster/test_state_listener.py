@@ -173,3 +173,16 @@ def test_every_way_between_two_states_is_one_of_single_steps() -> None:
             assert old in (was, now)
     assert states_between(ApplicationState.CREATED, ApplicationState.RUNNING)[0] is ApplicationState.REBALANCING
     assert states_between(ApplicationState.NOT_RUNNING, ApplicationState.RUNNING) == ()
+
+
+def test_when_no_way_leads_to_the_end_that_close_comes_to_the_listener_hears_of_it_all_the_same(
+    app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.started()
+    cluster.now = ApplicationState.PENDING_ERROR
+    assert heard.next() == ("PENDING_ERROR", "RUNNING")
+    assert app.close(20)
+    assert heard.next() == ("NOT_RUNNING", "PENDING_ERROR")
