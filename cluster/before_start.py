@@ -32,7 +32,7 @@ class BeforeStart:
         """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
 
         It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
-        raises is logged. States that come and go within 0.1 s may be left out. When ``close`` returns it has heard of
+        raises is logged. A way to and fro within 0.1 s may be left out. When ``close`` returns it has heard of
         the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
         ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
         """

@@ -31,6 +31,7 @@ from penstock.cluster.ray_clusters import (
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import state_error
 from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.topology_difference import difference
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.log import logger
 
@@ -303,20 +304,34 @@ def pause_application(application_id: str, coordinator: Any, paused: bool) -> Ap
     return status
 
 
-def remove_ended(application_id: str, where: str = "this Ray cluster") -> None:
-    """End what an application that has ended left behind. Raises ApplicationStateError when it runs."""
+def remove_ended(application_id: str, where: str = "this Ray cluster", topology: str | None = None) -> None:
+    """End what an application that has ended left behind. Raises ApplicationStateError when it runs, with what differs
+    when that is another ``topology`` than the one described."""
     coordinator = find_coordinator(application_id)
-    _refuse_live(application_id, coordinator, where, ", or give this one another application.id")
+    _refuse_live(application_id, coordinator, where, ", or give this one another application.id", topology)
     end_actors(application_id, coordinator)
 
 
-def _refuse_live(application_id: str, coordinator: Any | None, where: str, otherwise: str = "") -> None:
+def _refuse_live(
+    application_id: str, coordinator: Any | None, where: str, otherwise: str = "", topology: str | None = None
+) -> None:
     status = status_of(coordinator) if coordinator is not None else None
     if status is not None and not status.state.has_ended:
         raise ApplicationStateError(
             f"application {application_id!r} is already running in {where} (state {status.state.value}): "
-            f"stop it with 'penstock stop {application_id}'{otherwise}"
+            f"stop it with 'penstock stop {application_id}'{otherwise}{_difference(coordinator, topology)}"
         )
+
+
+def _difference(coordinator: Any, topology: str | None) -> str:
+    if topology is None:
+        return ""
+    try:
+        running: str = ray.get(coordinator.describe.remote(), timeout=_STATUS_S)
+    except RayError:  # that it runs is said all the same
+        return ""
+    found = difference(running, topology) if running else ""
+    return f". {found}" if found else ""
 
 
 def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:

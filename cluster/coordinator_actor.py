@@ -104,6 +104,10 @@ class CoordinatorActor:
         assert self._spec is not None  # the first step of _begin
         return pickled_key_serdes(self._spec, store, source_topic)
 
+    async def describe(self) -> str:
+        """The topology that it runs; nothing before it knows."""
+        return self._spec.topology.describe() if self._spec is not None else ""
+
     async def status(self) -> ApplicationStatus:
         """State, actors as last seen, placement."""
         it = self._dispatcher

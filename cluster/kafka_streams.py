@@ -146,7 +146,7 @@ class KafkaStreams(BeforeStart):
             settings = None if server is None else ServerSettings.of(self.config)
             self.check()
             control.connect(self.application_id)
-            control.remove_ended(self.application_id)
+            control.remove_ended(self.application_id, topology=self.describe())
             self._coordinator = self._start_actors(server, settings)
             if self._listener is not None:
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)

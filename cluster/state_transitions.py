@@ -18,6 +18,21 @@ _TRANSITIONS: dict[ApplicationState, set[ApplicationState]] = {
 }
 
 
+def states_between(was: ApplicationState, now: ApplicationState) -> tuple[ApplicationState, ...]:
+    """The states that an application has gone through, at least, from ``was`` to ``now``, which is the last of them;
+    none where no way leads there, as to CREATED, in which a coordinator begins that was restarted."""
+    ways: list[tuple[ApplicationState, ...]] = [()]
+    known = {was}
+    while ways:
+        way = ways.pop(0)
+        for state in (each for each in _S if each in _TRANSITIONS[way[-1] if way else was] - known):
+            if state is now:
+                return (*way, state)
+            known.add(state)
+            ways.append((*way, state))
+    return ()
+
+
 def check_transition(was: ApplicationState, now: ApplicationState) -> None:
     """Raise ApplicationStateError unless ``now`` may follow ``was``."""
     if now not in _TRANSITIONS[was]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.actors.messages import ApplicationState
+from penstock.cluster.state_transitions import states_between
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 
@@ -66,10 +67,16 @@ class StateWatcher:
             self._log.error("application state unavailable", exc_info=error)
         return None
 
-    def _enter(self, new: ApplicationState) -> None:
-        old, self._state = self._state, new
-        if new is old:
+    def _enter(self, seen: ApplicationState) -> None:
+        """Call the listener with each state on the way: one that came and went between two looks is not left out."""
+        if seen is self._state:
             return
+        # What no way leads to is what a restarted coordinator begins with, unless it is the end.
+        for state in states_between(self._state, seen) or ((seen,) if seen.has_ended else ()):
+            old, self._state = self._state, state
+            self._tell(state, old)
+
+    def _tell(self, new: ApplicationState, old: ApplicationState) -> None:
         try:
             self._listener(new, old)
         except Exception:  # a user's function may raise anything, and the application must not end with it

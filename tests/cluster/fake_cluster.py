@@ -36,7 +36,7 @@ class FakeCluster:
         for module in (control, kafka_streams):
             patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
         patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
-        patch.setattr(control, "remove_ended", lambda application_id: self.calls.append("remove ended"))
+        patch.setattr(control, "remove_ended", lambda application_id, topology: self.calls.append("remove ended"))
         patch.setattr(control, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,7 @@ from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
+from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.entries import PLAIN
@@ -184,7 +186,7 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
         await coordinator._beginning
         coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
         coordinator._broker_watch.reason = reason
-        watch: Any = SimpleNamespace(due=lambda *_: True, check=check)
+        watch: Any = SimpleNamespace(due=lambda unplanned, orphaned: True, check=check)
         with capture_logs() as logged:
             await coordinator._check_topics(watch)
         known = reason is not None and isinstance(error, BrokerUnreachableError)
@@ -346,5 +348,63 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
         assert await serdes("default", "usual") == (long, long, PLAIN)
         coordinator.may_begin.set()
         await coordinator.stop()
+
+    run(play())
+
+
+@pytest.mark.parametrize("starts_paused", [False, True])
+def test_what_was_last_said_of_a_pause_outlives_the_coordinator_and_what_it_started_with(
+    starts_paused: bool, living: LivingActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, BrokerUnreachableError("not yet"))
+    program = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}), paused=starts_paused)
+    spec: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]  # untyped in Ray
+
+    async def play() -> None:
+        first = CoordinatorActor("app", spec)
+        await asyncio.sleep(1)
+        assert (await first.status()).paused is starts_paused
+        assert (await first.pause(not starts_paused)).paused is not starts_paused
+        second = CoordinatorActor("app", spec)
+        await asyncio.sleep(1)
+        assert (await second.status()).paused is not starts_paused
+        for each in (first, second):
+            each._beginning.cancel()
+
+    run(play())
+
+
+def test_an_application_that_has_ended_is_not_paused(living: LivingActor, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, MissingTopicError("topic 'lines' is gone"))
+
+    async def play() -> None:
+        coordinator = CoordinatorActor("app", SPEC)
+        await asyncio.wait_for(coordinator._ended.wait(), 60)
+        status = await coordinator.pause(True)
+        assert (status.state, status.paused) == (ApplicationState.ERROR, False)
+
+    run(play())
+
+
+def test_the_uncaught_exception_handler_hears_of_what_ends_the_coordinator_too(
+    living: LivingActor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refuse(monkeypatch, MissingTopicError("topic 'lines' is gone"))
+    heard = tmp_path / "heard"
+
+    def handler(exception: BaseException) -> UncaughtExceptionResponse:
+        heard.write_text(repr(exception))
+        return UncaughtExceptionResponse.REPLACE_ACTOR
+
+    program = ApplicationSpec(
+        COPY.build(), StreamsConfig.of({"application.id": "app"}), uncaught_exception_handler=handler
+    )
+    spec: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]  # untyped in Ray
+
+    async def play() -> None:
+        coordinator = CoordinatorActor("app", spec)
+        await asyncio.wait_for(coordinator._ended.wait(), 60)
+        assert (await coordinator.status()).state is ApplicationState.ERROR, "whatever it answers"
+        assert heard.read_text() == repr(MissingTopicError("topic 'lines' is gone"))
 
     run(play())

@@ -18,7 +18,7 @@ from penstock.cluster.named_actors import find_coordinator
 from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import STRING, WordCount, eventually
 
 MakeWordCount = Callable[[], WordCount]
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
@@ -120,8 +120,15 @@ def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount
     it = word_count()
     app = it.app()
     app.start()
-    with pytest.raises(ApplicationStateError, match=r"already running .*penstock stop"):
+    with pytest.raises(ApplicationStateError, match=r"already running .*penstock stop") as refused:
         it.app().start()
+    assert "another topology" not in str(refused.value)
+    builder = ps.StreamsBuilder()
+    builder.stream(it.lines, ps.Consumed.with_(STRING, STRING)).filter(lambda *_: True).to(it.counts_topic)
+    config = {"application.id": it.application_id, "bootstrap.servers": it.broker, "application.server": ""}
+    other = ps.KafkaStreams(builder.build(), config)
+    with pytest.raises(ApplicationStateError, match=r"(?s)already running .*another topology.*\+ .*KSTREAM-FILTER"):
+        other.start()
     assert app.close()
     assert app.close()
 

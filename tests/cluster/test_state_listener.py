@@ -11,6 +11,7 @@ from ray.exceptions import GetTimeoutError
 from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import control
 from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.state_transitions import check_transition, states_between
 from penstock.common.errors import ApplicationStateError
 from tests.cluster.fake_cluster import FakeCluster
 from tests.cluster.fake_cluster import app as app
@@ -25,6 +26,10 @@ class Heard:
 
     def __call__(self, new: ApplicationState, old: ApplicationState) -> None:
         self.changes.put((new.value, old.value))
+
+    def started(self) -> bool:
+        """Whether it heard how an application starts."""
+        return [self.next(), self.next()] == [("REBALANCING", "CREATED"), ("RUNNING", "REBALANCING")]
 
     def next(self) -> tuple[str, str]:
         return self.changes.get(timeout=10)
@@ -48,9 +53,10 @@ def test_a_state_listener_hears_of_an_error_and_of_nothing_behind_it(app: KafkaS
     heard = Heard()
     app.set_state_listener(heard)
     app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
+    assert heard.started()
     cluster.now = ApplicationState.ERROR
-    assert heard.next() == ("ERROR", "RUNNING")
+    assert heard.next() == ("PENDING_ERROR", "RUNNING")
+    assert heard.next() == ("ERROR", "PENDING_ERROR")
     app.close()
     assert heard.changes.empty()
 
@@ -66,7 +72,7 @@ def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
 
     app.set_state_listener(listener)
     app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
+    assert heard.started()
     app.close()
     assert heard.changes.qsize() == 2
     said = capsys.readouterr().err
@@ -98,7 +104,7 @@ def test_a_look_at_the_state_that_fails_is_no_change_of_state_and_the_listener_h
 
     app.set_state_listener(heard)
     app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
+    assert heard.started()
     with monkeypatch.context() as patch:
         patch.setattr(control, "status_of", fails)
         assert looked.wait(10)
@@ -113,7 +119,7 @@ def test_a_state_listener_hears_of_the_end_although_close_raises(
     heard = Heard()
     app.set_state_listener(heard)
     app.start()
-    assert heard.next() == ("RUNNING", "CREATED")
+    assert heard.started()
 
     def by_force(application_id: str, timeout_s: float) -> ApplicationStatus:
         raise ApplicationStateError("the coordinator was ended by force")
@@ -131,3 +137,52 @@ def test_listeners_come_before_the_start(app: KafkaStreams, cluster: FakeCluster
         app.set_state_listener(print)
     with pytest.raises(ApplicationStateError, match="set the restore listener first"):
         app.set_global_state_restore_listener(None)
+
+
+def test_a_state_listener_hears_only_of_changes_that_the_drawing_has_whatever_was_seen_of_them(
+    app: KafkaStreams, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, looks = Heard(), queue.SimpleQueue[ApplicationState]()
+
+    def look(_: object) -> ApplicationStatus:
+        looks.put(cluster.now)
+        return cluster.status()
+
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.started(), "REBALANCING was over before anybody looked"
+    cluster.now = ApplicationState.CREATED  # its coordinator was restarted, and begins anew
+    monkeypatch.setattr(control, "status_of", look)
+    assert {looks.get(timeout=10), looks.get(timeout=10)} == {ApplicationState.CREATED}
+    cluster.now = ApplicationState.REBALANCING
+    assert heard.next() == ("REBALANCING", "RUNNING")
+    cluster.now = ApplicationState.NOT_RUNNING
+    assert heard.next() == ("PENDING_SHUTDOWN", "REBALANCING")
+    assert heard.next() == ("NOT_RUNNING", "PENDING_SHUTDOWN")
+    app.close()
+    assert heard.changes.empty()
+
+
+def test_every_way_between_two_states_is_one_of_single_steps() -> None:
+    for was in ApplicationState:
+        for now in ApplicationState:
+            old = was
+            for state in states_between(was, now):
+                check_transition(old, state)
+                old = state
+            assert old in (was, now)
+    assert states_between(ApplicationState.CREATED, ApplicationState.RUNNING)[0] is ApplicationState.REBALANCING
+    assert states_between(ApplicationState.NOT_RUNNING, ApplicationState.RUNNING) == ()
+
+
+def test_when_no_way_leads_to_the_end_that_close_comes_to_the_listener_hears_of_it_all_the_same(
+    app: KafkaStreams, cluster: FakeCluster
+) -> None:
+    heard = Heard()
+    app.set_state_listener(heard)
+    app.start()
+    assert heard.started()
+    cluster.now = ApplicationState.PENDING_ERROR
+    assert heard.next() == ("PENDING_ERROR", "RUNNING")
+    assert app.close(20)
+    assert heard.next() == ("NOT_RUNNING", "PENDING_ERROR")

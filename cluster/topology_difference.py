@@ -1,0 +1,17 @@
+"""In which lines two topologies differ, for an error of one line or a few."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+
+_MOST_LINES = 8
+
+
+def difference(running: str, new: str) -> str:
+    """What to tell of two descriptions (``Topology.describe()``); empty where they are the same."""
+    lines = list(unified_diff(running.splitlines(), new.splitlines(), n=0, lineterm=""))[2:]
+    changed = [f"{line[0]} {line[1:].strip()}" for line in lines if not line.startswith("@@")]
+    if not changed:
+        return ""
+    more = [f"… and {len(changed) - _MOST_LINES} more lines"] if len(changed) > _MOST_LINES else []
+    return "\n".join(["It runs another topology (-) than this one (+):", *changed[:_MOST_LINES], *more])
