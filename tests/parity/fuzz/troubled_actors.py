@@ -280,6 +280,12 @@ class TroubledActors:
         self._owned[to].add(task)
         self._assign(self.loops[to], to)
 
+    def kill_all(self) -> None:
+        """Every actor again, on its disk."""
+        for number in range(len(self.loops)):
+            self._killed(number)
+        self.recover()
+
     # ---- afterwards ----
 
     def kill_all_and_restore(self) -> None:
