@@ -17,6 +17,7 @@ tasks are no other's.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -81,6 +82,8 @@ class Coordinator:
         self._cpus: int | None = None
         self._replacements = Replacements()
         self._waiting_for_actors = False
+        self._placed: tuple[object, ...] = ()  # what the actors were chosen for last
+        self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
         self._commits = CommitRequests(self._actors, self._owned, exactly_once, lambda it: self._out.append(it))
         self.state = ApplicationState.CREATED
@@ -107,10 +110,16 @@ class Coordinator:
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
+        self._nothing_new = False
         self._handlers[type(event)](event)
+        # Of most events nothing follows, as of the second report with the same tasks: they come from each actor twice a
+        # second. Unless the event before was answered, there is nothing left to do then.
+        if self._nothing_new and self._at_rest:
+            return []
         self._reconcile()
         self._commits.look_again()
         out, self._out = self._out, []
+        self._at_rest = not out
         return out
 
     @property
@@ -190,6 +199,7 @@ class Coordinator:
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
+            self._nothing_new = actor.running == event.running
             actor.running = event.running
             actor.worked = actor.worked or bool(event.running)
 
@@ -300,21 +310,26 @@ class Coordinator:
             return  # in the next one a task goes on where it was, without a long restore
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
-        self._target = {task: name for task, name in self._target.items() if task in self._owned.tasks and name in up}
+        here, tasks = set(up), self._owned.tasks
+        self._target = {task: name for task, name in self._target.items() if task in tasks and name in here}
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._replacements.backing_off:
             return
-        self._target = assign(self._owned.tasks, up, self._target, self.plan.stateful)
+        if (tasks, up) != self._placed or len(self._target) < len(tasks):
+            self._target, self._placed = assign(tasks, up, self._target, self.plan.stateful), (tasks, up)
 
     def _send_assignments(self) -> None:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
         unsure = any(actor.unsure for actor in self._actors.values())
+        holders = Counter(task for actor in self._actors.values() for task in actor.held)
+        meant_for: dict[str, set[TaskId]] = defaultdict(set)
+        for task in self._owned.tasks & self._target.keys():
+            meant_for[self._target[task]].add(task)
         for name, actor in self._actors.items():
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
-            elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task in self._owned.tasks if self._target.get(task) == name} - elsewhere
+            meant = {task for task in meant_for[name] if holders[task] == (task in actor.held)}
             if actor.issued and self._owned.under_lost_session(actor.epoch):
                 meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
             tasks = frozenset(meant & actor.held if unsure else meant)
