@@ -22,6 +22,7 @@ from penstock.common.ids import Sources, TaskId, TopicPartition
 from tests.cluster.simulated_world import SimulatedActor, World
 
 _GHOST_S = 30.0
+_LOOKS_EACH_S = 0.02
 
 
 class AbortedError(StreamsError):
@@ -113,6 +114,7 @@ class TransactionalActor(SimulatedActor):
             self._another_job = asyncio.get_running_loop().create_future()
             if not (self._jobs or self._assigning or self.stopping):
                 await asyncio.wait({asked, self._another_job}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(_LOOKS_EACH_S * self.world.rng.random())  # either may come before it looks
             if not asked.done():
                 return False
             if not asked.result().accepted:

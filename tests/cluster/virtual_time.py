@@ -115,11 +115,11 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     @override
     def close(self) -> None:
-        """Cancel what is left, and let it end."""
-        left = asyncio.all_tasks(self)
-        for task in left:
-            task.cancel()
-        self.run_until_complete(_end(left))
+        """Cancel what is left, and what that begins at its end, and let it end."""
+        while left := asyncio.all_tasks(self):
+            for task in left:
+                task.cancel()
+            self.run_until_complete(_end(left))
 
 
 async def _end(tasks: set[asyncio.Task[Any]]) -> None:
