@@ -273,6 +273,7 @@ class _Played:
         finally:
             report.faults += actors.happened
             report.restarts += len(actors.restarts)
+            actors.broker.down = False
             for topic in actors.broker.topics():
                 report.aborted += len(actors.broker.uncommitted_records(topic)) - len(actors.broker.records(topic))
             actors.close()
