@@ -36,9 +36,9 @@ chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED
 golden: environment  ## play the parity corpus on KAFKA_STREAMS=4.3.1 and say what changed; WRITE=1 keeps it
 	@$(RUN) -m tests.parity.golden $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS)) $(if $(WRITE),--write)
 
-fuzz-parity: environment  ## play random cases on Kafka Streams and penstock, for SECONDS=300, from SEED=…; KEEP=1 keeps what differs; MODEL=1: what Kafka Streams lacks alone; BACKFILLED=1: in backfills alone
+fuzz-parity: environment  ## play random cases on Kafka Streams and penstock, for SECONDS=300, from SEED=…; KEEP=1 keeps what differs; MODEL=1: what Kafka Streams lacks alone; BACKFILLED=1: in backfills alone; EXACTLY_ONCE=1: under exactly once alone, with faults
 	@$(RUN) -m tests.parity.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE)) \
-		$(if $(MODEL),--model) $(if $(BACKFILLED),--backfilled) $(if $(KEEP),--keep) $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS))
+		$(if $(MODEL),--model) $(if $(BACKFILLED),--backfilled) $(if $(EXACTLY_ONCE),--exactly-once) $(if $(KEEP),--keep) $(if $(KAFKA_STREAMS),--kafka-streams $(KAFKA_STREAMS))
 
 SHARE ?= 0.1
 restored: environment jars  ## have Kafka Streams restore what penstock wrote to changelogs, for SHARE=0.1 of the corpus from SEED=1

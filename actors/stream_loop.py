@@ -64,8 +64,8 @@ class StreamLoop:
         slot: int = 0,
         process_id: str = "",
     ) -> None:
-        """``slot``: exactly once, the part of the ``transactional.id`` that no other actor of the application has in this
-        Ray cluster, and ``process_id`` the one that no other cluster has."""
+        """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
+        Ray cluster has, and no other cluster that works for the application."""
         self.finished: Future[str | None] = Future()
         self._spec = spec
         self._actor_id = actor_id

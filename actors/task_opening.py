@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from penstock.actors.clock import Clock
@@ -12,6 +13,7 @@ from penstock.actors.hosted_task import HostedTask, open_hosted_task, promote, r
 from penstock.actors.positions import start_positions
 from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.common.errors import MissingTopicError
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
@@ -64,9 +66,16 @@ class TaskOpening:
         return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
 
     def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
-        """Find out where their sources begin; restoring comes next."""
+        """Find out where their sources begin, and what their sinks must know; restoring comes next."""
+        for topic in {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}:
+            # The producer remembers it. A record that were the first to ask could not wait for a broker.
+            yield from retry_while_unavailable(partial(self._ask_for_partitions, topic), self._clock, patience_s)
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
+
+    def _ask_for_partitions(self, topic: str) -> None:
+        with suppress(MissingTopicError):  # the record that is to be written there says so
+            self._guarantee.producer.partitions(topic)

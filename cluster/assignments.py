@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import AssignTasks, Instruction
 from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.placement import Placement
+from penstock.common.ids import TaskId
 
 
 class Assignments:
@@ -44,11 +46,14 @@ class Assignments:
         if self._owned.rebalancing:
             return
         unsure = any(actor.unsure for actor in self._actors.values())
+        holders = Counter(task for actor in self._actors.values() for task in actor.held)
+        meant_for: dict[str, set[TaskId]] = defaultdict(set)
+        for task in self._owned.tasks & self._placement.target.keys():
+            meant_for[self._placement.target[task]].add(task)
         for name, actor in self._actors.items():
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
-            elsewhere = {task for other, it in self._actors.items() if other != name for task in it.held}
-            meant = {task for task in self._owned.tasks if self._placement.target.get(task) == name} - elsewhere
+            meant = {task for task in meant_for[name] if holders[task] == (task in actor.held)}
             if actor.issued and self._owned.under_lost_session(actor.epoch):
                 meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
             tasks = frozenset(meant & actor.held if unsure else meant)

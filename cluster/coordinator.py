@@ -90,6 +90,7 @@ class Coordinator:
         self._cpus: int | None = None
         self._replacements = Replacements()
         self._waiting_for_actors = False
+        self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
         parts, out = (self._actors, self._owned), lambda it: self._out.append(it)
         self._commits = CommitRequests(*parts, exactly_once, out)
@@ -119,10 +120,16 @@ class Coordinator:
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
+        self._nothing_new = False
         self._handlers[type(event)](event)
+        # Of most events nothing follows, as of the second report with the same tasks: they come from each actor twice a
+        # second. Unless the event before was answered, there is nothing left to do then.
+        if self._nothing_new and self._at_rest:
+            return []
         self._reconcile()
         self._commits.look_again()
         out, self._out = self._out, []
+        self._at_rest = not out
         return out
 
     @property
@@ -232,6 +239,7 @@ class Coordinator:
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
+            self._nothing_new = actor.running == event.running and self._placement.tells_nothing(actor, event.lags)
             actor.running, actor.lags = event.running, event.lags
             actor.worked = actor.worked or bool(event.running)
 

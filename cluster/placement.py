@@ -31,6 +31,7 @@ class Placement:
         self._policy = policy
         self._nodes: dict[TaskId, str] = {}  # where each task was last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
+        self._chosen_by: tuple[object, ...] = ()
 
     def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
         """The labels of all nodes."""
@@ -57,7 +58,7 @@ class Placement:
     def choose(self) -> None:
         """An actor for every task, and the standbys. What :meth:`keep` has kept moves for balance only."""
         up, plan = self._up(), self._owned.plan
-        if not up:
+        if not up or self._known() == self._chosen_by:
             return
         ideal = assign(self._owned.tasks, up, self._preferred(up), plan.stateful)
         self.moving = {}
@@ -73,6 +74,19 @@ class Placement:
         for task, name in warmups[: self._policy.max_warmups]:
             if name not in self.standbys.get(task, ()):
                 self.standbys[task] = (*self.standbys.get(task, ()), name)
+        self._chosen_by = self._known()
+
+    def _known(self) -> tuple[object, ...]:
+        """All that a choice depends on."""
+        actors = {name: (it.phase, it.held, it.standbys, self._ready(it.lags)) for name, it in self._actors.items()}
+        return self._owned.tasks, self._labels, actors, dict(self.target), dict(self.standbys)
+
+    def _ready(self, lags: Mapping[TaskId, int]) -> frozenset[TaskId]:
+        return frozenset(task for task, lag in lags.items() if lag <= self._policy.acceptable_lag)
+
+    def tells_nothing(self, actor: ActorRecord, lags: Mapping[TaskId, int]) -> bool:
+        """Whether a report of these lags is no reason to choose anew."""
+        return lags.keys() == actor.lags.keys() and self._ready(lags) == self._ready(actor.lags)
 
     def standbys_of(self, name: str, tasks: frozenset[TaskId]) -> frozenset[TaskId]:
         """What the actor keeps copies of when ``tasks`` are those that it may work on: what is meant for it, but still

@@ -65,6 +65,11 @@ class ConfluentClients(KafkaClients):
             entries["admin."],
         )
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether the application's consumers pass over what is not committed."""
+        return self.consumer_overrides.get("isolation.level") == "read_committed"
+
     def try_out(self) -> None:
         """Make each client once, and end it; and have a broker let in those that do not come in as the admin client.
 

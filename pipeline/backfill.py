@@ -69,7 +69,7 @@ def backfill(
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config))
+    reader = KafkaReader(config.bootstrap_servers, reader_options(config), clients.reads_committed)
     admin = clients.admin()
     existing = admin.topics()
     refuse_if_running(config, admin)

@@ -26,6 +26,8 @@ class KafkaReader:
 
     bootstrap_servers: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reads_committed: bool = False
+    """As the live application's consumers do."""
 
 
 def records_of(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
@@ -107,7 +109,7 @@ def _slots(spark: SparkSession, tasks: int) -> list[int]:
 
 
 def _read(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
-    """Kafka's records between given offsets by Spark's own connector; the live application's isolation."""
+    """Kafka's records between given offsets by Spark's own connector."""
     chosen = {partition: offsets for partition, offsets in ranges.items() if offsets}
     if not chosen:
         return None
@@ -120,7 +122,7 @@ def _read(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame 
         spark.read.format("kafka")
         .options(**kafka.options)
         .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        .option("kafka.isolation.level", "read_committed")
+        .option("kafka.isolation.level", "read_committed" if kafka.reads_committed else "read_uncommitted")
         .option("kafka.fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
         .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))
         .option("startingOffsets", json.dumps(begins))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError
+from penstock.common.errors import ApplicationStateError, BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
@@ -17,6 +18,9 @@ from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import Subtopology, Topology, internal_topic
+
+_PATIENCE_S = 120.0
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ class _Reader:
         self, topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
     ) -> None:
         self._config = config
+        self._consumer = consumer
         self._tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
         existing = admin.topics()
         repartition = frozenset(internal_topic(config.application_id, name) for name in topology.repartition_topics)
@@ -126,7 +131,8 @@ class _Reader:
         ]
         everything = {*self.sources, *self.changelogs, *self._global}
         self.begins = consumer.fetch_beginning_offsets(everything)
-        self.ends = admin.end_offsets(everything)
+        # To a reader of what is committed, in front of the first transaction that is open.
+        self.ends = consumer.fetch_end_offsets(everything)
         self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
@@ -192,7 +198,7 @@ class _Reader:
                 continue
             end = self.ends[partition]
             noted = self._noted.get(partition)
-            if noted is None and end > begin and not self._ever_committed(tasks, number):
+            if noted is None and not self._ever_committed(tasks, number) and self.has_records(partition, begin):
                 raise ApplicationStateError(
                     f"changelog {topic!r} holds rows, but application {self._config.application_id!r} has committed "
                     "no offset that tells how old they are: run the application until it commits, or delete the topic"
@@ -202,16 +208,34 @@ class _Reader:
             abandoned[partition] = OffsetRange(split, end)
         return state, abandoned
 
+    def has_records(self, partition: TopicPartition, begin: int) -> bool:
+        """Whether there are any from ``begin`` on: the last transactions that wrote there have left their markers, and
+        what was aborted."""
+        self._consumer.assign({partition: begin})
+        deadline = time.monotonic() + _PATIENCE_S
+        try:
+            while self._consumer.position(partition) < self.ends[partition]:
+                if self._consumer.poll(1, _LOOK_S):
+                    return True
+                if time.monotonic() > deadline:
+                    raise BrokerUnreachableError(
+                        f"partition {partition.partition} of {partition.topic!r} cannot be read: nothing has come for "
+                        f"{_PATIENCE_S:.0f} s"
+                    )
+        finally:
+            self._consumer.assign({})
+        return False
+
     def _ever_committed(self, tasks: SubtopologyTasks, number: int) -> bool:
         return any(TopicPartition(topic, number) in self.committed for topic in tasks.topics)
 
 
 def _refuse_unprocessed(topics: TopicPlan, reader: _Reader) -> None:
     for partition in reader.sources:
-        waiting = reader.ends[partition] - reader.position(partition)
-        if partition.topic in topics.tasks.repartition_topics and waiting > 0:
+        position = reader.position(partition)
+        if partition.topic in topics.tasks.repartition_topics and reader.has_records(partition, position):
             raise ApplicationStateError(
-                f"repartition topic {partition.topic!r}, partition {partition.partition}, holds up to {waiting} "
-                "records that the application has not processed yet: start it, let it catch up, stop it, and run the "
-                "backfill again"
+                f"repartition topic {partition.topic!r}, partition {partition.partition}, holds up to "
+                f"{reader.ends[partition] - position} records that the application has not processed yet: start it, "
+                "let it catch up, stop it, and run the backfill again"
             )

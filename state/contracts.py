@@ -157,6 +157,9 @@ class StateStore(ABC):
     flushed_last: ClassVar[bool] = False
     """Whether a commit flushes it after all stores that are not. What has left it may have changed them: if its
     changelog said so before theirs had these changes, a crash between the two would lose them."""
+    lies_in_memory: ClassVar[bool] = False
+    """Whether it keeps what is committed itself, and not in rows: then it is restored from the first record of its
+    changelog whenever its task is made anew, also where the rows of the other stores stay open."""
 
     def __init__(self, name: str, context: StateStoreContext) -> None:
         self.name = name

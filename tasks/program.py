@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from penstock.common.changes import changed
@@ -17,6 +17,7 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
 from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serde, SerdePart, bound
+from penstock.common.windowed_serdes import WindowedSerde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
@@ -78,6 +79,17 @@ class TaskProgram:
     stores: Mapping[str, AnyStoreBuilder]
     changelogs: Mapping[str, Changelog]
     undecoded: Undecoded
+
+    @cached_property
+    def partitioned_topics(self) -> frozenset[str]:
+        """The topics of whose records a sink chooses the partition, for which it must know how many there are."""
+        sinks = [node for node in self.nodes if isinstance(node, SinkNode)]
+        return frozenset(
+            node.topic
+            for node in sinks
+            if isinstance(node.topic, str)
+            and (node.partitioner is not None or isinstance(node.key_serde, WindowedSerde))
+        )
 
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:

@@ -100,6 +100,9 @@ class StateManager:
                 f"store {builder.name}: {type(opened).__name__} says takes_changes_while_committed, but has no "
                 "freeze() that sets the changes of the commit apart (docs/STORES.md)"
             )
+        if opened.lies_in_memory and self._task_stores.changelog_offset(builder.name) is not None:
+            # That offset is of the store that was thrown away, as when a transaction was aborted.
+            self._task_stores.wipe(builder.name)
         return opened
 
     # ---- stores ----

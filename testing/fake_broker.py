@@ -221,7 +221,7 @@ class FakeBroker:
         """A transaction, which the broker hears of with its first record."""
         with self.changed:
             transaction = FakeTransaction(transactional_id, epoch)
-            if self._producers[transactional_id][0] == epoch:
+            if self._producers.get(transactional_id, (-1, None))[0] == epoch:
                 self._producers[transactional_id] = epoch, transaction
             return transaction
 
@@ -251,6 +251,12 @@ class FakeBroker:
                 if open_one is not None and open_one.partitions:
                     self._fence(transactional_id)
 
+    def forget_producers(self) -> None:
+        """As when ``transactional.id.expiration.ms`` has passed: nobody has an id that the broker knows."""
+        with self.changed:
+            self.expire_transactions()
+            self._producers.clear()
+
     def _fence(self, transactional_id: str) -> int:
         epoch, open_one = self._producers.get(transactional_id, (-1, None))
         if open_one is not None:
@@ -259,7 +265,7 @@ class FakeBroker:
         return epoch + 1
 
     def _check_epoch(self, transaction: FakeTransaction) -> None:
-        known = self._producers[transaction.transactional_id]
+        known = self._producers.get(transaction.transactional_id)
         if known != (transaction.epoch, transaction):
             raise TransactionAbortedError(
                 f"the producer of {transaction.transactional_id!r} is fenced", producer_is_spent=True

@@ -57,6 +57,7 @@ class FakeProducer(RecordProducer):
         self.most_at_once: int | None = None
         self.offsets_unknown = False
         self._broker = broker
+        self._counts: dict[str, int] = {}
         self._queue: deque[tuple[str, FakeRecord, int, _FakeMark]] = deque()
         self._failure: StreamsError | None = None
         self._open = _FakeMark(None)
@@ -110,9 +111,11 @@ class FakeProducer(RecordProducer):
 
     @override
     def partitions(self, topic: str) -> int:
-        count = self._broker.topics().get(topic)
+        # Asked once per topic.
+        count = self._counts.get(topic) or self._broker.topics().get(topic)
         if count is None:
             raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
+        self._counts[topic] = count
         return count
 
     @override

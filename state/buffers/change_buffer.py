@@ -63,6 +63,7 @@ class ChangeBuffer(StateStore):
 
     takes_changes_while_committed = True
     flushed_last = True
+    lies_in_memory = True
 
     def __init__(self, builder: AnyStoreBuilder, context: StateStoreContext) -> None:
         if builder.key_serde is None or builder.value_serde is None:

@@ -22,6 +22,7 @@ from penstock.common.ids import Sources, TaskId, TopicPartition
 from tests.cluster.simulated_world import SimulatedActor, World
 
 _GHOST_S = 30.0
+_LOOKS_EACH_S = 0.02
 
 
 class AbortedError(StreamsError):
@@ -44,6 +45,7 @@ class TransactionalActor(SimulatedActor):
         self.seat: bytes | None = None
         self._opening = asyncio.Lock()
         self._assigning = 0
+        self._another_job: asyncio.Future[None] | None = None
         self.begun_at: dict[TopicPartition, int] = {}
         self.position: dict[TopicPartition, int] = {}
 
@@ -81,6 +83,12 @@ class TransactionalActor(SimulatedActor):
             self._loop_task.cancel()
 
     @override
+    def _wake(self) -> None:
+        super()._wake()
+        if self._jobs and self._another_job is not None and not self._another_job.done():
+            self._another_job.set_result(None)
+
+    @override
     async def _assignment(self, epoch: int, sources: Sources, standbys: Sources) -> None:
         self._assigning += 1
         await super()._assignment(epoch, sources, standbys)
@@ -103,10 +111,12 @@ class TransactionalActor(SimulatedActor):
         if self.seat is None and self.tasks:
             self._number += 1
             asked = self.world.spawn(self.world.ask_to_commit(CommitRequest(self.name, self.epoch, {}, self._number)))
-            while not asked.done():
-                if self._jobs or self._assigning or self.stopping:
-                    return False
-                await asyncio.sleep(0.02)
+            self._another_job = asyncio.get_running_loop().create_future()
+            if not (self._jobs or self._assigning or self.stopping):
+                await asyncio.wait({asked, self._another_job}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(_LOOKS_EACH_S * self.world.rng.random())  # either may come before it looks
+            if not asked.done():
+                return False
             if not asked.result().accepted:
                 self._drop(list(self.tasks))
                 return False

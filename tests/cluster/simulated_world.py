@@ -70,7 +70,7 @@ class SimulatedActor:
         self.finished: asyncio.Future[ActorEnd] = asyncio.get_running_loop().create_future()
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jobs: deque[tuple[Callable[[], Coroutine[Any, Any, None]], asyncio.Future[None]]] = deque()
-        self._more = asyncio.Event()
+        self._more: asyncio.Future[None] | None = None
         self._stopped: asyncio.Future[None] | None = None
         self._number = 0
         self._loop_task: asyncio.Task[None] | None = None
@@ -144,18 +144,31 @@ class SimulatedActor:
             done.set_exception(ActorEndedError("it was stopped"))
         else:
             self._jobs.append((job, done))
-            self._more.set()
+            self._wake()
         return done
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    async def _has_jobs_within(self, seconds: float | None) -> bool:
+        if not self._jobs:
+            loop = asyncio.get_running_loop()
+            self._more = loop.create_future()
+            timer = None if seconds is None else loop.call_later(seconds, self._wake)
+            await self._more
+            if timer is not None:
+                timer.cancel()
+        return bool(self._jobs)
 
     async def _go_round(self) -> None:
         while not self.finished.done():
-            try:
-                await asyncio.wait_for(self._more.wait(), self.world.rng.uniform(*self.world.commit_each_s))
-            except TimeoutError:
+            # Who has no tasks has nothing to commit.
+            seconds = self.world.rng.uniform(*self.world.commit_each_s) if self.tasks else None
+            if not await self._has_jobs_within(seconds):
                 if self.held_under < self.epoch:
                     await self._commit(list(self.tasks))
                 continue
-            self._more.clear()
             while self._jobs:
                 job, done = self._jobs.popleft()
                 await job()

@@ -21,25 +21,32 @@ Comparable = Callable[[list[Written]], list[Written]]
 """Makes the rows of one partition of a changelog comparable."""
 
 
-def changelogs_made_comparable(bunch: Bunch, application_id: str, backfilled: bool) -> dict[str, Comparable]:
+def changelogs_made_comparable(
+    bunch: Bunch, application_id: str, backfilled: bool, transactional: bool = False
+) -> dict[str, Comparable]:
     """What makes the rows of a changelog comparable that have something in them which may differ."""
     kinds: list[tuple[type, Comparable]] = [(DeduplicationStoreBuilder, _without_offsets(8, None))]
-    if backfilled:
-        kinds += [(kind, _without_offsets(8, 16)) for kind in (ChangeBufferBuilder, JoinBufferBuilder)]
-        kinds.append((JoinWindowStoreBuilder, numbered_anew))
     if bunch.caching:
         kinds.append((ChangeBufferBuilder, without_old_values))
-    return {
-        internal_topic(application_id, f"{name}-changelog"): comparable
-        for name, store in bunch.built.topology.store_builders.items()
-        for kind, comparable in kinds
-        if isinstance(store, kind)
-    }
+    if backfilled or transactional:
+        kinds += [(kind, _without_offsets(8, 16)) for kind in (ChangeBufferBuilder, JoinBufferBuilder)]
+    if backfilled:
+        kinds.append((JoinWindowStoreBuilder, numbered_anew))
+    found: dict[str, Comparable] = {}
+    for name, store in bunch.built.topology.store_builders.items():
+        for comparable in (comparable for kind, comparable in kinds if isinstance(store, kind)):
+            topic = internal_topic(application_id, f"{name}-changelog")
+            found[topic] = _one_after_the_other(found[topic], comparable) if topic in found else comparable
+    return found
+
+
+def _one_after_the_other(first: Comparable, second: Comparable) -> Comparable:
+    return lambda rows: second(first(rows))
 
 
 def _without_offsets(begin: int, end: int | None) -> Comparable:
     """Values without these bytes. Offsets differ because records without a key stand in any partition of a repartition
-    topic, and because a backfill writes none."""
+    topic, because a backfill writes none, and because the marker of a transaction takes one."""
 
     def without(rows: list[Written]) -> list[Written]:
         return [

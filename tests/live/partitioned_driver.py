@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +37,13 @@ class PartitionedDriver:
     """The tasks of all sub-topologies on ``partitions`` partitions. Each record is processed, with all that it leads
     to, before the next one, and each task commits after each record, as in ``TopologyTestDriver``."""
 
-    def __init__(self, topology: Topology, config: Mapping[str, Any], partitions: int) -> None:
+    def __init__(self, topology: Topology, config: Mapping[str, Any], partitions: int, wall_ms: int = 0) -> None:
         checked = StreamsConfig.of(config)
         self.partitions = partitions
-        self.wall_ms = 0
+        self.wall_ms = wall_ms
         self.topics: dict[str, list[list[Written]]] = defaultdict(lambda: [[] for _ in range(partitions)])
         self._globals = DrivenGlobalStores(topology, checked, [])
-        self._globals.init(0)
+        self._globals.init(wall_ms)
         self._unseen: deque[tuple[str, int]] = deque()
         self._tasks: dict[tuple[str, int], _Hosted] = {}
         for sub in topology.subtopologies:
@@ -72,9 +72,12 @@ class PartitionedDriver:
 
     def _work(self) -> None:
         while self._unseen:
-            to = self._unseen.popleft()
-            if (hosted := self._tasks.get(to)) is not None:
-                hosted.work(*to, self.topics[to[0]][to[1]])
+            self._work_once()
+
+    def _work_once(self) -> None:
+        to = self._unseen.popleft()
+        if (hosted := self._tasks.get(to)) is not None:
+            hosted.work(*to, self.topics[to[0]][to[1]])
 
     def pass_time(self, ms: int) -> None:
         """The wall clock goes on, and with it the time of what is idle, in tasks upstream first."""
@@ -154,6 +157,15 @@ class _Hosted:
         offsets = self._task.offsets()
         self._task.close()
         self._begin(offsets)
+
+    @property
+    def topics(self) -> Iterable[str]:
+        """What it reads."""
+        return self._read.keys()
+
+    def read(self, topic: str) -> int:
+        """How many records of its partition of ``topic`` it has taken."""
+        return self._read[topic]
 
     def offsets(self) -> Mapping[TopicPartition, CommittedOffset]:
         """What a commit notes."""

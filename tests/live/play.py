@@ -184,12 +184,13 @@ def compared(
     stores: Stores,
     application_id: str,
     backfilled: bool = False,
+    transactional: bool = False,
 ) -> Outcome:
     """What differs from what was expected. A backfill writes nothing to repartition topics; with caches there are fewer
-    records in them, and of the results the last ones are the same."""
+    records in them, and of the results the last ones are the same. ``transactional``: markers stand between records."""
     of_case = owners(bunch.built.topology, application_id, bunch.cases)
     sinks = {topic for topic, _, _ in bunch.built.sinks}
-    comparable = changelogs_made_comparable(bunch, application_id, backfilled)
+    comparable = changelogs_made_comparable(bunch, application_id, backfilled, transactional)
     found = {}
     for case in bunch.cases:
         topics = {topic for topic, owner in of_case.items() if owner == case["name"]} & written.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
+from penstock.kafka.contracts import BEGINNING, TransactionalProducer
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.backfill import BackfillReport, backfill
 from penstock.topology.physical.topic_plan import plan_topics
@@ -103,6 +104,37 @@ def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_a
         assert word_count.complete()
     again = run(word_count)
     assert (again.read, again.written, again.changelog_rows) == (Counter(), {}, {})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_spark")
+def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_count: WordCount) -> None:
+    def lines(name: str, words: str) -> TransactionalProducer:
+        producer = word_count.clients.transactional_producer(f"{word_count.application_id}-{name}")
+        producer.init_transactions().result(30)
+        producer.begin_transaction()
+        producer.send(word_count.lines, None, words.encode(), 1_000, None, 0)
+        assert producer.flush(30)
+        return producer
+
+    app = word_count.app(processing_guarantee="exactly_once_v2")
+    first, aborted, left_open = lines("1", "one two"), lines("2", "never"), lines("3", "late")
+    first.commit_transaction({}, b"").result(30)
+    aborted.abort_transaction().result(30)
+    word_count.send(["one"])
+    with closing(left_open):
+        report = backfill(app.topology, app.config, "local[2]")
+        assert report.read == {word_count.lines: 1}
+        assert changelog(word_count) == {"one": 1, "two": 1}
+        left_open.commit_transaction({}, b"").result(30)
+    report = backfill(app.topology, app.config, "local[2]")
+    assert report.read == {word_count.lines: 2}
+    assert changelog(word_count) == {"one": 2, "two": 1, "late": 1}
+    ends = word_count.admin.high_watermarks([TopicPartition(word_count.lines, 0)])
+    committed = word_count.admin.committed(word_count.application_id)
+    assert {at: committed[at].offset for at in ends} == ends
+    first.close()
+    aborted.close()
 
 
 def test_a_running_application_is_left_alone(word_count: WordCount) -> None:

@@ -16,7 +16,7 @@ from penstock.pipeline.global_topics import GlobalTopics
 from penstock.pipeline.plan import BackfillPlan, Ranges, Stage, plan_backfill
 from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, REPARTITION, RESTORE, SINK, headers_row
 from penstock.pipeline.task_host import TaskHost
-from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
@@ -51,7 +51,7 @@ def _run(
     shuffled: Iterable[Mapping[str, Any]],
     at_once: int,
 ) -> Results:
-    rows = list(_rows(clients.broker, stage.records, PROCESS))
+    rows = list(_rows(clients, stage.records, PROCESS))
     for row in shuffled:
         if row["topic"] in stage.repartition_topics:
             to = (row["partition"], PROCESS, row["topic"], row["task"], row["sequence"])
@@ -60,7 +60,7 @@ def _run(
         return {}
     for source, changelogs in enumerate((stage.changelogs, stage.abandoned)):
         for store, ranges in changelogs.items():
-            rows += _rows(clients.broker, ranges, RESTORE, source, store)
+            rows += _rows(clients, ranges, RESTORE, source, store)
     given = batches(ordered(rows, cycle=bool(stage.inner_topics)), at_once)
     shared = (
         config,
@@ -74,11 +74,13 @@ def _run(
     return output(TaskHost(subtopology, *shared).run(given))
 
 
-def _rows(broker: FakeBroker, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
+def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
     for (topic, number), offsets in ranges.items():
-        log = broker.log(TopicPartition(topic, number))
+        log = clients.broker.log(TopicPartition(topic, number))
         for offset in range(offsets.begin, offsets.end):
             it = log.records[offset - log.beginning]
+            if it.is_marker or (clients.read_committed and not it.is_committed):
+                continue
             place = (number, phase, store or topic, source, offset)
             yield (*place, it.key, it.value, it.timestamp, headers_row(it.headers))
 

@@ -4,7 +4,8 @@ A quarter of the time goes to cases of what Kafka Streams has not, which are hel
 plays these alone, without a JVM.
 
 ``--backfilled`` plays the corpus, and then random cases of Kafka Streams' shapes, in backfills without Spark, and holds
-these against live tasks.
+these against live tasks. ``--exactly-once`` plays the same by actors under ``exactly_once_v2`` that are killed, fenced and
+moved, and holds what they have committed against tasks that nothing befalls.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.parity.fuzz.against_model import ModelReport, hold_against_model
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.own import generate_own
 from tests.parity.fuzz.run import Difference, Report, fuzz, numbered
+from tests.parity.fuzz.under_exactly_once import TroubledReport, hold_under_exactly_once
 from tests.parity.oracle import KAFKA_VERSION, KafkaStreams, run
 
 _SHARE_OF_MODEL = 0.25
@@ -35,22 +37,29 @@ def main(
     case: Annotated[int | None, typer.Option(min=0, help="Play this one case of the seed only.")] = None,
     model: Annotated[bool, typer.Option("--model", help="Only cases that are held against the model.")] = False,
     backfilled: Annotated[bool, typer.Option("--backfilled", help="Only in backfills, against live tasks.")] = False,
+    exactly_once: Annotated[
+        bool, typer.Option("--exactly-once", help="Only by actors under exactly_once_v2, with faults.")
+    ] = False,
     keep: Annotated[bool, typer.Option("--keep", help=f"Add what differs to {corpus.FOUND}, made small.")] = False,
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
 ) -> None:
     """Play random cases on Kafka Streams and on penstock and make small what differs; exit 1 if anything does."""
-    if backfilled and (model or keep):
-        raise typer.BadParameter("--backfilled goes with neither --model nor --keep")
+    if backfilled + exactly_once + model > 1 or ((backfilled or exactly_once) and keep):
+        raise typer.BadParameter("--backfilled, --exactly-once and --model go alone, and the first two not with --keep")
     if model and keep:
         raise typer.BadParameter(f"{corpus.FOUND} keeps no cases of the model: what differs from it is shown")
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )  # records of cases are late
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    typer.echo(f"seed {chosen}" + ("" if model or backfilled else f", Kafka Streams {kafka_streams}"))
+    typer.echo(f"seed {chosen}" + ("" if model or backfilled or exactly_once else f", Kafka Streams {kafka_streams}"))
     cases = numbered(chosen) if case is None else iter([generate(chosen, case)])
+    given = chain.from_iterable(every_shape().values()) if case is None else ()
+    if exactly_once:
+        troubled = hold_under_exactly_once(chain(given, cases), chosen, seconds, typer.echo)
+        typer.echo(told_of_exactly_once(troubled))
+        raise typer.Exit(1 if troubled.differences else 0)
     if backfilled:
-        given = chain.from_iterable(every_shape().values()) if case is None else ()
         in_backfills = hold_against_tasks(chain(given, cases), seconds, typer.echo)
         typer.echo(told_of_backfills(in_backfills))
         raise typer.Exit(1 if in_backfills.differences else 0)
@@ -99,6 +108,18 @@ def told_of_backfills(report: BackfillReport) -> str:
     return (
         f"{report.cases:,} cases in {report.backfills:,} backfills, {report.refused} of them refused, "
         f"{len(report.differences)} differ"
+    )
+
+
+def told_of_exactly_once(report: TroubledReport) -> str:
+    """What a run with ``--exactly-once`` did."""
+    plays = ", ".join(f"{way} {many}" for way, many in report.plays.items())
+    faults = ", ".join(f"{what} {many}" for what, many in report.faults.most_common())
+    left_out = "".join(f"\nleft out {many}: {why}" for why, many in report.left_out.most_common())
+    return (
+        f"{report.cases:,} plays ({plays}), {report.refused} refused, {len(report.differences)} differ\n"
+        f"{report.faults.total():,} faults ({faults}); {report.restarts:,} times an actor's tasks were made anew; "
+        f"{report.aborted:,} records of aborted transactions{left_out}"
     )
 
 

@@ -96,8 +96,8 @@ def _error(step: Callable[[], object]) -> str | None:
     return None
 
 
-class _Broker(FakeBroker):
-    """Puts records without a key where the driver does."""
+class KeylessToFirst(FakeBroker):
+    """Puts records without a key where the driver does, into the first partition."""
 
     @override
     def _choose(self, key: bytes | None, partitions: int) -> int:
@@ -112,7 +112,7 @@ class _Played:
         settings = configuration(bunch, APPLICATION)
         self._config = StreamsConfig.of(settings)
         self._driver = StagedDriver(self._topology, settings, APPLICATION)
-        self._clients = FakeClients(APPLICATION, _Broker())
+        self._clients = FakeClients(APPLICATION, KeylessToFirst())
         self._clients.admin().create_topics(NewTopic(topic, PARTITIONS) for topic in bunch.topics)
         self._taken: Counter[TopicPartition] = Counter()
 

@@ -1,0 +1,333 @@
+"""Cases under ``exactly_once_v2``, whatever befalls the actors, held against the whole run of the same records.
+
+Each is played up to three times:
+
+- *record by record*, without caches: a transaction, or several, for each record, so that all that is written can be
+  compared, record by record, whatever the topology;
+- the same *with caches*, where only the last of each key counts;
+- *together*: several records in one transaction, where their order does not depend on who commits when.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from typing_extensions import override
+
+from penstock.topology.physical.topology import SinkNode, Topology
+from tests.actors.rig import APPLICATION
+from tests.live.bunches import BASE_MS, Bunch, Case, Input, paced
+from tests.live.comparison import Topics
+from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.live.play import Stores, compared, excluded
+from tests.live.rig import configuration
+from tests.parity import restarts
+from tests.parity.fuzz.troubled_actors import ABORTS, ALL, Restart, TroubledActors
+from tests.parity.ops_own import IDLE
+
+WAYS = ("record by record", "with caches", "together")
+_WALL_MS = BASE_MS + 43_200_000
+_PACE_MS = 1100
+_QUICK = Path("/dev/shm")
+"""Opening databases is most of the work; where the system has it in memory, half of that."""
+_FAULTS = 6
+"""About so many befall the actors of a case."""
+_IDLE_STEP_MS = 100
+_PUNCTUATES = "punctuates by the wall clock"
+
+
+@dataclass
+class TroubledReport:
+    """What a run did and found."""
+
+    plays: Counter[str] = field(default_factory=Counter)
+    """By the way of playing."""
+    faults: Counter[str] = field(default_factory=Counter)
+    restarts: int = 0
+    aborted: int = 0
+    """Records that no reader of committed ones sees."""
+    refused: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    differences: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def cases(self) -> int:
+        """How many plays there were."""
+        return self.plays.total()
+
+
+Step = Input | int
+"""A record, or by how many ms the wall clock goes on."""
+
+
+def hold_under_exactly_once(
+    cases: Iterable[Case], seed: int, seconds: float, tell: Callable[[str], None], ways: Sequence[str] = WAYS
+) -> TroubledReport:
+    """Play ``cases`` for ``seconds``; each that differs is told."""
+    report, until = TroubledReport(), time.monotonic() + seconds
+    for case in cases:
+        for way in ways:
+            if found := differing_under_exactly_once(case, way, seed, report):
+                report.differences[f"{case['name']} {way}"] = found
+                tell(f"{case['name']} differs, {way}, seed {seed}: {found[0]}")
+        if time.monotonic() > until:
+            break
+    return report
+
+
+def differing_under_exactly_once(case: Case, way: str, seed: int, report: TroubledReport) -> list[str]:
+    """What differs, in words."""
+    bunch = Bunch("one", case["config"], (case,), paced(case), caching=way == "with caches")
+    try:
+        topology = bunch.built.topology
+    except Exception:  # whatever it is, penstock refuses the program: nothing can be compared
+        report.refused += 1
+        return []
+    if (reason := _excluded(case, way, topology)) is not None:
+        report.left_out[reason] += 1
+        return []
+    report.plays[way] += 1
+    played = partial(_played, bunch, way, f"{seed} {case['name']} {way}", report)
+    found = played(_FAULTS)
+    if found and bunch.caching and played(0):
+        report.plays[way] -= 1
+        report.left_out["shows when commits are, also without faults: only without caches"] += 1
+        return []
+    return found
+
+
+def _played(bunch: Bunch, way: str, seed: str, report: TroubledReport, faults: int) -> list[str]:
+    with tempfile.TemporaryDirectory(dir=_QUICK if _QUICK.is_dir() else None) as folder:
+        played = _Played(bunch, way, Random(seed), Path(folder), faults)
+        try:
+            return played.differences(report)
+        except Exception as error:  # whatever it is, the tasks that nothing befalls must raise it, too
+            if (alone := played.error_of_the_whole_run()) is None:
+                return [f"{type(error).__name__}: {error}"]
+            report.plays[way] -= 1
+            report.refused += 1
+            return [] if alone in str(error) else [f"the whole run raises {alone}, and here: {error}"]
+
+
+def _excluded(case: Case, way: str, topology: Topology) -> str | None:
+    reason = excluded(case)
+    if reason == _PUNCTUATES and not paced(case):
+        reason = None  # here both sides have the same clock
+    if reason is None and restarts.forgets(case) and _unlogged(case):
+        reason = "forgets at a restart, and has a store that nothing restores"
+    if reason is None and way == "together":
+        if paced(case) or _by_the_clock(case) or restarts.forgets(case):
+            return "goes by moments: only record by record"
+        return None if _keeps_order(topology) else "has an order that depends on commits: only record by record"
+    return reason
+
+
+def _unlogged(case: Case) -> bool:
+    return not all(step.get("logging", True) for step in case["topology"])
+
+
+def _by_the_clock(case: Case) -> bool:
+    return IDLE in case["config"] or any("advance_wall_ms" in record for record in case["input"])
+
+
+def _keeps_order(topology: Topology) -> bool:
+    """Whether each sub-topology reads what comes from outside, or one topic that one sub-topology writes: then records
+    have one order, however many of them a transaction has."""
+    written = Counter(
+        topic
+        for sub in topology.every_subtopology
+        for topic in {node.topic for node in sub.nodes if isinstance(node, SinkNode) and isinstance(node.topic, str)}
+    )
+    for sub in topology.subtopologies:
+        read = {topic for source in sub.sources for topic in source.topics}
+        within = [topic for topic in read if topic in written]
+        if within and (len(read) > 1 or written[within[0]] > 1):
+            return False
+    return not topology.global_topics
+
+
+class _Expected(PartitionedDriver):
+    """The whole run, with those restarts of tasks that show."""
+
+    def __init__(self, bunch: Bunch, config: Mapping[str, Any], partitions: int, restarts: list[Restart]) -> None:
+        super().__init__(bunch.built.topology, config, partitions, _WALL_MS)
+        self._restarts = restarts
+        self.step = 0
+
+    def begin(self, step: int) -> None:
+        """The next step of the input comes."""
+        self.step = step
+        self._restart_who_is_due()
+
+    @override
+    def _work(self) -> None:
+        while self._unseen:
+            self._work_once()
+            self._restart_who_is_due()
+
+    @override
+    def pass_time(self, ms: int) -> None:
+        """All tasks see the clock before any of them sees what another has written then: that is committed later."""
+        self.wall_ms += ms
+        for hosted in self.hosted:
+            hosted.pass_time()
+        self._work()
+
+    def end(self) -> None:
+        """That was the step."""
+        missed = [restart for restart in self._restarts if restart.step <= self.step]
+        assert not missed, f"restarts at positions that were never reached: {missed}"
+
+    def _restart_who_is_due(self) -> None:
+        while self._restarts and self._restarts[0].step == self.step and self._is_at(self._restarts[0]):
+            due = self._restarts.pop(0)
+            for hosted in self.hosted:
+                if hosted.id in due.tasks:
+                    hosted.restart()
+
+    def _is_at(self, restart: Restart) -> bool:
+        return all(
+            hosted.read(topic) == restart.consumed.get((topic, hosted.id.partition), 0)
+            for hosted in self.hosted
+            if hosted.id in restart.tasks
+            for topic in hosted.topics
+        )
+
+    def of(self, case: Case) -> PartitionedDriver:
+        """What has played ``case``: see :func:`tests.live.play.compared`."""
+        return self
+
+    def store(self, case: Case, name: str) -> dict[Any, Any]:
+        """The content of a store over all tasks."""
+        if (store := self.global_stores.get(name)) is not None:
+            return dict(store.opened.view().all())
+        tasks = [it for it in self.hosted if name in it.state_manager.store_names]
+        return {key: value for task in tasks for key, value in task.entries(name)}
+
+
+class _Played:
+    """One case, by the actors first, for they say when restarts were."""
+
+    def __init__(self, bunch: Bunch, way: str, random: Random, folder: Path, faults_about: int) -> None:
+        (self._case,) = bunch.cases
+        self._bunch, self._way, self._random = bunch, way, random
+        self._config = configuration(bunch, APPLICATION)
+        topology = bunch.built.topology
+        single = len(topology.subtopologies) == 1
+        self._partitions = random.choice([1, 2]) if way != "together" or single else 1
+        self._unlogged = _unlogged(self._case)
+        faults = ABORTS if self._unlogged else ALL
+        actors = random.choice([1, 1, 2])
+        if self._unlogged:
+            actors = 1
+        self._actors = TroubledActors(
+            bunch, self._config, self._partitions, actors, folder, random, faults, _WALL_MS
+        )  # fmt: skip
+        self._steps = list(self._cut())
+        self._troubles = faults_about / max(len(self._steps), 2 * faults_about)
+
+    def _cut(self) -> Iterator[list[Step]]:
+        """The input, by what comes together."""
+        inputs = self._bunch.inputs(self._case)
+        if self._way == "together":
+            inputs = list(accumulate(inputs, _later))
+            while inputs:
+                many = self._random.randrange(1, 8)
+                yield list(inputs[:many])
+                inputs = inputs[many:]
+            return
+        records = iter(inputs)
+        for step in self._case["input"]:
+            yield [step["advance_wall_ms"] if "advance_wall_ms" in step else next(records)]
+
+    def differences(self, report: TroubledReport) -> list[str]:
+        actors = self._actors
+        try:
+            for number, steps in enumerate(self._steps):
+                actors.step = number
+                self._feed(steps)
+            stores = actors.stores(self._bunch.stores)
+            topics = {*self._bunch.topics, *(name for name in actors.broker.topics() if name.startswith(APPLICATION))}
+            written = actors.written(topics)
+            found = [f"held back by a transaction at the end: {tp}" for tp in actors.open_transactions()]
+            found += self._compared(written, stores)
+            if not self._unlogged:
+                actors.step = len(self._steps)
+                actors.kill_all_and_restore()
+                restored = actors.stores(self._bunch.stores)
+                found += [
+                    f"store {name}: held {stores[name]}, restored {restored[name]}"
+                    for name in stores
+                    if stores[name] != restored[name]
+                ]
+            return found
+        finally:
+            report.faults += actors.happened
+            report.restarts += len(actors.restarts)
+            actors.broker.down = False
+            for topic in actors.broker.topics():
+                report.aborted += len(actors.broker.uncommitted_records(topic)) - len(actors.broker.records(topic))
+            actors.close()
+
+    def _feed(self, steps: list[Step]) -> None:
+        actors, troubles = self._actors, self._troubles
+        for step in steps:
+            if isinstance(step, int):
+                # What the clock calls is not called again when its transaction is aborted: nothing may befall it, be it
+                # something that has happened and shows at the next commit alone.
+                troubles = 0
+                if not self._unlogged:
+                    actors.kill_all()
+                self._pass(step)
+            else:
+                actors.send(step, step.partition % self._partitions)
+        if self._bunch.paced and IDLE not in self._case["config"]:
+            actors.clock.now_ms += _PACE_MS
+        actors.work(troubles)
+
+    def _pass(self, ms: int) -> None:
+        step_ms = _IDLE_STEP_MS if IDLE in self._case["config"] else ms
+        for _ in range(0, ms, max(1, step_ms)):
+            self._actors.clock.now_ms += step_ms
+            self._actors.settle()
+
+    def _compared(self, written: Topics, stores: Stores) -> list[str]:
+        forgetful = restarts.forgets(self._case)
+        last = len(self._steps)
+        expected = self._whole_run([each for each in self._actors.restarts if each.step < last] if forgetful else [])
+        played = compared(self._bunch, expected, written, stores, APPLICATION, transactional=True)
+        return played.differences[self._case["name"]]
+
+    def error_of_the_whole_run(self) -> str | None:
+        """What it raises without restarts, if it does."""
+        try:
+            self._whole_run([])
+        except Exception as error:  # whatever it is
+            return type(error).__name__
+        return None
+
+    def _whole_run(self, shown: list[Restart]) -> _Expected:
+        expected = _Expected(self._bunch, self._config, self._partitions, shown)
+        for number, steps in enumerate(self._steps):
+            expected.begin(number)
+            for step in steps:
+                if isinstance(step, int):
+                    expected.pass_time(step)
+                else:
+                    record = Written(step.key, step.value, step.timestamp, step.headers)
+                    expected.pipe(step.topic, step.partition % self._partitions, record)
+            expected.end()
+        return expected
+
+
+def _later(before: Input, record: Input) -> Input:
+    return replace(record, timestamp=max(before.timestamp + 1, record.timestamp))
