@@ -8,7 +8,9 @@ from typing import Any
 from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.positions import Start
 from penstock.actors.task_directory import TaskDirectory
+from penstock.actors.task_meters import TaskMeters
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
@@ -16,6 +18,7 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.wiring import Store
 
 _MOVES = {
@@ -38,12 +41,14 @@ class HostedTask:
         task: Task,
         directory: TaskDirectory,
         sources: frozenset[TopicPartition],
+        meters: TaskMeters,
     ) -> None:
         program, partition = task.state_manager.program, task.task_id.partition
         self.task = task
         self.state_manager = task.state_manager
         self.id = task.task_id
         self.directory = directory
+        self.meters = meters
         resets = {TopicPartition(topic, partition): source.offset_reset for topic, source in program.sources.items()}
         # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
         self.missing = frozenset(resets.keys() - sources)
@@ -63,7 +68,6 @@ class HostedTask:
         self.touched = False
         self.more = False
         self.batch_size = _FIRST_BATCH
-        self.lost_records = 0
         self.snapshot: dict[TopicPartition, CommittedOffset] = {}
         """What the commit under way commits."""
         self._logged: dict[TopicPartition, int] = {}
@@ -111,7 +115,9 @@ class HostedTask:
         """Where its sources begin is known; restoring comes next."""
         self.starts = starts
         self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
-        self.lost_records += sum(each.offset - each.lost.offset for each in starts.values() if each.lost is not None)
+        for tp, start in starts.items():
+            if start.lost is not None:
+                self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
         self.state_manager.goes_on_from(self._resume_from())
         self.become(TaskState.RESTORING)
 
@@ -140,20 +146,29 @@ class HostedTask:
         begun = clock()
         done = self.task.process(size, wall_ms)
         self.more = done >= size
-        if done:
-            self.touched = True
         if self._read_on_at:
             self._leave_lost_positions()
+        if not done:
+            return 0
+        self.touched = True
+        spent = clock() - begun
+        self.meters.process.add(done, spent)
         if done * 2 >= size:
-            spent = clock() - begun
             # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
         return done
 
+    def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
+        """:meth:`Task.punctuate`."""
+        begun = clock()
+        if self.task.punctuate(wall_ms):
+            self.touched = True
+            self.meters.punctuate.add(clock() - begun)
+
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
         """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
-        self.lost_records += max(0, to - position)
+        self.meters.lost(tp, position, to - position)
         self._read_on_at[tp] = to
         self._leave_lost_positions()
 
@@ -220,21 +235,33 @@ class HostedTask:
             self.task.close()
             self.directory.note_close()
 
-    def status(self, consumer: RecordConsumer, restore: RestoreFigures) -> TaskStatus:
+    def counted(self) -> TaskMetrics:
+        """The task's counters, which go on where an aborted transaction has the task begin anew."""
+        return self.meters.totals(self.task.metrics())
+
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
         """What the coordinator and people may know."""
-        metrics = self.task.metrics()
+        counted = self.counted()
+        positions = {tp: start.offset for tp, start in self.starts.items()}
+        positions.update((tp, offset + 1) for tp, offset in self.task.positions())
         return TaskStatus(
             self.id,
             self.state,
-            metrics.process_total,
-            metrics.dropped_records_total,
+            counted.process_total,
+            counted.dropped_records_total,
             restore.remaining,
             {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
             {tp: committed.offset for tp, committed in self.committed.items()},
-            self.lost_records,
-            restore.total,
+            self.meters.lost_records,
+            self.meters.restored(restore.total),
             restore.rate,
+            positions,
+            self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
         )
+
+    def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
+        buffered = {tp.topic: self.task.buffered(tp) for tp in self.sources}
+        return self.meters.measured(counted, self.state_manager, buffered, now_s)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:
@@ -260,12 +287,13 @@ def open_hosted_task(
     config = program.config
     directory = TaskDirectory(config.state_dir / config.application_id / str(task_id))
     stores = directory.open(tuple(program.stores.values()))
+    meters = TaskMeters({topic: source.node for topic, source in program.sources.items()})
     try:
-        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores)
+        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores, meters)
     except BaseException:
         stores.close()
         raise
-    return HostedTask(task, directory, sources)
+    return HostedTask(task, directory, sources, meters)
 
 
 def renew_hosted_task(
@@ -275,13 +303,17 @@ def renew_hosted_task(
     be called again after an error."""
     stores, program = hosted.state_manager.detach(), hosted.state_manager.program
     hosted.close()
-    task = _task_over(StateManager(hosted.id, program, stores, producer, budget), producer, global_stores)
-    return HostedTask(task, hosted.directory, hosted.reads)
+    manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
+    task = _task_over(manager, producer, global_stores, meters)
+    meters.ended(hosted.task.metrics())
+    return HostedTask(task, hosted.directory, hosted.reads, meters)
 
 
-def _task_over(state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store]) -> Task:
+def _task_over(
+    state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
+) -> Task:
     try:
-        return Task(state_manager, producer, global_stores)
+        return Task(state_manager, producer, global_stores, sender_of=meters.sender_of(producer))
     except BaseException:
         state_manager.detach()  # from the budget
         raise

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.metric_names import Measured
 from penstock.common.position import NOWHERE, Position
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.state.queries import Query, QueryRow
@@ -62,7 +63,7 @@ class RestoreFigures:
 class TaskStatus:
     """One task as its actor sees it. Lags are records between position and end, per source partition; lost records
     were deleted by retention before they were read (counted in offsets). What begins with ``restore``: see
-    :class:`RestoreFigures`."""
+    :class:`RestoreFigures`. ``positions``: the next offset to process. ``measured``: all other metrics."""
 
     task_id: TaskId
     state: TaskState
@@ -74,6 +75,8 @@ class TaskStatus:
     lost_records: int = 0
     restore_total: int = 0
     restore_rate: float = 0.0
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    measured: Measured = field(default_factory=dict)
 
     @property
     def restore_seconds_left(self) -> float | None:
@@ -122,6 +125,8 @@ class ActorStatus:
     aborted_transactions: int = 0
     commit_stops: CommitStops = CommitStops()
     global_dropped_records: int | None = None
+    measured: Measured = field(default_factory=dict)
+    """Other metrics, of all tasks together."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from penstock.actors.actor_status import statuses
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
@@ -241,8 +242,8 @@ class StreamLoop:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
         for hosted in self._running:
             self._current = hosted
-            if hosted not in self._commits.held and hosted.task.punctuate(now_ms):
-                hosted.touched = True
+            if hosted not in self._commits.held:
+                hosted.punctuate(now_ms, self._clock.monotonic_s)
         self._current = None
 
     # ---- commit ----
@@ -329,12 +330,12 @@ class StreamLoop:
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
-        tasks = tuple(
-            hosted.status(self._consumer, self._restoration.progress(hosted)) for hosted in list(self._tasks.values())
-        )
+        commits, stopping = (self._commits.stops, self._commits.accepted), self._stopped is not None
+        parts = self._hosted.meters, self._reader, self._restoration, commits, (stopping, self.finished.done())
+        tasks, measured = statuses(list(self._tasks.values()), *parts, self._clock.monotonic_s())
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
-        ended = (self._stopped is not None, self._slot, self._hosted.aborted)
-        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
+        ended = (stopping, self._slot, self._hosted.aborted)
+        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records, measured)
 
     # ---- end ----
 
