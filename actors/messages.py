@@ -229,6 +229,26 @@ class ApplicationState(Enum):
 
 
 @dataclass(frozen=True)
+class StuckTask:
+    """A task that runs, has records to read, and has come no further for ``for_s`` seconds. Of its source partitions
+    the one with the largest ``lag`` is named, with the ``offset`` of the record that would be processed next."""
+
+    task_id: TaskId
+    actor_id: str
+    topic: str
+    partition: int
+    offset: int | None
+    lag: int
+    for_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"task {self.task_id} on {self.actor_id} has processed nothing for {self.for_s:.0f} s: it stands at offset "
+            f"{self.offset} of partition {self.partition} of topic {self.topic!r}, {self.lag} records before its end"
+        )
+
+
+@dataclass(frozen=True)
 class ApplicationStatus:
     """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
 
@@ -242,6 +262,8 @@ class ApplicationStatus:
     error: str | None = None
     waiting: str | None = None
     """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
+    stuck: tuple[StuckTask, ...] = ()
+    """Tasks that stand still although there is something to do."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

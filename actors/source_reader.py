@@ -141,7 +141,8 @@ class SourceReader:
                 )
             logger(__name__).error(
                 what,
-                topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
+                task=str(self._owner[tp].id), topic=tp.topic, partition=tp.partition,
+                position=was, beginning=beginning, end=end, policy=policy,
                 new_position=to, offsets_lost=max(0, to - was),
             )  # fmt: skip
             self._owner[tp].skip(tp, was, to)

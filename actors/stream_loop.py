@@ -32,7 +32,7 @@ from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition
-from penstock.common.log import logger
+from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.state.memory_budget import MemoryBudget
@@ -154,8 +154,13 @@ class StreamLoop:
     def run(self) -> None:
         """Go round until stopped or failed."""
         wait_s = 0.0
+        at_work(self._task_at_work)
         while not self.finished.done():
             wait_s = self.step(wait_s)
+
+    def _task_at_work(self) -> str | None:
+        hosted = self._current or self._hosted.starting
+        return None if hosted is None else str(hosted.id)
 
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
@@ -353,7 +358,7 @@ class StreamLoop:
         if self.finished.done():
             return
         text = describe_error(error)
-        self._log.error("stream loop failed", error=text)
+        self._log.error("stream loop failed", error=text, task=self._task_at_work())
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()

@@ -31,12 +31,15 @@ from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.membership import Membership
+from penstock.cluster.metrics import metric_families
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
@@ -47,7 +50,7 @@ from penstock.common.errors import (
     TopologyError,
 )
 from penstock.common.ids import TaskId
-from penstock.common.log import logger
+from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
@@ -69,10 +72,11 @@ class CoordinatorActor:
     def __init__(self, application_id: str, *spec: bytes) -> None:
         """``spec``: the pickled application, in pieces."""
         # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
+        identify(application_id, "coordinator")
         self._application_id = application_id
         self._spec_bytes = b"".join(spec)
         self._spec: ApplicationSpec | None = None
-        self._log = logger(__name__).bind(application=application_id)
+        self._log = logger(__name__)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
@@ -82,6 +86,8 @@ class CoordinatorActor:
         self._waiting: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
+        self._stuck: StuckTaskWatch | None = None
+        self._ray_metrics = RayMetrics()
         self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._ended = asyncio.Event()
         self._beginning = self._spawn(self._begin())
@@ -123,6 +129,7 @@ class CoordinatorActor:
             self._http_address,
             self._error,
             None if self._state.has_ended else self._waits_for(),
+            self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
         )
 
     def _waits_for(self) -> str | None:
@@ -192,6 +199,8 @@ class CoordinatorActor:
         try:
             spec: ApplicationSpec = cloudpickle.loads(self._spec_bytes)
             self._spec = spec
+            use_format(spec.config.log_format)
+            self._log = logger(__name__)
             if await self._has_ended():
                 return
             clients = ConfluentClients.of(spec.config)
@@ -223,6 +232,9 @@ class CoordinatorActor:
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
+        self._stuck = StuckTaskWatch(spec.config, self._loop.time, self._log)
+        self._repeat(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks)
+        self._repeat(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics)
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
         self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
@@ -297,6 +309,7 @@ class CoordinatorActor:
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
         self._ended.set()
+        await self._publish_metrics()  # the last state is what is to be seen from now on
 
     # ---- periodic tasks ----
 
@@ -315,6 +328,16 @@ class CoordinatorActor:
         assert self._dispatcher is not None
         self._dispatcher.feed(events.ClusterResized(await asyncio.to_thread(cluster_cpus)))
         self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
+
+    async def _look_for_stuck_tasks(self) -> None:
+        assert self._dispatcher is not None
+        assert self._stuck is not None
+        may_work = self._state.is_live and not self._dispatcher.machine.session_lost
+        self._stuck.look(self._dispatcher.statuses, may_work)
+
+    async def _publish_metrics(self) -> None:
+        families = metric_families(await self.status())
+        await asyncio.to_thread(self._ray_metrics.publish, families)
 
     async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None

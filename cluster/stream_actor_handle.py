@@ -49,7 +49,7 @@ class StreamActorHandle(ActorHandle):
             enable_task_events=False,
         )
         try:
-            return cls(application_id, actor_id, remote.remote(actor_id, spec))
+            return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec))
         except ValueError as error:
             raise ActorNameTakenError(str(error)) from error
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
+from penstock.common.log import LogFormat
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
 
@@ -140,6 +141,8 @@ class StreamsConfig(BaseModel):
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
+    log_format: LogFormat = Field(default="text", alias="log.format")
+    """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
 
