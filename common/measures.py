@@ -65,7 +65,7 @@ class _Sample:
 
 
 class Window:
-    """What something that only grows has done of late, as far as it was looked at: the first look sees nothing."""
+    """What something that only grows has done of late, as far as it was looked at: the first look only begins."""
 
     __slots__ = ("_samples",)
 
@@ -82,9 +82,10 @@ class Window:
     ) -> Look:
         """``highest`` and ``lowest``: since the last look; None where there was nothing."""
         samples = self._samples
-        if samples:
-            samples[-1].widen(highest, lowest)
-        if not samples or now_s - samples[-1].at_s >= _SAMPLE_EVERY_S:
+        if not samples:
+            samples.append(_Sample(now_s, count, total))
+        samples[-1].widen(highest, lowest)
+        if now_s - samples[-1].at_s >= _SAMPLE_EVERY_S:
             samples.append(_Sample(now_s, count, total))
             while len(samples) > 2 and now_s - samples[1].at_s >= WINDOW_S:
                 samples.popleft()

@@ -114,17 +114,17 @@ def test_its_time_is_that_of_a_silent_actor_after_the_longest_wait_for_an_empty_
 
 
 def test_the_log_says_once_that_a_task_is_stuck_and_once_that_it_goes_on() -> None:
-    now = 0.0
+    seconds = iter((0.0, HUNG_S, HUNG_S + 2, HUNG_S + 4, HUNG_S + 6))
     config = StreamsConfig.of({"application.id": "app"})
     with capture_logs() as lines:
-        watch = StuckTaskWatch(config, lambda: now, logger(__name__))
-        for now in (0.0, HUNG_S, HUNG_S + 2, HUNG_S + 4):
+        watch = StuckTaskWatch(config, lambda: next(seconds), logger(__name__))
+        for _ in range(4):
             watch.look([actor(TASK)], True)
-        assert len(watch.stuck) == 1
+        assert [it.task_id for it in watch.stuck] == [TASK.task_id]
         watch.look([actor(replace(TASK, records_processed=41))], True)
     assert [line["event"] for line in lines] == ["task is stuck", "task is not stuck any more"]
     assert {"task": "0_1", "actor": "actor-1", "topic": "lines", "partition": 1, "offset": 40, "lag": 7}.items() <= (
         lines[0].items()
     )
     assert lines[1]["task"] == "0_1"
-    assert watch.stuck == ()
+    assert not watch.stuck

@@ -43,7 +43,11 @@ def test_every_metric_and_label_that_it_names_is_exported(scrape: str) -> None:
 @pytest.mark.parametrize(
     ("was", "now", "found"),
     [
-        ("streams_stream_task_process_total", "streams_stream_task_processed_total", "metric kafka_streams_stream_task"),
+        (
+            "streams_stream_task_process_total",
+            "streams_stream_task_processed_total",
+            "metric kafka_streams_stream",
+        ),
         ("by (task_id)", "by (taks_id)", "label taks_id to group by"),
         ('application_id="$', 'aplication_id="$', "label aplication_id of"),
         ("{{task_id}}", "{{thread_id}}", "label thread_id to show"),
