@@ -138,11 +138,11 @@ class LatencyCounts:
         self._lowest: int | None = None
         self._highest: int | None = None
 
-    def add(self, latency_ms: int) -> None:
-        """One more."""
+    def add(self, latency_ms: int, times: int = 1) -> None:
+        """One more, which stands for so many."""
         latency_ms = max(0, latency_ms)
-        self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += 1
-        self._total += latency_ms
+        self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += times
+        self._total += latency_ms * times
         if self._lowest is None or latency_ms < self._lowest:
             self._lowest = latency_ms
         if self._highest is None or latency_ms > self._highest:
