@@ -1,4 +1,4 @@
-"""What is measured of the stores of one task: they are asked when somebody asks."""
+"""What is measured of the stores of one task: they are asked when somebody asks, and not more often than each 5 s."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from penstock.common.measures import Window
 from penstock.common.metric_names import STATE, Measured
 from penstock.tasks.state_manager import StateManager
 
+_ASK_EVERY_S = 5.0
 _SAMPLED = ("suppression-buffer-count", "suppression-buffer-size")
 """Of these Kafka Streams has average and maximum; here they are those of the moments at which somebody asked."""
 
@@ -16,9 +17,16 @@ class StateMeters:
     def __init__(self) -> None:
         self._windows: dict[tuple[str, str], Window] = {}
         self._seen: dict[tuple[str, str], tuple[int, float]] = {}
+        self._asked_s = -_ASK_EVERY_S
+        self._measured: Measured = {}
 
     def measured(self, stores: StateManager, now_s: float) -> Measured:
         """All of it."""
+        if now_s - self._asked_s >= _ASK_EVERY_S:
+            self._asked_s, self._measured = now_s, self._ask(stores, now_s)
+        return self._measured
+
+    def _ask(self, stores: StateManager, now_s: float) -> Measured:
         measured: Measured = {}
         for name in stores.store_names:
             for figure, value in stores.store(name).figures().items():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 WINDOW_S = 30.0
 """Rates, averages and maxima are those of about so long before they are asked for (Kafka Streams:
 ``metrics.sample.window.ms``)."""
-_SAMPLE_EVERY_S = 3.0
+_SAMPLE_EVERY_S = 5.0
 
 LATENCY_BOUNDS_MS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000)
 """Upper ends of the buckets of an end-to-end latency; one more has what is above them all. From what a busy loop takes
@@ -36,8 +37,7 @@ class Meter:
             self.highest = each
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """The last half minute: how often per second, how much of it per second (of seconds: the share of the time), the
     average and the extremes of one time. All 0 where nothing was done."""
 
@@ -59,9 +59,10 @@ class _Sample:
     lowest: float | None = None
 
     def widen(self, highest: float, lowest: float | None) -> None:
-        self.highest = max(self.highest, highest)
-        if lowest is not None:
-            self.lowest = lowest if self.lowest is None else min(self.lowest, lowest)
+        if highest > self.highest:
+            self.highest = highest
+        if lowest is not None and (self.lowest is None or lowest < self.lowest):
+            self.lowest = lowest
 
 
 class Window:
@@ -93,13 +94,10 @@ class Window:
         elapsed_s, times, came_to = now_s - first.at_s, count - first.count, total - first.total
         if elapsed_s <= 0:
             return Look()
-        return Look(
-            times / elapsed_s,
-            came_to / elapsed_s,
-            came_to / times if times else 0.0,
-            max(sample.highest for sample in samples),
-            min((sample.lowest for sample in samples if sample.lowest is not None), default=0.0),
-        )
+        highest = max([sample.highest for sample in samples])
+        seen = [sample.lowest for sample in samples if sample.lowest is not None]
+        average = came_to / times if times else 0.0
+        return Look(times / elapsed_s, came_to / elapsed_s, average, highest, min(seen) if seen else 0.0)
 
 
 @dataclass(frozen=True)
