@@ -38,5 +38,5 @@ class StuckTaskWatch:
             if it.task_id not in before:
                 where = {"topic": it.topic, "partition": it.partition, "offset": it.offset, "lag": it.lag}
                 self._log.error("task is stuck", task=str(it.task_id), actor=it.actor_id, for_s=it.for_s, **where)
-        for task_id in sorted(before - {it.task_id for it in self.stuck}):
+        for task_id in sorted(before - {it.task_id for it in self.stuck}) if may_work else ():
             self._log.info("task is not stuck any more", task=str(task_id))
