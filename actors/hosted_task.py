@@ -235,6 +235,10 @@ class HostedTask:
             self.task.close()
             self.directory.note_close()
 
+    def buffered(self) -> dict[str, int]:
+        """How many records of each topic wait."""
+        return {tp.topic: self.task.buffered(tp) for tp in self.sources}
+
     def counted(self) -> TaskMetrics:
         """The task's counters, which go on where an aborted transaction has the task begin anew."""
         return self.meters.totals(self.task.metrics())
@@ -260,8 +264,7 @@ class HostedTask:
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
-        buffered = {tp.topic: self.task.buffered(tp) for tp in self.sources}
-        return self.meters.measured(counted, self.state_manager, buffered, now_s)
+        return self.meters.measured(counted, self.state_manager, self.buffered(), now_s)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:
@@ -305,7 +308,7 @@ def renew_hosted_task(
     hosted.close()
     manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
     task = _task_over(manager, producer, global_stores, meters)
-    meters.ended(hosted.task.metrics())
+    meters.ended(hosted.task.metrics(), hosted.buffered())
     return HostedTask(task, hosted.directory, hosted.reads, meters)
 
 

@@ -44,7 +44,7 @@ class _Consumed:
     """What came in from one topic."""
 
     def __init__(self) -> None:
-        self.records = self.bytes = 0
+        self.records = self.bytes = self.given_up = 0
         self.latencies = LatencyCounts()
 
 
@@ -100,9 +100,12 @@ class TaskMeters:
         if (sender := self._senders.pop((node, topic), None)) is not None:
             self._sent[node, topic] = self._sent.get((node, topic), Sent()) + sender.take()
 
-    def ended(self, counted: TaskMetrics) -> None:
-        """The task has ended with these counters; another goes on in its place."""
+    def ended(self, counted: TaskMetrics, buffered: Mapping[str, int]) -> None:
+        """The task has ended with these counters, and records per topic that waited and come again. Another goes on
+        in its place."""
         self._before = self.totals(counted)
+        for topic, consumed in self._consumed.items():
+            consumed.given_up += buffered.get(topic, 0)
 
     # ---- when somebody asks ----
 
@@ -173,7 +176,7 @@ class TaskMeters:
             node = self._source_of.get(topic, topic)
             measured[TOPIC, "records-consumed-total", node, topic] = consumed.records
             measured[TOPIC, "bytes-consumed-total", node, topic] = consumed.bytes
-            processed[node] = processed.get(node, 0) + consumed.records - buffered.get(topic, 0)
+            processed[node] = processed.get(node, 0) + consumed.records - consumed.given_up - buffered.get(topic, 0)
             ages[node] = _together(ages.get(node), consumed.latencies.take(0, 0))
         for node, records in processed.items():
             measured[NODE, "process-total", node] = records

@@ -69,6 +69,38 @@ def test_records_are_counted_where_they_come_in_and_where_they_go_out(tmp_path: 
     assert measured[NODE, "process-total", SOURCE] == 3
 
 
+def test_what_waits_is_counted_as_waiting_and_not_as_processed_also_when_it_is_given_up(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    other = builder.stream("other", ps.Consumed.with_(STRING, STRING))
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).merge(other).to("out", ps.Produced.with_(STRING, STRING))
+    config: dict[str, Any] = {
+        "max_task_idle_ms": 10_000,
+        "processing_guarantee": "exactly_once_v2",
+        "commit_interval_ms": 1000,
+    }
+    rig = Rig(tmp_path, builder.build(), **config)
+    rig.clients.admin().create_topics([NewTopic("other", 1)])
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1), ("a", "x", 2))
+    settle(loop)
+    waiting = task_of(loop)
+    source = "KSTREAM-SOURCE-0000000001"
+    assert waiting.measured[TASK, "active-buffer-count"] == 2
+    assert waiting.measured[TOPIC, "records-consumed-total", source, "in"] == 2
+    assert waiting.measured[NODE, "process-total", source] == waiting.records_processed == 0
+    rig.write("other", ("a", "x", 1))
+    settle(loop)
+    assert task_of(loop).measured[NODE, "process-total", source] == 1
+    rig.coordinator.join()  # restarted: what the actor was told holds no more
+    rig.commit(loop)
+    rig.clock.now_ms += 10_001
+    settle(loop)
+    given_up = task_of(loop)
+    assert status_of(loop).aborted_transactions == 1
+    assert given_up.measured[TOPIC, "records-consumed-total", source, "in"] == 4
+    assert given_up.measured[NODE, "process-total", source] == 1 + 2
+
+
 def test_a_sink_tells_how_old_what_it_sent_was(tmp_path: Path) -> None:
     rig = Rig(tmp_path, pass_through())
     loop = rig.running()
