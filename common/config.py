@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
-from penstock.common.log import LogFormat
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
 
@@ -30,8 +29,14 @@ _ALIASES = {
 _SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.certificate.verification", "enable.sasl.oauthbearer.")
 # Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
 _ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
+_MEASURED = "all metrics are always there, of the last half minute: docs/METRICS.md"
 # What Java takes among Kafka Streams' own keys and penstock takes elsewhere.
 _ELSEWHERE = {
+    "metrics.recording.level": _MEASURED,
+    "metrics.num.samples": _MEASURED,
+    "metrics.sample.window.ms": _MEASURED,
+    "metric.reporters": "/metrics and Ray's endpoint are for Prometheus, KafkaStreams.metrics() for the rest",
+    "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; brokers are sent none",
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
     "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs and 'tasks.per.actor' say "
     "how many there are",
@@ -141,7 +146,7 @@ class StreamsConfig(BaseModel):
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
-    log_format: LogFormat = Field(default="text", alias="log.format")
+    log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
     """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
