@@ -319,7 +319,7 @@ class CoordinatorActor:
                 try:
                     await work()
                 except Exception as error:  # the next time may be better, and nothing else must end with it
-                    self._log.error("periodic task failed, retrying", task=what, exc_info=error)
+                    self._log.error("periodic work failed, retrying", what=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
         self._spawn(run())
@@ -351,7 +351,7 @@ class CoordinatorActor:
         except StreamsError as error:
             if isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._no_broker() is not None:
                 return  # that is told already, once
-            self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
+            self._log.warning("periodic work failed, retrying", what=_TOPICS, error=str(error))
         else:
             if plan is not None:
                 self._log.info("source topics gained partitions", tasks=len(plan.partitions))

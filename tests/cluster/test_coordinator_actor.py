@@ -213,7 +213,7 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
         with capture_logs() as logged:
             await coordinator._check_topics(watch)
         known = reason is not None and isinstance(error, BrokerUnreachableError)
-        assert [line["event"] for line in logged] == ([] if known else ["periodic task failed, retrying"])
+        assert [line["event"] for line in logged] == ([] if known else ["periodic work failed, retrying"])
         await coordinator.stop()
 
     run(play())
