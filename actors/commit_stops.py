@@ -20,6 +20,8 @@ class StopWatch:
         self._since: float | None = None
         self._begun: float | None = None
         self._of_commit = 0.0
+        self.stopped_s = 0.0
+        """How long records have waited, all stops together."""
         self._stops: deque[float] = deque(maxlen=_REMEMBERED)
         self._commits: deque[float] = deque(maxlen=_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
@@ -37,6 +39,7 @@ class StopWatch:
             waited = self._clock_s() - self._since
             self._since = None
             self._of_commit += waited
+            self.stopped_s += waited
             self._stops.append(waited)
 
     def finished(self, accepted: bool) -> None:

@@ -11,7 +11,9 @@ from penstock.actors.positions import Start
 from penstock.actors.standby_task import StandbyTask
 from penstock.actors.stored_task import StoredTask
 from penstock.actors.task_directory import TaskDirectory, open_task_directory
+from penstock.actors.task_meters import TaskMeters
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
@@ -19,6 +21,7 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
+from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.wiring import Store
 
 _MOVES = {
@@ -35,9 +38,12 @@ _SLICE_S = 0.002
 class HostedTask(StoredTask):
     """An active task with what its actor knows of it."""
 
-    def __init__(self, task: Task, directory: TaskDirectory, sources: frozenset[TopicPartition]) -> None:
+    def __init__(
+        self, task: Task, directory: TaskDirectory, sources: frozenset[TopicPartition], meters: TaskMeters
+    ) -> None:
         super().__init__(task.state_manager, directory, sources)
         self.task = task
+        self.meters = meters
         self._exactly_once = task.state_manager.program.config.processing_guarantee == "exactly_once_v2"
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
@@ -45,7 +51,6 @@ class HostedTask(StoredTask):
         self.touched = False
         self.more = False
         self.batch_size = _FIRST_BATCH
-        self.lost_records = 0
         self.snapshot: dict[TopicPartition, CommittedOffset] = {}
         """What the commit under way commits."""
         self._logged: dict[TopicPartition, int] = {}
@@ -89,7 +94,9 @@ class HostedTask(StoredTask):
         """Where its sources begin is known; restoring comes next."""
         self.starts = starts
         self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
-        self.lost_records += sum(each.offset - each.lost.offset for each in starts.values() if each.lost is not None)
+        for tp, start in starts.items():
+            if start.lost is not None:
+                self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
         self.state_manager.goes_on_from(self._resume_from())
         self.become(TaskState.RESTORING)
 
@@ -118,20 +125,29 @@ class HostedTask(StoredTask):
         begun = clock()
         done = self.task.process(size, wall_ms)
         self.more = done >= size
-        if done:
-            self.touched = True
         if self._read_on_at:
             self._leave_lost_positions()
+        if not done:
+            return 0
+        self.touched = True
+        spent = clock() - begun
+        self.meters.process.add(done, spent)
         if done * 2 >= size:
-            spent = clock() - begun
             # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
         return done
 
+    def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
+        """:meth:`Task.punctuate`."""
+        begun = clock()
+        if self.task.punctuate(wall_ms):
+            self.touched = True
+            self.meters.punctuate.add(clock() - begun)
+
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
         """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
-        self.lost_records += max(0, to - position)
+        self.meters.lost(tp, position, to - position)
         self._read_on_at[tp] = to
         self._leave_lost_positions()
 
@@ -198,21 +214,36 @@ class HostedTask(StoredTask):
             self.task.close()
             self.directory.note_close()
 
-    def status(self, consumer: RecordConsumer, restore: RestoreFigures) -> TaskStatus:
+    def buffered(self) -> dict[str, int]:
+        """How many records of each topic wait."""
+        return {tp.topic: self.task.buffered(tp) for tp in self.sources}
+
+    def counted(self) -> TaskMetrics:
+        """The task's counters, which go on where an aborted transaction has the task begin anew."""
+        return self.meters.totals(self.task.metrics())
+
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
         """What the coordinator and people may know."""
-        metrics = self.task.metrics()
+        counted = self.counted()
+        positions = {tp: start.offset for tp, start in self.starts.items()}
+        positions.update((tp, offset + 1) for tp, offset in self.task.positions())
         return TaskStatus(
             self.id,
             self.state,
-            metrics.process_total,
-            metrics.dropped_records_total,
+            counted.process_total,
+            counted.dropped_records_total,
             restore.remaining,
             {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
             {tp: committed.offset for tp, committed in self.committed.items()},
-            self.lost_records,
-            restore.total,
+            self.meters.lost_records,
+            self.meters.restored(restore.total),
             restore.rate,
+            positions,
+            self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
         )
+
+    def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
+        return self.meters.measured(counted, self.state_manager, self.buffered(), now_s)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:
@@ -238,12 +269,17 @@ def open_hosted_task(
     config = program.config
     root = config.state_dir / config.application_id
     directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
+    meters = _meters_of(program)
     try:
-        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores)
+        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores, meters)
     except BaseException:
         stores.close()
         raise
-    return HostedTask(task, directory, sources)
+    return HostedTask(task, directory, sources, meters)
+
+
+def _meters_of(program: TaskProgram) -> TaskMeters:
+    return TaskMeters({topic: source.node for topic, source in program.sources.items()})
 
 
 def promote(
@@ -251,13 +287,14 @@ def promote(
 ) -> HostedTask:
     """The active task over the stores of ``standby``, which is one no more."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
+    meters = _meters_of(program)
     try:
-        task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores)
+        task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores, meters)
     except BaseException:
         stores.close()
         raise
     standby.directory.note_role(standby=False)
-    return HostedTask(task, standby.directory, standby.reads)
+    return HostedTask(task, standby.directory, standby.reads, meters)
 
 
 def renew_hosted_task(
@@ -267,13 +304,17 @@ def renew_hosted_task(
     be called again after an error."""
     stores, program = hosted.state_manager.detach(), hosted.state_manager.program
     hosted.close()
-    task = _task_over(StateManager(hosted.id, program, stores, producer, budget), producer, global_stores)
-    return HostedTask(task, hosted.directory, hosted.reads)
+    manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
+    task = _task_over(manager, producer, global_stores, meters)
+    meters.ended(hosted.task.metrics(), hosted.buffered())
+    return HostedTask(task, hosted.directory, hosted.reads, meters)
 
 
-def _task_over(state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store]) -> Task:
+def _task_over(
+    state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
+) -> Task:
     try:
-        return Task(state_manager, producer, global_stores)
+        return Task(state_manager, producer, global_stores, sender_of=meters.sender_of(producer))
     except BaseException:
         state_manager.detach()  # from the budget
         raise

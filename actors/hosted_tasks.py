@@ -19,6 +19,7 @@ from penstock.actors.source_reader import SourceReader
 from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
+from penstock.actors.thread_meters import ThreadMeters
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import TransactionAbortedError
 
@@ -52,6 +53,7 @@ class HostedTasks:
         self._is_superseded = is_superseded
         self._clock = clock
         self._log = log
+        self.meters = ThreadMeters(clock.wall_ms())
         self.aborted = 0
         """So often did all go back to the last commit."""
         self.paused = False
@@ -83,7 +85,8 @@ class HostedTasks:
 
     def open(self, sources: Sources) -> Steps[None]:
         """Open these; :meth:`begin` must follow."""
-        yield from self._opening.open(sources, self.by_id)
+        opened = yield from self._opening.open(sources, self.by_id)
+        self.meters.tasks_created += len(opened)
 
     def abort(self, error: TransactionAbortedError) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
@@ -162,6 +165,7 @@ class HostedTasks:
         if hosted in self.running:
             self.running.remove(hosted)
             self._reader.assign(self.running)
+        self.meters.left(hosted.meters, hosted.counted())
         hosted.close()
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.common.config import StreamsConfig
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.metric_names import Measured
 from penstock.common.position import NOWHERE, Position
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.state.queries import Query, QueryRow
@@ -66,7 +67,7 @@ class RestoreFigures:
 class TaskStatus:
     """One task as its actor sees it. Lags are records between position and end, per source partition; lost records
     were deleted by retention before they were read (counted in offsets). What begins with ``restore``: see
-    :class:`RestoreFigures`."""
+    :class:`RestoreFigures`. ``positions``: the next offset to process. ``measured``: all other metrics."""
 
     task_id: TaskId
     state: TaskState
@@ -78,6 +79,8 @@ class TaskStatus:
     lost_records: int = 0
     restore_total: int = 0
     restore_rate: float = 0.0
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    measured: Measured = field(default_factory=dict)
 
     @property
     def restore_seconds_left(self) -> float | None:
@@ -139,6 +142,8 @@ class ActorStatus:
     paused: bool = False
     standbys: tuple[StandbyStatus, ...] = ()
     """The tasks of other actors whose stores it keeps a copy of."""
+    measured: Measured = field(default_factory=dict)
+    """Other metrics, of all tasks together."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +255,26 @@ class ApplicationState(Enum):
 
 
 @dataclass(frozen=True)
+class StuckTask:
+    """A task that runs, has records to read, and has come no further for ``for_s`` seconds. Of its source partitions
+    the one with the largest ``lag`` is named, with the ``offset`` of the record that would be processed next."""
+
+    task_id: TaskId
+    actor_id: str
+    topic: str
+    partition: int
+    offset: int | None
+    lag: int
+    for_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"task {self.task_id} on {self.actor_id} has processed nothing for {self.for_s:.0f} s: it stands at offset "
+            f"{self.offset} of partition {self.partition} of topic {self.topic!r}, {self.lag} records before its end"
+        )
+
+
+@dataclass(frozen=True)
 class ApplicationStatus:
     """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
 
@@ -265,6 +290,8 @@ class ApplicationStatus:
     """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
     paused: bool = False
     """Whether its tasks are kept from processing, by ``pause``."""
+    stuck: tuple[StuckTask, ...] = ()
+    """Tasks that stand still although there is something to do."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

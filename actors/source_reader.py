@@ -9,6 +9,7 @@ from penstock.actors.hosted_task import HostedTask
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
+from penstock.common.measures import Meter
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer
 
@@ -20,7 +21,11 @@ class SourceReader:
     """The consumer of an actor, and which of its tasks reads what. ``limit``: ``buffered.records.per.partition``."""
 
     def __init__(self, consumer: RecordConsumer, clock: Clock, limit: int) -> None:
-        self._consumer = consumer
+        self.consumer = self._consumer = consumer
+        self.polls = Meter()
+        """How long each poll took."""
+        self.polled = Meter()
+        """How many records each has brought."""
         self._clock = clock
         self._limit = limit
         self._owner: dict[TopicPartition, HostedTask] = {}
@@ -53,8 +58,14 @@ class SourceReader:
     def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
         """What is there, about as much as the tasks process in 2 ms."""
         self._fetched_s = self._clock.monotonic_s()
-        for batch in self._consumer.poll(max(hosted.batch_size for hosted in running), 0):
-            yield self._owner[batch.partition], batch
+        batches = self._consumer.poll(max(hosted.batch_size for hosted in running), 0)
+        self.polls.add(self._clock.monotonic_s() - self._fetched_s)
+        self.polled.add(sum(map(len, batches)))
+        now_ms = self._clock.wall_ms() if batches else 0
+        for batch in batches:
+            hosted = self._owner[batch.partition]
+            hosted.meters.consumed(batch, now_ms)
+            yield hosted, batch
 
     @property
     def pauses(self) -> bool:
@@ -130,7 +141,8 @@ class SourceReader:
                 )
             logger(__name__).error(
                 what,
-                topic=tp.topic, partition=tp.partition, position=was, beginning=beginning, end=end, policy=policy,
+                task=str(self._owner[tp].id), topic=tp.topic, partition=tp.partition,
+                position=was, beginning=beginning, end=end, policy=policy,
                 new_position=to, offsets_lost=max(0, to - was),
             )  # fmt: skip
             self._owner[tp].skip(tp, was, to)

@@ -31,7 +31,7 @@ from penstock.actors.process_id import process_id
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
-from penstock.common.log import logger
+from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 
 COORDINATOR_PATIENCE_S = 300.0
@@ -46,13 +46,14 @@ _COLLECT_AFTER_OBJECTS = 50_000
 class StreamActor:
     """One stream actor; ``spec`` is a pickled :class:`ApplicationSpec`. Every method is idempotent."""
 
-    def __init__(self, actor_id: str, spec: bytes) -> None:
+    def __init__(self, application_id: str, actor_id: str, spec: bytes) -> None:
         # Nothing here may fail: Ray does not retry a constructor.
+        identify(application_id, actor_id)
         self._actor_id = actor_id
         self._spec = spec
         self._loop: StreamLoop | None = None
         self._starting = asyncio.Lock()
-        self._log = logger(__name__).bind(actor=actor_id)
+        self._log = logger(__name__)
 
     async def start(self, coordinator: Any, slot: int) -> str:
         """Connect to Kafka and begin to go round, without tasks. The answer is the id of the actor's Ray node.
@@ -66,6 +67,8 @@ class StreamActor:
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)
+        use_format(spec.config.log_format)
+        self._log = logger(__name__)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # Records make no cycles, but each is some tracked objects: without this the collector would go through all of
         # Ray's modules again and again.

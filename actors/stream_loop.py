@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+from penstock.actors.actor_status import statuses
 from penstock.actors.answers import QueryExecutor
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.committing import Commit, Commits, delivery
@@ -31,7 +32,7 @@ from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition
-from penstock.common.log import logger
+from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.state.memory_budget import MemoryBudget
@@ -152,8 +153,13 @@ class StreamLoop:
     def run(self) -> None:
         """Go round until stopped or failed."""
         wait_s = 0.0
+        at_work(self._task_at_work)
         while not self.finished.done():
             wait_s = self.step(wait_s)
+
+    def _task_at_work(self) -> str | None:
+        hosted = self._current or self._hosted.starting
+        return None if hosted is None else str(hosted.id)
 
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
@@ -240,8 +246,8 @@ class StreamLoop:
         self._next_punctuation_ms = now_ms + _PUNCTUATE_EVERY_MS
         for hosted in self._running:
             self._current = hosted
-            if hosted not in self._commits.held and hosted.task.punctuate(now_ms):
-                hosted.touched = True
+            if hosted not in self._commits.held:
+                hosted.punctuate(now_ms, self._clock.monotonic_s)
         self._current = None
 
     # ---- commit ----
@@ -340,13 +346,13 @@ class StreamLoop:
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
-        tasks = tuple(
-            hosted.status(self._consumer, self._restoration.progress(hosted)) for hosted in list(self._tasks.values())
-        )
+        commits, stopping = (self._commits.stops, self._commits.accepted), self._stopped is not None
+        parts = self._hosted.meters, self._reader, self._restoration, commits, (stopping, self.finished.done())
+        tasks, measured = statuses(list(self._tasks.values()), *parts, self._clock.monotonic_s())
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
-        ended = (self._stopped is not None, self._slot, self._hosted.aborted)
+        ended = (stopping, self._slot, self._hosted.aborted)
         summed = self._commits.stops.summary(), self._globals.dropped_records
-        return ActorStatus(*known, *ended, *summed, self._hosted.paused, self._standbys.status())
+        return ActorStatus(*known, *ended, *summed, self._hosted.paused, self._standbys.status(), measured)
 
     # ---- end ----
 
@@ -363,7 +369,7 @@ class StreamLoop:
         if self.finished.done():
             return
         text = describe_error(error)
-        self._log.error("stream loop failed", error=text)
+        self._log.error("stream loop failed", error=text, task=self._task_at_work())
         self.uncaught.hear(error)
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None

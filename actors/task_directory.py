@@ -76,7 +76,8 @@ class TaskDirectory:
                         f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
                     ) from error
                 log = logger(__name__)
-                log.warning("corrupt stores are deleted and restored from their changelogs", error=str(error))
+                what = "corrupt stores are deleted and restored from their changelogs"
+                log.warning(what, task=self.path.name, error=str(error))
                 shutil.rmtree(self.path)
                 return open_task_stores(self.path, builders)
 

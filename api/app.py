@@ -62,6 +62,9 @@ def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
     app.add_exception_handler(UnknownStateStoreError, unknown_store)
 
 
+_STUCK_AGAIN_S = 5
+
+
 class _SharedStatus:
     """The status for whoever asks for it without a token: however many do at once, the coordinator is asked once."""
 
@@ -90,8 +93,9 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         responses=documented({422: INVALID, 503: NOT_READY}),
     )
     async def readyz(request: Request) -> Response:
-        """Whether the application is RUNNING: all its tasks are restored and process. Needs no token; but where there
-        are tokens, only who has one is told why it is not."""
+        """Whether the application is RUNNING, all its tasks are restored and process, and none of them is stuck: has
+        records to read, and has processed none of them for minutes. Needs no token; but where there are tokens, only
+        who has one is told why it is not."""
         status = await shared.get()
         if status.state is not ApplicationState.RUNNING:
             why = (status.error or status.waiting) if guard.may_read(request) else None
@@ -102,6 +106,17 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
                 "The application is not ready",
                 f"{detail}: {why}" if why else detail,
                 retry_after_s=1,
+                state=status.state.value,
+            )
+        if status.stuck:
+            named = "; ".join(map(str, status.stuck)) if guard.may_read(request) else None
+            detail = f"application {status.application_id!r} has stuck tasks"
+            raise ProblemError(
+                503,
+                "stuck-task",
+                "A task is stuck",
+                f"{detail}: {named}" if named else detail,
+                retry_after_s=_STUCK_AGAIN_S,
                 state=status.state.value,
             )
         return json_response({"status": "ready"})

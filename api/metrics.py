@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from penstock.cluster.metrics import MetricFamily, metric_families
+from penstock.cluster.metrics import MetricFamily, cumulated, metric_families, prometheus_name, written
 from penstock.cluster.read_side import ApplicationStatus
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -36,10 +36,9 @@ class ApplicationCollector(Collector):
 
 
 def _for_prometheus(family: MetricFamily) -> Metric:
-    group = family.group.removesuffix("-metrics")
-    library = "kafka" if group.startswith("consumer-") else "kafka-streams"
-    name = _written(f"{library}-{group}-{family.name}")
-    labels = [_written(tag) for tag in family.tags]
+    name, labels = prometheus_name(family), [written(tag) for tag in family.tags]
+    if family.distributions:
+        return _histogram(name, family, labels)
     # A counter's family is called without the suffix: prometheus-client adds _total to the samples.
     kind = CounterMetricFamily if family.counter else GaugeMetricFamily
     made = kind(name.removesuffix("_total") if family.counter else name, family.description, labels=labels)
@@ -48,5 +47,8 @@ def _for_prometheus(family: MetricFamily) -> Metric:
     return made
 
 
-def _written(name: str) -> str:
-    return name.replace("-", "_")
+def _histogram(name: str, family: MetricFamily, labels: list[str]) -> Metric:
+    made = HistogramMetricFamily(name, family.description, labels=labels)
+    for values, distribution in family.distributions:
+        made.add_metric(values, list(cumulated(distribution)), distribution.total_ms)
+    return made

@@ -38,6 +38,18 @@ class TaskBody(_Body):
     partitions: list[PartitionBody]
 
 
+class StuckTaskBody(_Body):
+    """A task that has processed nothing for minutes although it lags, and where it stands."""
+
+    task_id: str
+    actor_id: str
+    topic: str
+    partition: int
+    offset: int | None = Field(description="Of the record that would be processed next.")
+    lag: int
+    for_s: float = Field(description="Seconds since it came any further.")
+
+
 class ActorBody(_Body):
     """A stream actor."""
 
@@ -64,6 +76,7 @@ class ApplicationBody(_Body):
     error: str | None
     waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
     paused: bool = Field(description="Whether its tasks are kept from processing.")
+    stuck: list[StuckTaskBody]
 
 
 class StoreBody(_Body):

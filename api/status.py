@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
+from penstock.cluster.read_side import ActorStatus, ApplicationStatus, StuckTask, TaskStatus
 from penstock.common.ids import TaskId
 
 
@@ -25,7 +25,13 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "error": status.error,
         "waiting": status.waiting,
         "paused": status.paused,
+        "stuck": [_stuck(task) for task in status.stuck],
     }
+
+
+def _stuck(task: StuckTask) -> dict[str, Any]:
+    where = {"topic": task.topic, "partition": task.partition, "offset": task.offset, "lag": task.lag}
+    return {"task_id": str(task.task_id), "actor_id": task.actor_id, **where, "for_s": round(task.for_s, 1)}
 
 
 def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:

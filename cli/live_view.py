@@ -41,6 +41,7 @@ class LiveView:
             lines.append(Text(note))
         if status.waiting:
             lines.append(Text(status.waiting, style="yellow"))
+        lines += [Text(str(stuck), style="red") for stuck in status.stuck]
         lines.append(_table(status, tasks, rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]

@@ -23,7 +23,7 @@ from penstock.cli.screen import log_file, terminal
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.common.log import logger
+from penstock.common.log import logger, use_format
 
 if TYPE_CHECKING:
     from penstock.cluster.kafka_streams import KafkaStreams
@@ -79,6 +79,7 @@ def _check_kind(app: object) -> None:
 
 
 def _run_to_the_end(app: KafkaStreams) -> None:
+    use_format(app.config.log_format)
     app.check()
     if app.config.application_server:
         ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started

@@ -32,14 +32,17 @@ from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of, pickled_key_serdes
+from penstock.cluster.metrics import metric_families
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
@@ -50,7 +53,7 @@ from penstock.common.errors import (
     StreamsError,
     TopologyError,
 )
-from penstock.common.log import logger
+from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
@@ -71,10 +74,11 @@ class CoordinatorActor:
     def __init__(self, application_id: str, *spec: bytes) -> None:
         """``spec``: the pickled application, in pieces."""
         # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
+        identify(application_id, "coordinator")
         self._application_id = application_id
         self._spec_bytes = b"".join(spec)
         self._spec: ApplicationSpec | None = None
-        self._log = logger(__name__).bind(application=application_id)
+        self._log = logger(__name__)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
@@ -84,6 +88,8 @@ class CoordinatorActor:
         self._waiting: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
+        self._stuck: StuckTaskWatch | None = None
+        self._ray_metrics = RayMetrics()
         self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._pausing = Pausing(_keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
@@ -121,6 +127,7 @@ class CoordinatorActor:
             self._error,
             None if self._state.has_ended else self._waits_for(),
             self._pausing.paused,
+            self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
         )
 
     def _waits_for(self) -> str | None:
@@ -175,6 +182,8 @@ class CoordinatorActor:
         try:
             spec: ApplicationSpec = cloudpickle.loads(self._spec_bytes)
             self._spec = spec
+            use_format(spec.config.log_format)
+            self._log = logger(__name__)
             self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
             if await self._has_ended():
                 return
@@ -216,6 +225,9 @@ class CoordinatorActor:
         )
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
+        self._stuck = StuckTaskWatch(spec.config, self._loop.time, self._log)
+        self._repeat(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks)
+        self._repeat(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics)
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
         self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
@@ -289,6 +301,7 @@ class CoordinatorActor:
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
         self._ended.set()
+        await self._publish_metrics()  # the last state is what is to be seen from now on
 
     # ---- periodic tasks ----
 
@@ -298,7 +311,7 @@ class CoordinatorActor:
                 try:
                     await work()
                 except Exception as error:  # the next time may be better, and nothing else must end with it
-                    self._log.error("periodic task failed, retrying", task=what, exc_info=error)
+                    self._log.error("periodic work failed, retrying", what=what, exc_info=error)
                 await asyncio.sleep(interval_s)
 
         self._spawn(run())
@@ -308,6 +321,16 @@ class CoordinatorActor:
         cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
         self._dispatcher.feed(events.ClusterResized(cpus, labels))
         self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
+
+    async def _look_for_stuck_tasks(self) -> None:
+        assert self._dispatcher is not None
+        assert self._stuck is not None
+        may_work = self._state.is_live and not self._dispatcher.machine.session_lost and not self._pausing.paused
+        self._stuck.look(self._dispatcher.statuses, may_work)
+
+    async def _publish_metrics(self) -> None:
+        families = metric_families(await self.status())
+        await asyncio.to_thread(self._ray_metrics.publish, families)
 
     async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
@@ -321,7 +344,7 @@ class CoordinatorActor:
         except StreamsError as error:
             if isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._no_broker() is not None:
                 return  # that is told already, once
-            self._log.warning("periodic task failed, retrying", task=_TOPICS, error=str(error))
+            self._log.warning("periodic work failed, retrying", what=_TOPICS, error=str(error))
         else:
             if plan is not None:
                 self._log.info("source topics changed", tasks=len(plan.partitions))

@@ -17,7 +17,7 @@ from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import ReadSide
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.common.log import logger
+from penstock.common.log import identify, logger, use_format
 
 Serve = Callable[[ReadSide, ServerSettings, Callable[[str], None]], Awaitable[None]]
 """``serve(queries, settings, started)`` serves until cancelled; calls ``started(address)`` once it listens."""
@@ -30,6 +30,8 @@ class HttpActor:
     """Serves from its first moment, so that a restart by Ray needs nobody's help."""
 
     def __init__(self, application_id: str, serve: Serve, settings: ServerSettings) -> None:
+        identify(application_id, "http")
+        use_format(settings.log_format)
         self._application_id = application_id
         loop = asyncio.get_running_loop()
         self._address: asyncio.Future[str] = loop.create_future()

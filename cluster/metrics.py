@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus, TaskState
+from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution
+from penstock.common.metric_names import KINDS, TAGS, TASK, THREAD, UPDATER
 
 # KIP-1091 shows a state as a number: its place in KafkaStreams.State.
 CLIENT_STATES = {
@@ -22,6 +25,7 @@ _GLOBAL_TASK = "-1_-1"
 """As Kafka Streams calls what keeps the global stores."""
 
 _Samples = Sequence[tuple[Sequence[str], float]]
+_Ages = Sequence[tuple[Sequence[str], Distribution]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class MetricName:
 @dataclass(frozen=True)
 class MetricFamily:
     """All metrics of one name. ``tags`` are the tags' names; each sample has their values and a number. A counter only
-    grows while its actor lives."""
+    grows while its actor lives. What is a histogram has ``distributions`` in place of samples."""
 
     group: str
     name: str
@@ -52,10 +56,11 @@ class MetricFamily:
     tags: Sequence[str]
     samples: _Samples
     counter: bool = False
+    distributions: _Ages = ()
 
 
 def metrics_of(status: ApplicationStatus) -> dict[MetricName, float]:
-    """Every metric with its value, as of ``status``."""
+    """Every metric with its value, as of ``status``. Histograms are left out: they have no single one."""
     return {
         MetricName(family.name, family.group, dict(zip(family.tags, values, strict=True)), family.description): number
         for family in metric_families(status)
@@ -64,11 +69,12 @@ def metrics_of(status: ApplicationStatus) -> dict[MetricName, float]:
 
 
 def metric_families(status: ApplicationStatus) -> Iterator[MetricFamily]:
-    """Client, threads, tasks, then source partitions."""
+    """Client, threads, tasks, source partitions, then all that actors measure."""
     yield from _client(status)
     yield from _threads(status)
     yield from _tasks(status)
     yield from _partitions(status)
+    yield from _measured(status)
 
 
 def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
@@ -78,6 +84,7 @@ def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
         ("client-state", f"State of the application: {states}", CLIENT_STATES[status.state]),
         ("alive-stream-threads", "Stream actors that run", len(status.actors) - failed),
         ("failed-stream-threads", "Stream actors whose loop ended with an error", failed),
+        ("stuck-tasks", "Tasks that lag and have processed nothing for long", len(status.stuck)),
     ):
         samples = [([status.application_id], number)]
         yield MetricFamily("stream-metrics", name, what, ["application-id"], samples)
@@ -90,7 +97,7 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
     restoring: _Samples = [
         (values, sum(task.state is TaskState.RESTORING for task in actor.tasks)) for values, actor in actors
     ]
-    yield MetricFamily("stream-thread-metrics", "commit-total", "Commits", tags, commits, counter=True)
+    yield MetricFamily(THREAD, "commit-total", "Commits", tags, commits, counter=True)
     for name, what, field_name in (
         ("commit-latency-avg", "How long a commit took on average", "latency_avg_ms"),
         ("commit-latency-max", "How long a commit took at most", "latency_max_ms"),
@@ -98,13 +105,12 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
         ("commit-stop-max", "How long one commit kept records waiting at most", "per_commit_max_ms"),
     ):
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
-        yield MetricFamily("stream-thread-metrics", name, f"{what}, of the last 1000, in ms", tags, times)
-    group = "stream-state-updater-metrics"
-    yield MetricFamily(group, "active-restoring-tasks", "Tasks that restore", tags, restoring)
+        yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
+    yield MetricFamily(UPDATER, "active-restoring-tasks", "Tasks that restore", tags, restoring)
 
 
 def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
-    app, group = status.application_id, "stream-task-metrics"
+    app, group = status.application_id, TASK
     tags = ["application-id", "thread-id", "task-id"]
     tasks = [([app, actor.actor_id, str(task.task_id)], task) for actor in status.actors for task in actor.tasks]
     processed: _Samples = [(values, task.records_processed) for values, task in tasks]
@@ -138,3 +144,42 @@ def _partitions(status: ApplicationStatus) -> Iterator[MetricFamily]:
     tags = ["application-id", "thread-id", "task-id", "topic", "partition"]
     what = "Records between position and end"
     yield MetricFamily("consumer-fetch-manager-metrics", "records-lag", what, tags, lags)
+
+
+def _measured(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    """What :mod:`~penstock.common.metric_names` lists, where there is any of it."""
+    numbers: dict[tuple[str, str], list[tuple[Sequence[str], float]]] = {}
+    ages: dict[tuple[str, str], list[tuple[Sequence[str], Distribution]]] = {}
+    for actor in status.actors:
+        thread = [status.application_id, actor.actor_id]
+        tagged = [(thread, actor.measured)] + [([*thread, str(it.task_id)], it.measured) for it in actor.tasks]
+        for values, measured in tagged:
+            for (group, name, *more), value in measured.items():
+                if isinstance(value, Distribution):
+                    ages.setdefault((group, name), []).append(([*values, *more], value))
+                else:
+                    numbers.setdefault((group, name), []).append(([*values, *more], value))
+    for kind in KINDS:
+        found = kind.group, kind.name
+        tags = ["application-id", "thread-id", *TAGS[kind.group]]
+        if found in numbers or found in ages:
+            samples, distributions = numbers.get(found, ()), ages.get(found, ())
+            yield MetricFamily(*found, kind.description, tags, samples, kind.counter, distributions)
+
+
+def prometheus_name(family: MetricFamily) -> str:
+    """``stream-task-metrics: dropped-records-total`` is ``kafka_streams_stream_task_dropped_records_total``."""
+    group = family.group.removesuffix("-metrics")
+    library = "kafka" if group.startswith("consumer-") else "kafka-streams"
+    return written(f"{library}-{group}-{family.name}")
+
+
+def written(name: str) -> str:
+    """As Prometheus wants names, and labels."""
+    return name.replace("-", "_")
+
+
+def cumulated(distribution: Distribution) -> Iterator[tuple[str, float]]:
+    """The buckets of a histogram as Prometheus wants them: (upper end, how many are not above it)."""
+    ends = [*(str(float(bound)) for bound in LATENCY_BOUNDS_MS), "+Inf"]
+    return zip(ends, accumulate(distribution.counts), strict=True)

@@ -16,6 +16,7 @@ from penstock.actors.messages import (
     ApplicationState,
     ApplicationStatus,
     StoreMetadata,
+    StuckTask,
     TaskState,
     TaskStatus,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "StoreEntries",
     "StoreEntry",
     "StoreMetadata",
+    "StuckTask",
     "TaskState",
     "TaskStatus",
     "VersionedKeyQuery",

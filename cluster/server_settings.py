@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
+from penstock.common.log import LogFormat
 
 TOKENS_VARIABLE = "PENSTOCK_API_TOKENS"
 _FORM = "lines of a scope and a token, such as 'read 0123456789abcdef0123456789abcdef'"
@@ -74,6 +75,7 @@ class ServerSettings:
     tokens: tuple[Token, ...] = ()
     max_waiting_queries: int = 1000
     max_ranges_per_second: int = 100
+    log_format: LogFormat = "text"
 
     @classmethod
     def of(cls, config: StreamsConfig, environment: Mapping[str, str] = os.environ) -> ServerSettings:
@@ -95,6 +97,7 @@ class ServerSettings:
             _tokens(config.application_server_tokens_location, environment),
             config.application_server_max_waiting_queries,
             config.application_server_max_ranges_per_second,
+            config.log_format,
         )
         address = _literal(host)
         if address is not None:

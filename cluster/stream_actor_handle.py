@@ -52,7 +52,7 @@ class StreamActorHandle(ActorHandle):
             scheduling_strategy="SPREAD" if spread else "DEFAULT",
         )
         try:
-            return cls(application_id, actor_id, remote.remote(actor_id, spec))
+            return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec))
         except ValueError as error:
             raise ActorNameTakenError(str(error)) from error
 

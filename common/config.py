@@ -29,8 +29,14 @@ _ALIASES = {
 _SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.certificate.verification", "enable.sasl.oauthbearer.")
 # Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
 _ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
+_MEASURED = "all metrics are always there, of the last half minute: docs/METRICS.md"
 # What Java takes among Kafka Streams' own keys and penstock takes elsewhere.
 _ELSEWHERE = {
+    "metrics.recording.level": _MEASURED,
+    "metrics.num.samples": _MEASURED,
+    "metrics.sample.window.ms": _MEASURED,
+    "metric.reporters": "/metrics and Ray's endpoint are for Prometheus, KafkaStreams.metrics() for the rest",
+    "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; brokers are sent none",
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
     "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs and 'tasks.per.actor' say "
     "how many there are",
@@ -147,6 +153,8 @@ class StreamsConfig(BaseModel):
     """A copy that lacks no more offsets of its changelogs than this counts as caught up."""
     rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
     """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
+    log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
+    """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
 

@@ -1,19 +1,75 @@
-"""Structured logging: one logger per module, key=value lines on standard error."""
+"""Structured logging: one logger per module, lines on standard error, which say who they are of.
+
+A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In an actor each has ``application`` and
+``actor``, and ``task`` where it was written while a task was at work or names one.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
+from typing import Literal
 
 import structlog
+
+LogFormat = Literal["text", "json"]
+
+_process: dict[str, str] = {}
+
+
+class _Thread(threading.local):
+    task: Callable[[], str | None] | None = None
+
+
+_thread = _Thread()
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of module ``name``: ``__name__``. Whoever configures structlog decides; else lines go to standard
     error."""
     if not structlog.is_configured():
-        structlog.configure(logger_factory=_standard_error)
-    bound: structlog.stdlib.BoundLogger = structlog.get_logger(source=name)
+        _configure("text")
+    task = _thread.task() if _thread.task is not None else None
+    who = _process if task is None else _process | {"task": task}
+    bound: structlog.stdlib.BoundLogger = structlog.get_logger(source=name, **who)
     return bound
+
+
+def identify(application: str, actor: str) -> None:
+    """Every logger that is made in this process from now on says so. For a process that is one actor."""
+    _process.update(application=application, actor=actor)
+
+
+def at_work(task: Callable[[], str | None]) -> None:
+    """Every logger that is made in this thread says at which task it was: the one that ``task`` returns, if any."""
+    _thread.task = task
+
+
+def use_format(form: LogFormat) -> None:
+    """``log.format``, for loggers that are made from now on, unless the program has configured structlog itself."""
+    found = structlog.get_config()
+    ours = found["logger_factory"] is _standard_error
+    is_json = isinstance(found["processors"][-1], structlog.processors.JSONRenderer)
+    if not structlog.is_configured() or (ours and is_json != (form == "json")):
+        _configure(form)
+
+
+def _configure(form: LogFormat) -> None:
+    if form == "text":
+        structlog.reset_defaults()
+        structlog.configure(logger_factory=_standard_error)
+        return
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.dict_tracebacks,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=_standard_error,
+    )
 
 
 def _standard_error(*_: object) -> structlog.PrintLogger:

@@ -68,7 +68,8 @@ class RecordBatch:
     """Consecutive records of one partition, as columns of raw bytes: the only form in which records enter a task.
 
     ``offsets`` ascend, but need not be dense (compaction, transaction markers). ``headers`` is None when no record of
-    the batch has any, which spares the task a look per record.
+    the batch has any, which spares the task a look per record. ``size``: the bytes of keys and values, 0 if nobody has
+    counted them.
     """
 
     partition: TopicPartition
@@ -77,6 +78,7 @@ class RecordBatch:
     timestamps: list[int]
     offsets: Sequence[int]
     headers: list[Headers | None] | None = field(default=None)
+    size: int = 0
 
     def __len__(self) -> int:
         return len(self.keys)

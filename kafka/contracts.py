@@ -8,6 +8,7 @@ from typing import Protocol
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
+from penstock.common.measures import Sent
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
 
@@ -84,6 +85,25 @@ class Mark(Protocol):
         """
 
 
+class CountingSender(Protocol):
+    """Sends by a producer, and counts what it sent."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """:meth:`RecordProducer.send`."""
+
+    def take(self) -> Sent:
+        """All that was sent. Latencies, from a record's timestamp to its ``send`` by the system's clock, may be some
+        milliseconds off; their extremes are those since the last call."""
+
+
 class RecordProducer(Protocol):
     """Writes records. ``send`` only queues; ``flush`` makes sure. One thread."""
 
@@ -110,6 +130,9 @@ class RecordProducer(Protocol):
 
     def partitions(self, topic: str) -> int:
         """How many partitions ``topic`` has. Raises MissingTopicError."""
+
+    def counting(self) -> CountingSender:
+        """Another way to send, which counts."""
 
     def close(self) -> None:
         """Give up what is queued and leave. Idempotent."""

@@ -94,11 +94,6 @@ def _batch(messages: list[Message]) -> RecordBatch:
     headers: list[Headers | None] | None = None
     if any(map(_headers, messages)):
         headers = list(map(_headers, messages))  # type: ignore[arg-type]  # bytes, as read
-    return RecordBatch(
-        tp,
-        list(map(_key, messages)),
-        list(map(_value, messages)),
-        [at for _, at in map(_timestamp, messages)],
-        offsets,
-        headers,
-    )
+    keys, values = list(map(_key, messages)), list(map(_value, messages))
+    size = sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+    return RecordBatch(tp, keys, values, [at for _, at in map(_timestamp, messages)], offsets, headers, size)

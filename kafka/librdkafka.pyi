@@ -3,12 +3,25 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import Consumer
 
 from penstock.common.ids import TopicPartition
+from penstock.common.measures import Sent
 from penstock.common.records import Headers, RecordBatch
 from penstock.kafka.fetcher import Event
 
 class Mark:
     def delivered(self) -> bool: ...
     def ends(self) -> dict[TopicPartition, int]: ...
+
+class CountingSender:
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None: ...
+    def take(self) -> Sent: ...
 
 class Sender:
     def __init__(
@@ -28,6 +41,7 @@ class Sender:
     def poll(self) -> None: ...
     def flush(self, timeout_s: float) -> bool: ...
     def mark(self) -> Mark: ...
+    def counting(self) -> CountingSender: ...
     def count_partitions(self, topic: str, timeout_s: float) -> int: ...
     def close(self) -> None: ...
 

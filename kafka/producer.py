@@ -12,7 +12,8 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
-from penstock.kafka.contracts import Mark, RecordProducer
+from penstock.kafka.contracts import CountingSender, Mark, RecordProducer
+from penstock.kafka.counting import PlainCountingSender
 from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused, require_partitions
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -183,6 +184,10 @@ class ConfluentProducer(RecordProducer):
 
     def _error(self, error: KafkaError, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
         return self._refused(error.code(), error.str(), topic, partition, key)
+
+    @override
+    def counting(self) -> CountingSender:
+        return PlainCountingSender(self.send)
 
     @override
     def partitions(self, topic: str) -> int:

@@ -43,6 +43,9 @@ class CommittedStore(Protocol):
     def approximate_num_entries(self) -> int:
         """About how many rows there are."""
 
+    def figures(self) -> Mapping[str, float]:
+        """What metrics tell of them, by their names in Kafka Streams' ``stream-state-metrics``."""
+
 
 class CommitBatch(Protocol):
     """Everything one commit changes, in the order of the calls; :meth:`TaskStores.write` applies all or nothing."""
@@ -260,6 +263,11 @@ class StateStore(ABC):
     def misses(self) -> int:
         """How often a committed row was needed that was not in memory, be it prefetched or not."""
         return 0
+
+    def figures(self) -> Mapping[str, float]:
+        """What metrics tell of it, by their names in Kafka Streams' ``stream-state-metrics``; of penstock's own
+        ``cache-misses-total``."""
+        return {**self.context.committed.figures(), "cache-misses-total": self.misses}
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:  # noqa: B027  # its rows may have other keys
         """Records with these keys come soon: bring in the rows that they will need, many at once."""

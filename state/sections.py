@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from typing_extensions import override
@@ -43,6 +43,10 @@ class SectionRows(CommittedStore):
     @override
     def approximate_num_entries(self) -> int:
         return -(-self._rows.approximate_num_entries() // self._sections)  # rounded up
+
+    @override
+    def figures(self) -> Mapping[str, float]:
+        return self._rows.figures()
 
 
 class SectionBatch(CommitBatch):

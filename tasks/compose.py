@@ -9,7 +9,7 @@ from typing import Any
 from penstock.common.serdes import Serde
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
-from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry, expiring
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
@@ -42,9 +42,10 @@ def compose(
     queues: Mapping[PunctuationType, PunctuationQueue],
     global_stores: Mapping[str, Store],
     expiry: Expiry | None = None,
+    sender_of: SenderOf | None = None,
 ) -> Composed:
     """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are; the ``global_stores`` are
-    all tasks'. ``expiry`` is told of the tables whose rows expire."""
+    all tasks'. ``expiry`` is told of the tables whose rows expire. ``sender_of``: see :class:`Task`."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
@@ -64,6 +65,7 @@ def compose(
             undecoded_key=undecoded.keys.get(node.name),
             undecoded_value=undecoded.values.get(node.name),
             hands_on_bytes=any(child.name in undecoded.keys for child in children[node.name]),
+            sender_of=sender_of,
         )
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)

@@ -25,6 +25,8 @@ class PartitionGroup:
         self._heap: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue(attrgetter("head_timestamp"))
         self._caught_up: dict[TopicPartition, bool | None] = {}
         self._idle_until_ms: dict[TopicPartition, int] = {}
+        self.enforced = 0
+        """How often records were processed although a partition that had been waited for gave none."""
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Whether all of ``partition`` that the broker has is fetched; None when that is not known."""
@@ -86,4 +88,5 @@ class PartitionGroup:
             else:
                 deadline = self._idle_until_ms.setdefault(partition, wall_ms + self._max_task_idle_ms)
                 ready = ready and wall_ms >= deadline
+        self.enforced += ready
         return ready

@@ -58,6 +58,8 @@ class PunctuationQueue:
     def __init__(self) -> None:
         self._heap: JavaPriorityQueue[Schedule] = JavaPriorityQueue(attrgetter("due_ms"))
         self.next_ms = NEVER
+        self.called = 0
+        """So many calls were made."""
 
     def schedule(self, node: str, first_ms: int, interval_ms: int, punctuator: Punctuator) -> Schedule:
         """First due at ``first_ms``, then each ``interval_ms``."""
@@ -77,6 +79,7 @@ class PunctuationQueue:
             if due.cancelled:
                 continue
             run(due.node, due.punctuator, now_ms)
+            self.called += 1
             called = True
             if not due.cancelled:
                 due.advance(now_ms)

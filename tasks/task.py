@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from penstock.common.errors import ProcessingError
@@ -12,7 +11,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.context import PlacedHeaders, is_told
-from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
@@ -22,6 +21,7 @@ from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
+from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.task_offsets import TaskOffsets
 from penstock.tasks.turns import take_turns
 from penstock.tasks.wiring import Store
@@ -29,15 +29,6 @@ from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType, Punctuator
 
 _NONE_LEFT: Iterator[object] = iter(())
-
-
-@dataclass(frozen=True)
-class TaskMetrics:
-    """Counters since the task was made, under Kafka Streams' names."""
-
-    process_total: int
-    dropped_records_total: int
-    stream_time_ms: int
 
 
 class Task:
@@ -56,7 +47,7 @@ class Task:
 
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
     ``clock_stands``: the host's wall clock does not move while records are processed, so nothing waits for it that only
-    spares work.
+    spares work. ``sender_of``: how each sink sends, if not by ``collector``.
     """
 
     def __init__(
@@ -66,6 +57,7 @@ class Task:
         global_stores: Mapping[str, Store] = MappingProxyType({}),
         *,
         clock_stands: bool = False,
+        sender_of: SenderOf | None = None,
     ) -> None:
         program, task_id = state_manager.program, state_manager.task_id
         config = program.config
@@ -79,7 +71,9 @@ class Task:
         idle = self._context.idle = IdleTime.of(config, clock_stands=clock_stands)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
-        composed = compose(program, wired, self._context, collector, self._punctuations, global_stores, expiry)
+        composed = compose(
+            program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of
+        )
         for store in wired.values():
             expiry.add(store, None)
         expiry.begin()
@@ -384,7 +378,9 @@ class Task:
 
     def metrics(self) -> TaskMetrics:
         """Counters so far."""
-        return TaskMetrics(self._processed, self._context.dropped_records, self._context.stream_time)
+        counted = self._processed, self._context.dropped_records, self._context.stream_time
+        punctuated = sum(queue.called for queue in self._punctuations.values())
+        return TaskMetrics(*counted, punctuated, self._group.enforced)
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""

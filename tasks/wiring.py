@@ -17,7 +17,7 @@ from penstock.state.flush_listeners import OnFlush
 from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
-from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.contracts import RecordCollector, Send, SenderOf
 from penstock.tasks.offsets import STREAM_TIME
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor import PunctuationType
@@ -118,6 +118,11 @@ class Wiring:
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
     hands_on_bytes: bool
+    sender_of: SenderOf | None = None
+
+    def sender(self, topic: str) -> Send:
+        """How this node, a sink, sends to ``topic``."""
+        return self.collector.send if self.sender_of is None else self.sender_of(self.name, topic)
 
     @property
     def store(self) -> Store:

@@ -17,7 +17,14 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.records import SENT_NOW, Headers
-from penstock.kafka.contracts import Mark, RecordProducer, TransactionAbortedError, TransactionalProducer
+from penstock.kafka.contracts import (
+    CountingSender,
+    Mark,
+    RecordProducer,
+    TransactionAbortedError,
+    TransactionalProducer,
+)
+from penstock.kafka.counting import PlainCountingSender
 from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeRecord, FakeTransaction, TransactionState
 
 
@@ -108,6 +115,10 @@ class FakeProducer(RecordProducer):
     def mark(self) -> Mark:
         closed, self._open = self._open, _FakeMark(self._open)
         return closed
+
+    @override
+    def counting(self) -> CountingSender:
+        return PlainCountingSender(self.send)
 
     @override
     def partitions(self, topic: str) -> int:

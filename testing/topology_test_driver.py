@@ -21,7 +21,8 @@ from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
-from penstock.tasks.task import Task, TaskMetrics
+from penstock.tasks.task import Task
+from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.wiring import Store
 from penstock.testing.collector import ArrivedRecord, Collector
 from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic

@@ -6,7 +6,7 @@ put since, or a deletion for one that was taken out, in Kafka Streams' form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, TypeVar
@@ -277,6 +277,11 @@ class ChangeBuffer(StateStore):
         self._packed_bytes = self.counted_bytes = 0
         self._counts.clear()
         self.order.clear()
+
+    @override
+    def figures(self) -> Mapping[str, float]:
+        size = self.counted_bytes if self._counting else self.resident_bytes()
+        return {"suppression-buffer-count": len(self), "suppression-buffer-size": size}
 
     # ---- memory ----
 

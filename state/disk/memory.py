@@ -47,6 +47,9 @@ class InMemoryStore:
         self._scans_read_rows = True
         return scan
 
+    def figures(self) -> Mapping[str, float]:
+        return {"num-keys": len(self._rows)}
+
     def approximate_num_entries(self) -> int:
         self._check_open()
         return len(self._rows)

@@ -43,6 +43,16 @@ MEMORY_PER_PROCESS = 52 << 20
 WRITE_BUFFERS_PER_PROCESS = 28 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
 
+PROPERTIES = (
+    "num-immutable-mem-table", "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
+    "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables", "mem-table-flush-pending", "num-running-flushes", "compaction-pending",
+    "num-running-compactions", "estimate-pending-compaction-bytes", "total-sst-files-size", "live-sst-files-size",
+    "num-live-versions", "block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage", "estimate-num-keys",
+    "estimate-table-readers-mem", "background-errors",
+)  # fmt: skip
+"""What RocksDB tells of a column family, by the names that it and Kafka Streams have for it."""
+
 _MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
 _MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
@@ -140,6 +150,11 @@ class RocksDBStore:
 
     def approximate_num_entries(self) -> int:
         return self._open_family().property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def figures(self) -> Mapping[str, float]:
+        # A third of a microsecond each.
+        ask = self._open_family().property_int_value
+        return {name: ask(f"rocksdb.{name}") or 0 for name in PROPERTIES} | {"num-open-iterators": len(self._scans)}
 
     def ingest(self, table: Path) -> None:
         """Take in the rows of a file, which is moved: they lie over all that were there before."""

@@ -29,7 +29,7 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
         return _partitioning_sink(node, topic, node.partitioner, wiring)
     if isinstance(node.key_serde, WindowedSerde) and not node.internal:
         return _windowed_sink(node, topic, node.key_serde.suffix_bytes, wiring)
-    send, context, name = wiring.collector.send, wiring.context, wiring.name
+    send, context, name = wiring.sender(topic), wiring.context, wiring.name
     key_bytes, value_bytes = _serializers(node, wiring)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -55,7 +55,7 @@ def _serializers(node: SinkNode, wiring: Wiring) -> tuple[Callable[[Any], bytes]
 
 def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring) -> StreamEdge:
     """Records of one key go to one partition, whatever their windows. Mirrors ``WindowedStreamPartitioner``."""
-    send, context, name, partitions_of = wiring.collector.send, wiring.context, wiring.name, wiring.collector.partitions
+    send, context, name, partitions_of = wiring.sender(topic), wiring.context, wiring.name, wiring.collector.partitions
     key_bytes, value_bytes = _serializers(node, wiring)
     partitions = 0
 
@@ -108,7 +108,7 @@ def _bound_to(topic: str, node: SinkNode) -> SinkNode:
 
 def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitioner, wiring: Wiring) -> StreamEdge:
     """A sink whose partitions a user function chooses."""
-    send, partitions_of = wiring.collector.send, wiring.collector.partitions
+    send, partitions_of = wiring.sender(topic), wiring.collector.partitions
     context, name = wiring.context, wiring.name
     key_bytes, value_bytes = _serializers(node, wiring)
     assert key_bytes is not None

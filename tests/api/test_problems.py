@@ -12,7 +12,7 @@ import pytest
 
 from penstock.api.app import create_app
 from penstock.api.server import serve
-from penstock.cluster.read_side import ApplicationState
+from penstock.cluster.read_side import ApplicationState, StuckTask
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import (
     ApplicationStateError,
@@ -22,6 +22,7 @@ from penstock.common.errors import (
     TopologyError,
     UnknownQueryError,
 )
+from penstock.common.ids import TaskId
 from penstock.common.serdes import Serde
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
 
@@ -117,6 +118,23 @@ def test_an_application_that_waits_says_for_what(client: httpx.Client, read_side
 def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.ERROR, error="topic lines is gone")
     assert problem(client, "/readyz", 503, "not-ready")["detail"].endswith("ERROR: topic lines is gone")
+
+
+def test_a_stuck_task_makes_the_application_not_ready_and_is_named_with_its_place(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    stuck = StuckTask(TaskId(1, 0), "actor-1", "words", 0, 17, 5, 301.6)
+    read_side.current = replace(STATUS, stuck=(stuck,))
+    document = problem(client, "/readyz", 503, "stuck-task")
+    assert document["detail"] == (
+        "application 'word-count' has stuck tasks: task 1_0 on actor-1 has processed nothing for 302 s: it stands at "
+        "offset 17 of partition 0 of topic 'words', 5 records before its end"
+    )
+    assert client.get("/healthz").status_code == 200, "the server itself is well"
+    (told,) = client.get(APPLICATION).json()["stuck"]
+    where = {"topic": "words", "partition": 0, "offset": 17, "lag": 5}
+    assert told == {"task_id": "1_0", "actor_id": "actor-1", **where, "for_s": 301.6}
+    assert 'kafka_streams_stream_stuck_tasks{application_id="word-count"} 1.0' in client.get("/metrics").text
 
 
 def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:

@@ -11,7 +11,7 @@ from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import load, sources
 from penstock.common.errors import StreamsError, TaskNotReadyError
 from penstock.common.records import Headers
-from penstock.kafka.contracts import Mark
+from penstock.kafka.contracts import CountingSender, Mark
 from tests.api.fake import FakeReadSide, client_of
 
 COUNTS = {f"w{number:05}": number for number in range(1, 12_000)}
@@ -85,6 +85,9 @@ class Recorder:
         return True
 
     def mark(self) -> Mark:
+        raise NotImplementedError
+
+    def counting(self) -> CountingSender:
         raise NotImplementedError
 
     def partitions(self, topic: str) -> int:

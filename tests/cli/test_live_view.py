@@ -8,7 +8,14 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.live_view import LiveView
-from penstock.cluster.read_side import ActorStatus, ApplicationState, ApplicationStatus, TaskState, TaskStatus
+from penstock.cluster.read_side import (
+    ActorStatus,
+    ApplicationState,
+    ApplicationStatus,
+    StuckTask,
+    TaskState,
+    TaskStatus,
+)
 from penstock.common.ids import TaskId, TopicPartition
 
 
@@ -53,6 +60,12 @@ def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
 def test_it_says_what_the_application_waits_for() -> None:
     frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
     assert "no CPU is free: 'other' has 2" in frame
+
+
+def test_it_names_the_tasks_that_are_stuck() -> None:
+    stuck = StuckTask(TaskId(0, 0), "actor-1", "lines", 0, 17, 5, 301.6)
+    frame = text(LiveView(), replace(snapshot(0), stuck=(stuck,)), 10.0)
+    assert "task 0_0 on actor-1 has processed nothing for 302 s" in " ".join(frame.split())
 
 
 def test_a_rate_forgets_what_is_older_than_its_window() -> None:

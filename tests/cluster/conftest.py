@@ -32,7 +32,7 @@ def ray_cluster() -> Iterator[None]:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         ray.init(
             address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-            object_store_memory=100_000_000,
+            object_store_memory=100_000_000, _system_config={"metrics_report_interval_ms": 1000},
         )  # fmt: skip
     yield
     ray.shutdown()

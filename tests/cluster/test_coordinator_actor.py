@@ -30,8 +30,9 @@ from penstock.cluster import coordinator_actor
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.dispatch import HUNG_S, Dispatcher
 from penstock.cluster.events import GroupAssigned
+from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
@@ -39,7 +40,7 @@ from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
 from penstock.common.handlers import UncaughtExceptionResponse
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.entries import PLAIN
 from penstock.testing.fake_clients import FakeAdmin, FakeClients
@@ -172,6 +173,35 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
     run(play())
 
 
+def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_application_has_ended() -> None:
+    class Lagging(LivingActor):
+        async def status(self) -> ActorStatus:
+            at = TopicPartition("in", 0)
+            task = TaskStatus(TaskId(0, 0), TaskState.RUNNING, 3, lags={at: 2}, positions={at: 3})
+            return ActorStatus(self.actor_id, "node", 1, 1, (task,))
+
+    async def play() -> None:
+        coordinator = Restarted(Lagging())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        clock = asyncio.get_running_loop().time
+        coordinator._stuck = StuckTaskWatch(StreamsConfig.of({"application.id": "app"}), clock, coordinator._log)
+        coordinator._repeat(LOOK_EVERY_S, "look for stuck tasks", coordinator._look_for_stuck_tasks)
+        await asyncio.sleep(HUNG_S - 1)
+        assert (await coordinator.status()).stuck == ()
+        await asyncio.sleep(1 + LOOK_EVERY_S)
+        (stuck,) = (await coordinator.status()).stuck
+        assert (stuck.task_id, stuck.topic, stuck.offset, stuck.lag) == (TaskId(0, 0), "in", 3, 2)
+        assert coordinator._dispatcher is not None
+        coordinator._dispatcher.feed(GroupAssigned(None))
+        assert coordinator._dispatcher.machine.session_lost
+        await asyncio.sleep(LOOK_EVERY_S + 1)
+        assert (await coordinator.status()).stuck == ()
+        assert (await coordinator.stop()).stuck == ()
+
+    run(play())
+
+
 @pytest.mark.parametrize("error", [BrokerUnreachableError("no broker answers"), StreamsError("odd")])
 @pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["told", "not told"])
 def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
@@ -190,7 +220,7 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
         with capture_logs() as logged:
             await coordinator._check_topics(watch)
         known = reason is not None and isinstance(error, BrokerUnreachableError)
-        assert [line["event"] for line in logged] == ([] if known else ["periodic task failed, retrying"])
+        assert [line["event"] for line in logged] == ([] if known else ["periodic work failed, retrying"])
         await coordinator.stop()
 
     run(play())

@@ -54,8 +54,9 @@ def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeW
     with it.app() as app:
         app.wait_until_running()
         eventually(it.complete, "all counts written")
-        processed = {name: value for name, value in app.metrics().items() if name.name == "process-total"}
-        assert {name.group for name in processed} == {"stream-task-metrics"}
+        found = {name: value for name, value in app.metrics().items() if name.name == "process-total"}
+        assert {name.group for name in found} == {f"stream-{it}-metrics" for it in ("thread", "task", "processor-node")}
+        processed = {name: value for name, value in found.items() if name.group == "stream-task-metrics"}
         assert {name.tags["task-id"] for name in processed} == {"0_0", "0_1", "1_0", "1_1"}
     assert app.state() is ApplicationState.NOT_RUNNING
     assert find_coordinator(it.application_id) is None

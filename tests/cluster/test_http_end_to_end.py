@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,13 +19,14 @@ from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
 from tests.cluster.conftest import WordCount, eventually
+from tests.deploy.dashboard import dashboard, missing_from
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
 
 def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     # One actor: once it runs nothing moves by itself, however slowly other actors would start.
-    app = it.app(tasks_per_actor=4)
+    app = it.app(tasks_per_actor=4, log_format="json")
     app.start()
     app.wait_until_running()
     address = app.status().http_address
@@ -72,6 +75,13 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
 
     eventually(lambda: _metric(client, "kafka_streams_stream_task_process_total") > len(it.sent), "processed counted")
     assert _metric(client, "kafka_streams_stream_client_state") == 2
+    assert missing_from(client.get("/metrics").text, dashboard()) == []
+    (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
+    endpoint = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    eventually(lambda: _of_ray(endpoint, it.application_id) == [], f"all that the dashboard names at {endpoint}")
+    lines = _log_lines(it.application_id)
+    assert {line["actor"] for line in lines} >= {"coordinator", *(actor.actor_id for actor in status.actors)}
+    assert {line["task"] for line in lines if line["event"] == "restoring store"} <= {"1_0", "1_1"}
 
     assert app.close()
     with pytest.raises(httpx.ConnectError):
@@ -122,6 +132,21 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
         assert address is not None
         # An actor that has come late, on a busy machine, has tasks moved to it.
         eventually(lambda: httpx.get(f"{address}/readyz").status_code == 200, "it is ready")
+
+
+def _of_ray(endpoint: str, application_id: str) -> list[str]:
+    """What the dashboard names and Ray's endpoint does not have of this application."""
+    lines = httpx.get(endpoint, timeout=10).text.splitlines(keepends=True)
+    ours = [line for line in lines if line.startswith("#") or f'application_id="{application_id}"' in line]
+    return missing_from("".join(ours), dashboard(), "ray_kafka")
+
+
+def _log_lines(application_id: str) -> list[dict[str, str]]:
+    """Every line of the actors of this application: each says that it is one."""
+    here = ray.get_runtime_context()
+    files = Path(here.get_temp_dir(), here.get_session_name(), "logs").glob("worker-*.err")
+    lines = [line for file in files for line in file.read_text().splitlines() if line.startswith('{"')]
+    return [line for line in map(json.loads, lines) if line["application"] == application_id]
 
 
 def _entries(client: httpx.Client, store: str, query: Mapping[str, str | int]) -> dict[str, int]:

@@ -85,6 +85,7 @@ def test_before_start_status_and_metrics_say_created(app: KafkaStreams) -> None:
         MetricName("client-state", "stream-metrics", {"application-id": "app"}): 0,
         MetricName("alive-stream-threads", "stream-metrics", {"application-id": "app"}): 0,
         MetricName("failed-stream-threads", "stream-metrics", {"application-id": "app"}): 0,
+        MetricName("stuck-tasks", "stream-metrics", {"application-id": "app"}): 0,
     }
 
 

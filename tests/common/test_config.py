@@ -114,6 +114,8 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("socket.timeout.ms", "'admin.socket.timeout.ms'"),
         ("auto.offset.reset", "Consumed.with_(..., offset_reset='latest')"),
         ("num.stream.threads", "'tasks.per.actor'"),
+        ("metrics.recording.level", "all metrics are always there"),
+        ("metric.reporters", "/metrics"),
     ],
 )
 def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
@@ -350,3 +352,10 @@ def test_a_configuration_travels_whole() -> None:
 )
 def test_memory_for_entries_follows_the_cache_unless_it_is_given(entries: dict[str, Any], memory: int) -> None:
     assert StreamsConfig.of({"application.id": "app", **entries}).entries_memory_bytes == memory
+
+
+def test_log_lines_are_text_or_json() -> None:
+    assert StreamsConfig.of({"application.id": "app"}).log_format == "text"
+    assert StreamsConfig.of({"application.id": "app", "log.format": "json"}).log_format == "json"
+    with pytest.raises(ConfigError, match=r"'log\.format'.*'xml'"):
+        StreamsConfig.of({"application.id": "app", "log.format": "xml"})

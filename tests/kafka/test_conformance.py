@@ -10,10 +10,12 @@ import pytest
 
 from penstock.common.errors import ApplicationStateError, MissingTopicError, ProductionError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.measures import LATENCY_BOUNDS_MS, Sent
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import SENT_NOW, RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import BEGINNING, END, GroupMember, Mark, RecordConsumer, RecordProducer
+from penstock.kafka.counting import RECORD_OVERHEAD
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -102,6 +104,45 @@ def test_headers_come_back_and_records_without_have_none(rig: Rig, eventually: E
     with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
         headers = [h for b in read(consumer, 2, eventually) for h in (b.headers or [None] * len(b))]
     assert [h and list(h) for h in headers] == [[("trace", b"x"), ("trace", None)], None]
+
+
+def test_a_counting_sender_sends_as_its_producer_does_and_tells_what_and_how_old_it_was(
+    rig: Rig, eventually: Eventually
+) -> None:
+    topic, now = rig.topic(), _now_ms()
+    headers = [("trace", b"xyz"), ("none", None)]
+    with closing(rig.clients.producer()) as producer:
+        sink = producer.counting()
+        assert sink.take() == Sent()
+        sink.send(topic, b"key", b"value", now - 3_000, headers)
+        sink.send(topic, None, b"", now - 30_000_000, None, 0)
+        sink.send(topic, b"k", None, now + 60_000)
+        sink.send(topic, b"k", b"v", SENT_NOW)
+        assert producer.flush(10)
+        sent = sink.take()
+        other = producer.counting()
+    with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
+        batches = read(consumer, 4, eventually)
+    assert [row[2:4] for row in rows_of(batches)] == [(b"key", b"value"), (None, b""), (b"k", None), (b"k", b"v")]
+    assert batches[0].headers is not None
+    assert list(batches[0].headers[0] or ()) == headers
+    assert sent.records == 4
+    assert sent.bytes == 4 * (RECORD_OVERHEAD + len(topic)) + 8 + 0 + 1 + 2 + len("trace") + 3 + len("none")
+    places = {bucket: count for bucket, count in enumerate(sent.latency.counts) if count}
+    # Of that without a time nothing is known; that from the future is no younger than the moment.
+    assert places == {0: 1, LATENCY_BOUNDS_MS.index(5_000): 1, len(LATENCY_BOUNDS_MS): 1}
+    assert sent.latency_min_ms == 0
+    assert sent.latency_max_ms is not None
+    assert abs(sent.latency_max_ms - 30_000_000) < 10_000
+    assert sent.latency.total_ms - sent.latency_max_ms - 3_000 < 10_000
+    assert (sink.take().latency_min_ms, other.take().records) == (None, 0)
+
+
+def test_a_batch_tells_the_bytes_of_its_keys_and_values(real: Rig, eventually: Eventually) -> None:
+    topic = real.topic()
+    write(real, topic, (b"key", b"value", 1), (None, b"x", 2), (b"k", None, 3))
+    with reading(real, {TopicPartition(topic, 0): BEGINNING}) as consumer:
+        assert sum(batch.size for batch in read(consumer, 3, eventually)) == 10
 
 
 def test_keys_go_where_the_java_client_sends_them(rig: Rig, eventually: Eventually) -> None:

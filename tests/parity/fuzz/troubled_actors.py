@@ -217,7 +217,7 @@ class TroubledActors:
         self.commit()
 
     def _fenced(self, number: int) -> None:
-        self.broker.init_producer(transactional_id(APPLICATION, number + 1))
+        self.broker.init_producer(transactional_id(APPLICATION, "", number + 1))
         self.commit()
 
     def _expired(self, number: int) -> None:

@@ -1,0 +1,44 @@
+"""What an actor says of its tasks and of itself, when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.actors.commit_stops import StopWatch
+from penstock.actors.hosted_task import HostedTask
+from penstock.actors.messages import TaskState, TaskStatus
+from penstock.actors.restoration import Restoration
+from penstock.actors.source_reader import SourceReader
+from penstock.actors.thread_meters import DEAD, PARTITIONS_ASSIGNED, PENDING_SHUTDOWN, RUNNING, ThreadMeters, add_shares
+from penstock.common.metric_names import Measured
+
+
+def statuses(
+    tasks: Collection[HostedTask],
+    meters: ThreadMeters,
+    reader: SourceReader,
+    restoration: Restoration,
+    commits: tuple[StopWatch, int],
+    life: tuple[bool, bool],
+    now_s: float,
+) -> tuple[tuple[TaskStatus, ...], Measured]:
+    """Of each task, and what is measured of all together. ``commits``: how many were accepted; ``life``: whether the
+    actor was asked to stop, and whether it has ended."""
+    restored = [restoration.progress(hosted) for hosted in tasks]
+    state = _state(tasks, *life)
+    restore_rate = sum(figures.rate for figures in restored)
+    counted = [(hosted.meters, hosted.counted()) for hosted in tasks]
+    # Before the tasks' own, which begin their maxima anew.
+    measured = meters.measured(counted, reader, *commits, state, restore_rate, now_s)
+    reported = tuple(
+        hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)
+    )
+    add_shares(status.measured for status in reported)
+    return reported, measured
+
+
+def _state(tasks: Collection[HostedTask], stopping: bool, ended: bool) -> int:
+    if ended or stopping:
+        return DEAD if ended else PENDING_SHUTDOWN
+    starting = any(hosted.state in (TaskState.CREATED, TaskState.RESTORING) for hosted in tasks)
+    return PARTITIONS_ASSIGNED if starting else RUNNING

@@ -1,0 +1,63 @@
+"""Which tasks stand still although there is something to do. No clock here: who asks says what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.actors.messages import ActorStatus, StuckTask, TaskState, TaskStatus
+from penstock.common.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """How far a task has come, by what it says of itself, and since when it has come no further."""
+
+    actor_id: str
+    processed: int
+    positions: tuple[tuple[TopicPartition, int], ...]
+    since_s: float
+
+    def is_where(self, actor: ActorStatus, task: TaskStatus) -> bool:
+        there = (actor.actor_id, task.records_processed, _places(task))
+        return (self.actor_id, self.processed, self.positions) == there
+
+
+class StuckTasks:
+    """Remembers how far each task had come. One that runs, lags, and has not come any further for ``patience_s`` is
+    stuck: it has processed no record and skipped none.
+
+    Who restores, or waits for its stores, is not stuck however long that takes; nor is anyone while nobody may work,
+    because the application has no session in the group, is not running, or is paused.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._standing: dict[TaskId, _Standing] = {}
+
+    def look(self, now_s: float, actors: Iterable[ActorStatus], may_work: bool) -> tuple[StuckTask, ...]:
+        """Those that are stuck, by what the actors have said last. To be called every few seconds."""
+        before, self._standing = self._standing, {}
+        stuck: list[StuckTask] = []
+        for actor in actors if may_work else ():
+            for task in actor.tasks:
+                if task.state is not TaskState.RUNNING or task.lag == 0:
+                    continue
+                known = before.get(task.task_id)
+                if known is None or not known.is_where(actor, task):
+                    known = _Standing(actor.actor_id, task.records_processed, _places(task), now_s)
+                self._standing[task.task_id] = known
+                if now_s - known.since_s >= self._patience_s:
+                    stuck.append(_told(actor, task, now_s - known.since_s))
+        return tuple(sorted(stuck, key=lambda it: it.task_id))
+
+
+def _places(task: TaskStatus) -> tuple[tuple[TopicPartition, int], ...]:
+    return tuple(sorted(task.positions.items()))
+
+
+def _told(actor: ActorStatus, task: TaskStatus, for_s: float) -> StuckTask:
+    # The one that has most to read: of several inputs the others may be what is waited for.
+    at = max(sorted(task.lags), key=lambda partition: task.lags[partition])
+    offset = task.positions.get(at, task.committed.get(at))
+    return StuckTask(task.task_id, actor.actor_id, at.topic, at.partition, offset, task.lags[at], for_s)

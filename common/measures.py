@@ -1,0 +1,153 @@
+"""Counting and timing for metrics: what is added costs next to nothing, what is worked out is worked out when asked."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WINDOW_S = 30.0
+"""Rates, averages and maxima are those of about so long before they are asked for (Kafka Streams:
+``metrics.sample.window.ms``)."""
+_SAMPLE_EVERY_S = 5.0
+
+LATENCY_BOUNDS_MS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000)
+"""Upper ends of the buckets of an end-to-end latency; one more has what is above them all. From what a busy loop takes
+to what an outage takes."""
+
+
+class Meter:
+    """How often something was done and what it came to: seconds, or records. ``highest``: of one time, since it was
+    last put back to 0."""
+
+    __slots__ = ("count", "highest", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.highest = 0.0
+
+    def add(self, amount: float, times: int = 1) -> None:
+        """It was done ``times`` times, at least once, which came to ``amount`` together."""
+        self.count += times
+        self.total += amount
+        each = amount / times
+        if each > self.highest:
+            self.highest = each
+
+
+class Look(NamedTuple):
+    """The last half minute: how often per second, how much of it per second (of seconds: the share of the time), the
+    average and the extremes of one time. All 0 where nothing was done."""
+
+    rate: float = 0.0
+    per_second: float = 0.0
+    average: float = 0.0
+    highest: float = 0.0
+    lowest: float = 0.0
+
+
+@dataclass(slots=True)
+class _Sample:
+    """How far it had come at ``at_s``, and what was extreme between then and the next sample."""
+
+    at_s: float
+    count: float
+    total: float
+    highest: float = 0.0
+    lowest: float | None = None
+
+    def widen(self, highest: float, lowest: float | None) -> None:
+        if highest > self.highest:
+            self.highest = highest
+        if lowest is not None and (self.lowest is None or lowest < self.lowest):
+            self.lowest = lowest
+
+
+class Window:
+    """What something that only grows has done of late, as far as it was looked at: the first look only begins."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+
+    def look_at(self, meter: Meter, now_s: float) -> Look:
+        """The last half minute of ``meter``, of which nobody else takes the highest."""
+        highest, meter.highest = meter.highest, 0.0
+        return self.look(now_s, meter.count, meter.total, highest)
+
+    def look(
+        self, now_s: float, count: float, total: float = 0.0, highest: float = 0.0, lowest: float | None = None
+    ) -> Look:
+        """``highest`` and ``lowest``: since the last look; None where there was nothing."""
+        samples = self._samples
+        if not samples:
+            samples.append(_Sample(now_s, count, total))
+        samples[-1].widen(highest, lowest)
+        if now_s - samples[-1].at_s >= _SAMPLE_EVERY_S:
+            samples.append(_Sample(now_s, count, total))
+            while len(samples) > 2 and now_s - samples[1].at_s >= WINDOW_S:
+                samples.popleft()
+        first = samples[0]
+        elapsed_s, times, came_to = now_s - first.at_s, count - first.count, total - first.total
+        if elapsed_s <= 0:
+            return Look()
+        highest = max([sample.highest for sample in samples])
+        seen = [sample.lowest for sample in samples if sample.lowest is not None]
+        average = came_to / times if times else 0.0
+        return Look(times / elapsed_s, came_to / elapsed_s, average, highest, min(seen) if seen else 0.0)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often which latency was seen: ``counts`` per bucket of ``LATENCY_BOUNDS_MS``, not summed up."""
+
+    counts: tuple[int, ...]
+    total_ms: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a sink has sent: records, their bytes, and how old they were, in ms; ``latency_min_ms`` and
+    ``latency_max_ms`` since it was last asked, None if nothing was sent."""
+
+    records: int = 0
+    bytes: int = 0
+    latency: Distribution = Distribution((0,) * (len(LATENCY_BOUNDS_MS) + 1), 0)
+    latency_min_ms: int | None = None
+    latency_max_ms: int | None = None
+
+    def __add__(self, later: Sent) -> Sent:
+        """Both together; the extremes are the later ones."""
+        counts = tuple(map(sum, zip(self.latency.counts, later.latency.counts, strict=True)))
+        latency = Distribution(counts, self.latency.total_ms + later.latency.total_ms)
+        extremes = later.latency_min_ms, later.latency_max_ms
+        return Sent(self.records + later.records, self.bytes + later.bytes, latency, *extremes)
+
+
+class LatencyCounts:
+    """Collects latencies; what lies in the future, by another machine's clock, counts as 0."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(LATENCY_BOUNDS_MS) + 1)
+        self._total = 0
+        self._lowest: int | None = None
+        self._highest: int | None = None
+
+    def add(self, latency_ms: int, times: int = 1) -> None:
+        """One more, which stands for so many."""
+        latency_ms = max(0, latency_ms)
+        self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += times
+        self._total += latency_ms * times
+        if self._lowest is None or latency_ms < self._lowest:
+            self._lowest = latency_ms
+        if self._highest is None or latency_ms > self._highest:
+            self._highest = latency_ms
+
+    def take(self, records: int, size: int) -> Sent:
+        """All so far; the extremes since the last call."""
+        sent = Sent(records, size, Distribution(tuple(self._counts), self._total), self._lowest, self._highest)
+        self._lowest = self._highest = None
+        return sent
