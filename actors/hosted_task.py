@@ -64,6 +64,7 @@ class HostedTask:
         self.more = False
         self.batch_size = _FIRST_BATCH
         self.lost_records = 0
+        self.busy_s = 0.0
         self.snapshot: dict[TopicPartition, CommittedOffset] = {}
         """What the commit under way commits."""
         self._logged: dict[TopicPartition, int] = {}
@@ -142,10 +143,11 @@ class HostedTask:
         self.more = done >= size
         if done:
             self.touched = True
+            spent = clock() - begun
+            self.busy_s += spent
         if self._read_on_at:
             self._leave_lost_positions()
         if done * 2 >= size:
-            spent = clock() - begun
             # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
@@ -234,6 +236,7 @@ class HostedTask:
             self.lost_records,
             restore.total,
             restore.rate,
+            self.busy_s,
         )
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:

@@ -74,6 +74,8 @@ class TaskStatus:
     lost_records: int = 0
     restore_total: int = 0
     restore_rate: float = 0.0
+    busy_s: float = 0.0
+    """So long has its actor worked on its records since it was opened."""
 
     @property
     def restore_seconds_left(self) -> float | None:
@@ -122,6 +124,9 @@ class ActorStatus:
     aborted_transactions: int = 0
     commit_stops: CommitStops = CommitStops()
     global_dropped_records: int | None = None
+    running_s: float = 0.0
+    """So old is its loop, and so much of that it had nothing to do (``idle_s``)."""
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -224,6 +229,32 @@ class ApplicationState(Enum):
 
 
 @dataclass(frozen=True)
+class ActorCount:
+    """What so many stream actors would come to: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
+    time that the busiest needs to keep up and to catch up soon enough (above 1 it cannot). It has no lag any more after
+    ``catch_up_s``; None: never."""
+
+    actors: int
+    tasks_each: int
+    busiest: float
+    catch_up_s: float | None
+
+
+@dataclass(frozen=True)
+class ScalingStatus:
+    """How many stream actors there should be (``wanted``), within ``minimum`` and ``maximum``, how many are ``advised``
+    and why; ``automatic``: the advice is followed. ``counts``: what was expected of which number."""
+
+    wanted: int
+    advised: int
+    reason: str
+    automatic: bool
+    minimum: int
+    maximum: int
+    counts: tuple[ActorCount, ...] = ()
+
+
+@dataclass(frozen=True)
 class ApplicationStatus:
     """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
 
@@ -237,6 +268,8 @@ class ApplicationStatus:
     error: str | None = None
     waiting: str | None = None
     """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
+    scaling: ScalingStatus | None = None
+    """None before it has actors."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

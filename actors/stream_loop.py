@@ -81,6 +81,7 @@ class StreamLoop:
         self._epoch = 0
         self._asked = self._promised = 0  # commits; jobs that are waited for, and not begun
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
+        self._begun_s = self._clock.monotonic_s()
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
@@ -159,7 +160,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(0.0 if self._queries.busy else wait_s)
+            idle = self._job is None and self._commits.under_way is None
+            self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
             self._queries.step()
             if self._commits.under_way is not None:
                 return self._commit_beside_records(self._commits.under_way)
@@ -334,7 +336,9 @@ class StreamLoop:
         )
         known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
         ended = (self._stopped is not None, self._slot, self._hosted.aborted)
-        return ActorStatus(*known, *ended, self._commits.stops.summary(), self._globals.dropped_records)
+        figures = (self._commits.stops.summary(), self._globals.dropped_records)
+        times = (self._clock.monotonic_s() - self._begun_s, self._mailbox.idle_s)
+        return ActorStatus(*known, *ended, *figures, *times)
 
     # ---- end ----
 
