@@ -52,13 +52,15 @@ class StreamActor:
         self._starting = asyncio.Lock()
         self._log = logger(__name__).bind(actor=actor_id)
 
-    async def start(self, coordinator: Any, slot: int) -> None:
-        """Connect to Kafka and begin to go round, without tasks. ``coordinator`` is the handle that takes commits;
-        ``slot``: see :class:`~penstock.actors.stream_loop.StreamLoop`."""
+    async def start(self, coordinator: Any, slot: int) -> str:
+        """Connect to Kafka and begin to go round, without tasks. The answer is the id of the actor's Ray node.
+        ``coordinator`` is the handle that takes commits; ``slot``: see
+        :class:`~penstock.actors.stream_loop.StreamLoop`."""
         async with self._starting:
             if self._loop is None:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
+        return str(ray.get_runtime_context().get_node_id())
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)

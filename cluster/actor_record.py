@@ -21,13 +21,15 @@ class Phase(Enum):
 @dataclass
 class ActorRecord:
     """``issued`` was sent last, under ``epoch``, with what each task reads; ``held`` is what the actor may still work
-    on; ``confirmed`` is the last epoch it confirmed. ``slot`` is the number in its ``transactional.id``. ``unsure``:
-    found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
-    ``refused``: a commit of it was refused, so it has closed tasks that it must be assigned again. ``answer`` is what
-    became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
+    on; ``confirmed`` is the last epoch it confirmed. ``slot`` is the number in its ``transactional.id``, ``node`` the
+    id of its Ray node. ``unsure``: found alive after a restart, may have taken tasks it did not yet report.
+    ``worked``: its tasks have run. ``refused``: a commit of it was refused, so it has closed tasks that it must be
+    assigned again. ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has
+    it."""
 
     phase: Phase
     slot: int = 0
+    node: str = ""
     epoch: int = 0
     confirmed: int = 0
     issued: Sources = field(default_factory=dict)

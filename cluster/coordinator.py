@@ -17,7 +17,7 @@ tasks are no other's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -79,6 +79,7 @@ class Coordinator:
         self._actors: dict[str, ActorRecord] = {}
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
+        self._labels: Mapping[str, Mapping[str, str]] = {}
         self._replacements = Replacements()
         self._waiting_for_actors = False
         self._out: list[Instruction] = []
@@ -160,7 +161,7 @@ class Coordinator:
         self._owned.assign(event.partitions, self.epoch, event.group_metadata)
 
     def _cluster_resized(self, event: ClusterResized) -> None:
-        self._cpus = event.cpus
+        self._cpus, self._labels = event.cpus, event.labels
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
         self._owned.replan(event.plan)
@@ -168,7 +169,7 @@ class Coordinator:
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(
-            Phase.UP, event.slot, event.epoch, event.epoch, issued, event.tasks, unsure=True
+            Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True
         )
         self._target.update(dict.fromkeys(event.tasks, event.actor_id))
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
@@ -179,7 +180,7 @@ class Coordinator:
     def _actor_up(self, event: ActorUp) -> None:
         actor = self._actors.get(event.actor_id)
         if actor is not None and actor.phase is Phase.STARTING:
-            actor.phase = Phase.UP
+            actor.phase, actor.node = Phase.UP, event.node
 
     def _actor_assigned(self, event: ActorAssigned) -> None:
         actor = self._actors.get(event.actor_id)

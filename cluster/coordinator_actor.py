@@ -35,7 +35,7 @@ from penstock.cluster.membership import Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
-from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage
+from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
@@ -313,7 +313,8 @@ class CoordinatorActor:
 
     async def _check_cluster(self) -> None:
         assert self._dispatcher is not None
-        self._dispatcher.feed(events.ClusterResized(await asyncio.to_thread(cluster_cpus)))
+        cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
+        self._dispatcher.feed(events.ClusterResized(cpus, labels))
         self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
 
     async def _check_topics(self, watch: TopicWatch) -> None:

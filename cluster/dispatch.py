@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
@@ -18,6 +18,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
+T = TypeVar("T")
 COMMIT_AGAIN_S = 0.5
 FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
@@ -51,8 +52,8 @@ class ActorHandle(Protocol):
     ray_handle: Any
     """What readers send their queries to."""
 
-    async def start(self, slot: int) -> None:
-        """Returns when the actor is up, however long it waits for a CPU."""
+    async def start(self, slot: int) -> str:
+        """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
 
     async def assign(self, epoch: int, sources: Sources) -> None:
         """Give the actor its tasks and what each reads; returns when all others are released."""
@@ -171,7 +172,7 @@ class Dispatcher:
                 self._assign(name, epoch, tasks)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
-                self._spawn(self._call(name, lambda it: it.stop(), events.ActorStopped(name)))
+                self._spawn(self._call(name, lambda it: it.stop(), lambda _: events.ActorStopped(name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._release(name)
@@ -206,7 +207,8 @@ class Dispatcher:
         self._spawn(self._start(handle, slot))
 
     async def _start(self, handle: ActorHandle, slot: int) -> None:
-        await self._call(handle.actor_id, lambda it: it.start(slot), events.ActorUp(handle.actor_id))
+        name = handle.actor_id
+        await self._call(name, lambda it: it.start(slot), lambda node: events.ActorUp(name, node))
         await self._watch(handle)
 
     def _adopt(self, handle: ActorHandle, status: ActorStatus) -> None:
@@ -215,23 +217,24 @@ class Dispatcher:
         self._log.info("recovered running actor", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
         self._handles[name] = handle
         self._statuses[name] = status
-        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping, status.slot))
+        self.feed(events.ActorRecovered(name, status.epoch, held, status.stopping, status.slot, status.node_id))
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId]) -> None:
         self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)))
         sources = {task: self._machine.plan.partitions[task] for task in sorted(tasks)}
-        self._spawn(self._call(name, lambda it: it.assign(epoch, sources), events.ActorAssigned(name, epoch)))
+        assigned = events.ActorAssigned(name, epoch)
+        self._spawn(self._call(name, lambda it: it.assign(epoch, sources), lambda _: assigned))
 
     async def _call(
-        self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, None]], success: events.Event
+        self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]
     ) -> None:
         """Make one call to an actor and feed what came of it."""
         handle = self._handles.get(name)
         if handle is None:
             return  # it is gone, and the machine has forgotten it
         try:
-            await call(handle)
+            answer = await call(handle)
         except ActorLostError as error:
             self._lost(name, str(error))
         except ActorEndedError:
@@ -239,9 +242,10 @@ class Dispatcher:
         except ActorFailedError as error:
             self.feed(events.ActorFailed(name, str(error)))
         else:
-            if isinstance(success, events.ActorStopped):
+            event = success(answer)
+            if isinstance(event, events.ActorStopped):
                 self._release(name)
-            self.feed(success)
+            self.feed(event)
 
     async def _watch(self, handle: ActorHandle) -> None:
         """Notice the end of the actor's loop, or of its process."""

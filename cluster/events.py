@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
@@ -32,9 +33,10 @@ class GroupAssigned:
 
 @dataclass(frozen=True)
 class ClusterResized:
-    """How many CPUs the Ray cluster has."""
+    """How many CPUs the Ray cluster has, and the labels of its nodes by their ids."""
 
     cpus: int
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,15 @@ class ActorRecovered:
     tasks: frozenset[TaskId]
     stopping: bool = False
     slot: int = 0
+    node: str = ""
 
 
 @dataclass(frozen=True)
 class ActorUp:
-    """The actor has started and waits for tasks."""
+    """The actor has started, on this Ray node, and waits for tasks."""
 
     actor_id: str
+    node: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ray
 
 from penstock.cluster.cpu_watch import CpuUsage
@@ -12,6 +14,12 @@ def cluster_cpus() -> int:
     """How many CPUs the Ray cluster has."""
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
     return int(resources.get("CPU", 0))
+
+
+def node_labels() -> dict[str, dict[str, str]]:
+    """The labels of each living node by its id."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
+    return {node["NodeID"]: dict(node.get("Labels") or {}) for node in nodes if node["Alive"]}
 
 
 def cpu_usage() -> CpuUsage:

@@ -60,14 +60,16 @@ class StreamActorHandle(ActorHandle):
         return [cls(application_id, actor_id, handle) for actor_id, handle in found.items()]
 
     @override
-    async def start(self, slot: int) -> None:
+    async def start(self, slot: int) -> str:
         coordinator = require_coordinator(self._application_id)
         while True:
             try:
-                await self._answer(asyncio.wrap_future(self.ray_handle.start.remote(coordinator, slot).future()))
-                return
+                started = asyncio.wrap_future(self.ray_handle.start.remote(coordinator, slot).future())
+                node: str = await self._answer(started)
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
+            else:
+                return node
 
     @override
     async def assign(self, epoch: int, sources: Sources) -> None:

@@ -48,10 +48,10 @@ class TransactionalActor(SimulatedActor):
         self.position: dict[TopicPartition, int] = {}
 
     @override
-    async def start(self, slot: int) -> None:
+    async def start(self, slot: int) -> str:
         self.slot = slot
         await self._take_id()
-        await super().start(slot)
+        return await super().start(slot)
 
     async def _take_id(self) -> None:
         await self.kafka.reach()

@@ -67,11 +67,12 @@ class SimulatedActor:
 
     # ---- calls ----
 
-    async def start(self, slot: int) -> None:
+    async def start(self, slot: int) -> str:
         if self._loop_task is None:
             await self.world.pause()
             self.up = self.alive
             self._loop_task = self.world.spawn(self._go_round())
+        return "node"
 
     def assign(self, epoch: int, sources: Sources) -> asyncio.Future[None]:
         return self._queue(lambda: self._assignment(epoch, sources))
@@ -181,9 +182,10 @@ class SimulatedHandle:
         self._actor = actor
         self._world = actor.world
 
-    async def start(self, slot: int) -> None:
+    async def start(self, slot: int) -> str:
         await self._world.a_cpu_is_free(self._actor)
-        await self._alive(self._actor.start(slot))
+        node: str = await self._alive(self._actor.start(slot))
+        return node
 
     async def assign(self, epoch: int, sources: Sources) -> None:
         await self._twice(lambda: self._actor.assign(epoch, sources))
