@@ -23,8 +23,9 @@ from typing import Any
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.actor_record import ActorRecord, Phase
-from penstock.cluster.assignor import assign, wanted_actors
+from penstock.cluster.assignor import assign
 from penstock.cluster.commit_requests import CommitRequests
+from penstock.cluster.elasticity import Elasticity
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
@@ -33,6 +34,7 @@ from penstock.cluster.events import (
     ActorRecovered,
     ActorReported,
     ActorStopped,
+    ActorsWanted,
     ActorUp,
     ApplicationFailed,
     AssignTasks,
@@ -45,6 +47,7 @@ from penstock.cluster.events import (
     GroupAssigned,
     Instruction,
     KillActor,
+    NodesDraining,
     SetState,
     SetTimer,
     StartActor,
@@ -73,10 +76,10 @@ class Coordinator:
     ) -> None:
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
-        self._tasks_per_actor = tasks_per_actor
         self._next_epoch = first_epoch
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
+        self._elasticity = Elasticity(self._actors, tasks_per_actor)
         self._target: dict[TaskId, str] = {}
         self._cpus: int | None = None
         self._labels: Mapping[str, Mapping[str, str]] = {}
@@ -89,6 +92,8 @@ class Coordinator:
         self._handlers: dict[type, Callable[[Any], None]] = {
             GroupAssigned: self._group_assigned,
             ClusterResized: self._cluster_resized,
+            ActorsWanted: self._elasticity.wanted,
+            NodesDraining: self._elasticity.draining,
             TasksPlanned: self._tasks_planned,
             ActorRecovered: self._actor_recovered,
             ActorUp: self._actor_up,
@@ -150,6 +155,23 @@ class Coordinator:
     def starting(self) -> tuple[str, ...]:
         """Every actor that is not up yet."""
         return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
+
+    @property
+    def wanted(self) -> int:
+        """How many actors there should be."""
+        return self._elasticity.count(len(self._owned.tasks), self._cpus or 0)
+
+    @property
+    def staying(self) -> list[str]:
+        """Every actor that is up, or starts, and is not to end."""
+        return self._elasticity.staying()
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
+        if self._elasticity.drains:
+            return "actors leave a node that is drained"
+        return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None
 
     def is_up(self, name: str) -> bool:
         """Whether the actor has started and is not gone."""
@@ -269,19 +291,16 @@ class Coordinator:
                 self._set_state(ApplicationState.ERROR if failed else ApplicationState.NOT_RUNNING)
 
     def _start_and_stop_actors(self) -> None:
-        """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
+        """Start actors that are missing, stop those too many or on a node that will be gone."""
+        for name in self._elasticity.must_end(set(self._target.values())):
+            self._end(name)
         if self.session_lost:
             return  # most likely the next one has the same tasks
-        wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0)
-        staying = [name for name, actor in self._actors.items() if actor.phase in (Phase.STARTING, Phase.UP)]
-        by_worth = sorted(
-            staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
-        )
-        for name in by_worth[: max(0, len(staying) - wanted)]:
+        for name in self._elasticity.too_many(self.wanted):
             self._end(name)
         if self._replacements.backing_off:
             return
-        for _ in range(wanted - len(staying)):
+        for _ in range(self.wanted - len(self.staying)):
             name = actor_id(self._next_actor)
             self._next_actor += 1
             slot = self._free_slot()
@@ -300,13 +319,14 @@ class Coordinator:
         if self.session_lost:
             return  # in the next one a task goes on where it was, without a long restore
         up = [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
+        staying = [name for name in up if not self._elasticity.leaves(name)]
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._target = {task: name for task, name in self._target.items() if task in self._owned.tasks and name in up}
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._replacements.backing_off:
             return
-        self._target = assign(self._owned.tasks, up, self._target, self.plan.stateful)
+        self._target = assign(self._owned.tasks, staying or up, self._target, self.plan.stateful)
 
     def _send_assignments(self) -> None:
         """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
