@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
+from penstock.cluster.read_side import ActorStatus, ApplicationStatus, ScalingStatus, TaskStatus
 from penstock.common.ids import TaskId
 
 
@@ -24,7 +25,14 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "http_address": status.http_address,
         "error": status.error,
         "waiting": status.waiting,
+        "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
+
+
+def scaling_body(scaling: ScalingStatus) -> dict[str, Any]:
+    """How many stream actors are wanted and advised; a ``catch_up_s`` of null is never."""
+    counts = [{**asdict(count), "busiest": round(count.busiest, 3)} for count in scaling.counts]
+    return {**asdict(scaling), "counts": counts}
 
 
 def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:

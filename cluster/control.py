@@ -14,7 +14,7 @@ from ray import cloudpickle
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import final_state
+from penstock.cluster import final_state, wanted_count
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
@@ -355,5 +355,6 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     if current is not None:
         ray.kill(current)
         final_state.delete(current._actor_id.hex())
+        wanted_count.delete(current._actor_id.hex())
     for actor in actors:
         actor.kill()

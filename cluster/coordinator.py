@@ -157,6 +157,11 @@ class Coordinator:
         return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
 
     @property
+    def tasks(self) -> frozenset[TaskId]:
+        """What the group gives to this cluster."""
+        return self._owned.tasks
+
+    @property
     def wanted(self) -> int:
         """How many actors there should be."""
         return self._elasticity.count(len(self._owned.tasks), self._cpus or 0)

@@ -26,17 +26,19 @@ from penstock.actors.messages import (
     CommitRequest,
     StoreMetadata,
 )
-from penstock.cluster import events, final_state
+from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.membership import Membership
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
@@ -55,6 +57,8 @@ from penstock.topology.physical.topology import internal_topic, serde_topic
 
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
+_CHECK_DRAINS_S = 2.0
+_CHECK_LOAD_S = 1.0
 _CHECK_TOPICS_S = 1.0
 _CHECK_BROKER_S = 2.0
 _TOPICS = "check source topics"
@@ -76,6 +80,7 @@ class CoordinatorActor:
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
+        self._scaling: ScalingWatch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._state = ApplicationState.CREATED
         self._error: str | None = None
@@ -123,6 +128,7 @@ class CoordinatorActor:
             self._http_address,
             self._error,
             None if self._state.has_ended else self._waits_for(),
+            self._scaling.status if self._scaling is not None else None,
         )
 
     def _waits_for(self) -> str | None:
@@ -182,6 +188,16 @@ class CoordinatorActor:
         await self._ended.wait()
         return await self.status()
 
+    async def change_stream_actors(self, by: int, call: str) -> str | None:
+        """Add a stream actor or remove one: :meth:`~penstock.cluster.scaling_watch.ScalingWatch.change`."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.change(by, call) if self._scaling is not None else None
+
+    async def set_stream_actors(self, count: int) -> str | None:
+        """So many from now on; why not, if that is refused."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
+
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
         self._http_address = address
@@ -221,11 +237,21 @@ class CoordinatorActor:
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             lambda error: self._from_thread(events.ApplicationFailed(f"{type(error).__name__}: {error}")),
         )
+        await self._scale(spec, dispatcher)
+        drains = DrainWatch(self._application_id, draining_nodes, lambda: time.time() * 1000)
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
+        self._repeat(_CHECK_DRAINS_S, "check for drained nodes", lambda: self._check_drains(drains))
         self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
+
+    async def _scale(self, spec: ApplicationSpec, dispatcher: Dispatcher) -> None:
+        actor_id = str(ray.get_runtime_context().get_actor_id())
+        kept = await asyncio.to_thread(wanted_count.load, actor_id)
+        save, clock = partial(wanted_count.save, actor_id), self._loop.time
+        self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, clock, self._log)
+        self._repeat(_CHECK_LOAD_S, "look at the load", self._scaling.look)
 
     async def _has_ended(self) -> bool:
         """After a restart, whether the application had ended before: then only its status is served."""
@@ -314,8 +340,15 @@ class CoordinatorActor:
     async def _check_cluster(self) -> None:
         assert self._dispatcher is not None
         cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
+        if self._scaling is not None:
+            await self._scaling.cluster_has(cpus)
         self._dispatcher.feed(events.ClusterResized(cpus, labels))
         self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
+
+    async def _check_drains(self, watch: DrainWatch) -> None:
+        assert self._dispatcher is not None
+        if (draining := await asyncio.to_thread(watch.check)) is not None:
+            self._dispatcher.feed(draining)
 
     async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None

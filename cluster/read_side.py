@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.actors.messages import (
+    ActorCount,
     ActorStatus,
     ApplicationState,
     ApplicationStatus,
+    ScalingStatus,
     StoreMetadata,
     TaskState,
     TaskStatus,
@@ -31,6 +33,7 @@ __all__ = [
     "DEFAULT_WAIT_S",
     "LONGEST_WAIT_S",
     "STOPPED",
+    "ActorCount",
     "ActorStatus",
     "ApplicationState",
     "ApplicationStatus",
@@ -43,6 +46,7 @@ __all__ = [
     "ReadSide",
     "Reading",
     "RowsQuery",
+    "ScalingStatus",
     "SessionQuery",
     "SessionRangeQuery",
     "StoreEntries",

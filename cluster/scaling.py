@@ -1,8 +1,8 @@
 """How many stream actors there should be: decided by the time that the busiest of them needs to catch up.
 
-Pure: what was measured goes in, with the time; a number of actors and the reason come out. An actor that needs more than
-its time to keep up with what comes, and to work off its lag within CATCH_UP_WINDOWS, is too much for one. Where its tasks
-would be with more actors, or with fewer, the assignor says: so a partition that is too hot by itself is seen, too.
+Pure: what was measured goes in, with the time; a number of actors and the reason come out. Where an actor needs more
+than its time to keep up with what comes, and to work off its lag within CATCH_UP_WINDOWS, there should be more of them.
+Where the tasks would be then the assignor says: so a partition that is too hot by itself is seen, too.
 
 What holds (``tests/cluster/test_scaling.py`` tells it as stories):
 

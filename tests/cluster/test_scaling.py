@@ -12,7 +12,6 @@ from penstock.cluster.assignor import assign
 from penstock.cluster.load import TaskLoad
 from penstock.cluster.scaling import (
     BARRED_WINDOWS,
-    CATCH_UP_WINDOWS,
     DOWN_WINDOWS,
     Advice,
     Scaling,
@@ -215,7 +214,10 @@ def test_a_sink_that_is_too_slow_gets_one_try_that_is_undone_and_not_repeated_fo
     assert app.changes[1:] == [2], app.said
     tried_s, undone_s = app.said[0][0], app.said[1][0]
     assert undone_s - tried_s >= WINDOW_S
-    assert app.said[1][2] == f"more actors brought nothing: {app.changes[0]} actors processed 1,500 records/s, 2 before 1,500"
+    assert (
+        app.said[1][2]
+        == f"more actors brought nothing: {app.changes[0]} actors processed 1,500 records/s, 2 before 1,500"
+    )
     assert "which is not tried again for" in app.last.reason
     app.run(WINDOW_S * 10)
     assert len(app.changes) > 2, "later it is tried again: the sink may be faster by then"
@@ -324,7 +326,9 @@ def test_whatever_load_comes_the_number_stays_within_its_bounds_and_settles_when
     rng = random.Random(seed)
     tasks = rng.randint(1, 40)
     low = rng.randint(1, 4)
-    app = Application(tasks, min(tasks, low), low, rng.choice([None, low, low + 3]), cost_s=rng.choice([1e-4, 1e-3, 1e-2]))
+    app = Application(
+        tasks, min(tasks, low), low, rng.choice([None, low, low + 3]), cost_s=rng.choice([1e-4, 1e-3, 1e-2])
+    )
     for _ in range(20):
         total = rng.choice([0, 0.3, 0.9, 1.1, 3, 20]) / app.cost_s
         weights = [rng.random() ** rng.choice([0, 1, 8]) for _ in range(tasks)]
@@ -332,7 +336,7 @@ def test_whatever_load_comes_the_number_stays_within_its_bounds_and_settles_when
         app.run(rng.randint(1, 200))
     allowed = even_counts(tasks, low, app.maximum)
     assert set(app.changes) <= set(allowed)
-    app.comes({task: 0.5 / app.cost_s / tasks for task in range(tasks)})
+    app.comes(dict.fromkeys(range(tasks), 0.5 / app.cost_s / tasks))
     app.lags = [0.0] * tasks
     app.run(300)
     settled = len(app.changes)
