@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
+from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
@@ -247,6 +248,8 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         namespace=NAMESPACE,
         lifetime="detached",
         num_cpus=0,
+        # The one node that does not come and go: any actor keeps a node, or is lost with it.
+        resources={HEAD_NODE_RESOURCE_NAME: 0.001},
         max_restarts=-1,
         max_task_retries=-1,
         enable_task_events=False,

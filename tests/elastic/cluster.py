@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._raylet import GcsClient
+import ray.core.generated.autoscaler_pb2
 from ray.cluster_utils import Cluster
-from ray.core.generated import autoscaler_pb2
 
 import penstock as ps
 from penstock.cluster.names import NAMESPACE
@@ -42,7 +41,7 @@ def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
-    cluster: Any = Cluster(initialize_head=True, head_node_args=head)  # type: ignore[no-untyped-call]  # untyped in Ray
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
     try:
         nodes = [add_node(cluster, each) for each in cpus]
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
@@ -60,8 +59,10 @@ def add_node(cluster: Any, cpus: int) -> Any:
 def drain(cluster: Any, node_id: str, seconds: int) -> None:
     """As ``ray drain-node --reason PREEMPTION`` does, and a cloud that takes a node back."""
     deadline_ms = time.time_ns() // 1_000_000 + seconds * 1000
-    reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
-    accepted, why_not = GcsClient(address=cluster.address).drain_node(node_id, reason, "taken back", deadline_ms)
+    untyped: Any = ray
+    gcs = untyped._raylet.GcsClient(address=cluster.address)
+    reason = untyped.core.generated.autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+    accepted, why_not = gcs.drain_node(node_id, reason, "taken back", deadline_ms)
     assert accepted, why_not
 
 
