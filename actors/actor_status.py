@@ -17,7 +17,7 @@ def statuses(
     tasks: Collection[HostedTask],
     meters: ThreadMeters,
     reader: SourceReader,
-    restoration: Restoration,
+    restoration: Restoration[HostedTask],
     commits: tuple[StopWatch, int],
     life: tuple[bool, bool],
     now_s: float,

@@ -240,6 +240,7 @@ class HostedTask(StoredTask):
             restore.rate,
             positions,
             self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
+            self.meters.process.spent_s,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -20,6 +21,8 @@ class Mailbox:
         self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._rejection = rejection
         self._shut = False
+        self.idle_s = 0.0
+        """So long in all has :meth:`serve` waited because there was nothing to do."""
 
     def ask(self, function: Callable[[], T]) -> Future[T]:
         """What ``function`` returns or raises, called by the loop."""
@@ -38,15 +41,23 @@ class Mailbox:
         """Whether nothing waits."""
         return self._queue.empty()
 
-    def serve(self, wait_s: float) -> None:
-        """Wait at most ``wait_s`` for a command, then run all that are there."""
+    def serve(self, wait_s: float, idle: bool = False) -> None:
+        """Wait at most ``wait_s`` for a command, then run all that are there. ``idle``: nothing else is under way."""
         try:
             if wait_s > 0:
-                self._run(self._queue.get(timeout=wait_s))
+                self._run(self._next(wait_s, idle))
             while True:
                 self._run(self._queue.get_nowait())
         except Empty:
             return
+
+    def _next(self, wait_s: float, idle: bool) -> tuple[Callable[[], Any], Future[Any]] | None:
+        begun_s = time.monotonic()
+        try:
+            return self._queue.get(timeout=wait_s)
+        finally:
+            if idle:
+                self.idle_s += time.monotonic() - begun_s
 
     def shut(self) -> None:
         """Reject what waits and all that comes."""

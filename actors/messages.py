@@ -81,6 +81,8 @@ class TaskStatus:
     restore_rate: float = 0.0
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     measured: Measured = field(default_factory=dict)
+    busy_s: float = 0.0
+    """So long has its actor worked on its records since it was opened."""
 
     @property
     def restore_seconds_left(self) -> float | None:
@@ -144,6 +146,9 @@ class ActorStatus:
     """The tasks of other actors whose stores it keeps a copy of."""
     measured: Measured = field(default_factory=dict)
     """Other metrics, of all tasks together."""
+    running_s: float = 0.0
+    """So old is its loop, and so much of that it had nothing to do (``idle_s``)."""
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -275,6 +280,32 @@ class StuckTask:
 
 
 @dataclass(frozen=True)
+class ActorCount:
+    """What so many stream actors would come to: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
+    time that the busiest needs to keep up and to catch up soon enough (above 1 it cannot). It has no lag any more after
+    ``catch_up_s``; None: never."""
+
+    actors: int
+    tasks_each: int
+    busiest: float
+    catch_up_s: float | None
+
+
+@dataclass(frozen=True)
+class ScalingStatus:
+    """How many stream actors there should be (``wanted``), within ``minimum`` and ``maximum``, how many are ``advised``
+    and why; ``automatic``: the advice is followed. ``counts``: what was expected of which number."""
+
+    wanted: int
+    advised: int
+    reason: str
+    automatic: bool
+    minimum: int
+    maximum: int
+    counts: tuple[ActorCount, ...] = ()
+
+
+@dataclass(frozen=True)
 class ApplicationStatus:
     """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
 
@@ -292,6 +323,8 @@ class ApplicationStatus:
     """Whether its tasks are kept from processing, by ``pause``."""
     stuck: tuple[StuckTask, ...] = ()
     """Tasks that stand still although there is something to do."""
+    scaling: ScalingStatus | None = None
+    """None before it has actors."""
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

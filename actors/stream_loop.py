@@ -68,10 +68,7 @@ class StreamLoop:
         """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
         Ray cluster has, and no other cluster that works for the application."""
         self.finished: Future[str | None] = Future()
-        self._spec = spec
-        self._actor_id = actor_id
-        self._node_id = node_id
-        self._slot = slot
+        self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
         self._committer = committer
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
@@ -82,9 +79,9 @@ class StreamLoop:
         self._failed_with: str | None = None
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
-        self._epoch = 0
-        self._asked = 0  # commits
+        self._epoch = self._asked = 0  # commits
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
+        self._begun_s = self._clock.monotonic_s()
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
@@ -111,8 +108,8 @@ class StreamLoop:
         """These, and no others, are the tasks, and these the standbys. Done once the other tasks are committed and
         closed. A task that was a standby here is promoted.
 
-        ``sources`` is what each reads as the coordinator planned it: a task that read something else is closed and
-        opened again. An epoch below the current one changes nothing.
+        ``sources`` is what each reads as planned: a task that read something else is closed and opened again. An epoch
+        below the current one changes nothing.
         """
         return self._jobs.promise(lambda done: self._assignment(epoch, sources, standbys or {}, done))
 
@@ -164,7 +161,8 @@ class StreamLoop:
     def step(self, wait_s: float = 0.0) -> float:
         """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
         try:
-            self._mailbox.serve(0.0 if self._queries.busy else wait_s)
+            idle = self._job is None and self._commits.under_way is None
+            self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
             self._queries.step()
             if self._commits.under_way is not None:
                 return self._commit_beside_records(self._commits.under_way)
@@ -349,10 +347,12 @@ class StreamLoop:
         commits, stopping = (self._commits.stops, self._commits.accepted), self._stopped is not None
         parts = self._hosted.meters, self._reader, self._restoration, commits, (stopping, self.finished.done())
         tasks, measured = statuses(list(self._tasks.values()), *parts, self._clock.monotonic_s())
-        known = (self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error)
-        ended = (stopping, self._slot, self._hosted.aborted)
-        summed = self._commits.stops.summary(), self._globals.dropped_records
-        return ActorStatus(*known, *ended, *summed, self._hosted.paused, self._standbys.status(), measured)
+        return ActorStatus(
+            self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error, stopping,
+            self._slot, self._hosted.aborted, self._commits.stops.summary(), self._globals.dropped_records,
+            self._hosted.paused, self._standbys.status(), measured, self._clock.monotonic_s() - self._begun_s,
+            self._mailbox.idle_s,
+        )  # fmt: skip
 
     # ---- end ----
 

@@ -62,6 +62,27 @@ class ActorBody(_Body):
     error: str | None
 
 
+class ActorCountBody(_Body):
+    """What so many stream actors would come to."""
+
+    actors: int
+    tasks_each: int = Field(description="The most tasks that one hosts.")
+    busiest: float = Field(description="The share of its time that the busiest one needs; above 1 it cannot keep up.")
+    catch_up_s: float | None = Field(description="Seconds until there is no lag any more; null: never.")
+
+
+class ScalingBody(_Body):
+    """How many stream actors there are to be."""
+
+    wanted: int
+    advised: int = Field(description="What the load takes, as far as it is known; followed if ``automatic``.")
+    reason: str
+    automatic: bool = Field(description="By min.stream.actors or max.stream.actors.")
+    minimum: int
+    maximum: int
+    counts: list[ActorCountBody]
+
+
 class ApplicationBody(_Body):
     """An application."""
 
@@ -77,6 +98,7 @@ class ApplicationBody(_Body):
     waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
     paused: bool = Field(description="Whether its tasks are kept from processing.")
     stuck: list[StuckTaskBody]
+    scaling: ScalingBody | None = Field(description="null before it has tasks.")
 
 
 class StoreBody(_Body):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from penstock.cluster.read_side import ActorStatus, ApplicationStatus, StuckTask, TaskStatus
+from penstock.cluster.read_side import ActorStatus, ApplicationStatus, ScalingStatus, StuckTask, TaskStatus
 from penstock.common.ids import TaskId
 
 
@@ -26,12 +27,19 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "waiting": status.waiting,
         "paused": status.paused,
         "stuck": [_stuck(task) for task in status.stuck],
+        "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
 
 
 def _stuck(task: StuckTask) -> dict[str, Any]:
     where = {"topic": task.topic, "partition": task.partition, "offset": task.offset, "lag": task.lag}
     return {"task_id": str(task.task_id), "actor_id": task.actor_id, **where, "for_s": round(task.for_s, 1)}
+
+
+def scaling_body(scaling: ScalingStatus) -> dict[str, Any]:
+    """How many stream actors are wanted and advised; a ``catch_up_s`` of null is never."""
+    counts = [{**asdict(count), "busiest": round(count.busiest, 3)} for count in scaling.counts]
+    return {**asdict(scaling), "counts": counts}
 
 
 def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:

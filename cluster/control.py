@@ -11,10 +11,11 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
+from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import final_state
+from penstock.cluster import final_state, wanted_count
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
@@ -250,6 +251,8 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         namespace=NAMESPACE,
         lifetime="detached",
         num_cpus=0,
+        # The one node that does not come and go: any actor keeps a node, or is lost with it.
+        resources={HEAD_NODE_RESOURCE_NAME: 0.001},
         max_restarts=-1,
         max_task_retries=-1,
         enable_task_events=False,
@@ -390,5 +393,6 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     if current is not None:
         ray.kill(current)
         final_state.delete(current._actor_id.hex())
+        wanted_count.delete(current._actor_id.hex())
     for actor in actors:
         actor.kill()

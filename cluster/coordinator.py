@@ -24,8 +24,9 @@ from typing import Any
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignments import Assignments
-from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.commit_requests import CommitRequests
+from penstock.cluster.coordinator_view import CoordinatorView
+from penstock.cluster.elasticity import Elasticity
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
@@ -34,6 +35,7 @@ from penstock.cluster.events import (
     ActorRecovered,
     ActorReported,
     ActorStopped,
+    ActorsWanted,
     ActorUp,
     ApplicationFailed,
     ClusterResized,
@@ -46,6 +48,7 @@ from penstock.cluster.events import (
     GroupRebalances,
     Instruction,
     KillActor,
+    NodesDraining,
     SetState,
     SetTimer,
     StartActor,
@@ -62,14 +65,13 @@ from penstock.cluster.replacements import Replacements
 from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
 from penstock.common.handlers import UncaughtExceptionResponse
-from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
 WAIT_FOR_ACTORS_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""
 
 
-class Coordinator:
+class Coordinator(CoordinatorView):
     """The state machine. ``first_epoch`` must be above every epoch that an earlier coordinator gave out."""
 
     def __init__(
@@ -82,11 +84,10 @@ class Coordinator:
     ) -> None:
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
-        self._tasks_per_actor = tasks_per_actor
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._copies = 1 + standby_policy.replicas
-        self._placement = Placement(self._actors, self._owned, standby_policy)
+        self._elasticity = Elasticity(self._actors, tasks_per_actor, 1 + standby_policy.replicas)
+        self._placement = Placement(self._actors, self._owned, standby_policy, self._elasticity.leaves)
         self._cpus: int | None = None
         self._replacements = Replacements()
         self._waiting_for_actors = False
@@ -101,6 +102,8 @@ class Coordinator:
             GroupAssigned: self._group_assigned,
             GroupRebalances: self._group_rebalances,
             ClusterResized: self._cluster_resized,
+            ActorsWanted: self._elasticity.wanted,
+            NodesDraining: self._elasticity.draining,
             TasksPlanned: self._tasks_planned,
             ActorRecovered: self._actor_recovered,
             ActorUp: self._actor_up,
@@ -131,71 +134,6 @@ class Coordinator:
         out, self._out = self._out, []
         self._at_rest = not out
         return out
-
-    @property
-    def epoch(self) -> int:
-        """The last epoch given out."""
-        return self._assignments.epoch
-
-    @property
-    def plan(self) -> TaskPlan:
-        """The tasks there are."""
-        return self._owned.plan
-
-    @property
-    def unplanned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
-        return self._owned.unplanned
-
-    @property
-    def orphaned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
-        return self._owned.orphaned
-
-    @property
-    def session_lost(self) -> bool:
-        """Whether there is no session in the group now, after one: no task runs until there is another."""
-        return self._owned.session_lost
-
-    @property
-    def placement(self) -> dict[TaskId, str]:
-        """Task to the actor that it is assigned to."""
-        return {
-            task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned.tasks
-        }
-
-    @property
-    def moving(self) -> dict[TaskId, str]:
-        """Task to the actor that it is to move to once its stores have caught up there."""
-        return dict(self._placement.moving)
-
-    @property
-    def standbys(self) -> dict[TaskId, tuple[str, ...]]:
-        """Task to the actors that keep a copy of its stores."""
-        found: dict[TaskId, tuple[str, ...]] = {}
-        for name, actor in self._actors.items():
-            for task in actor.standbys:
-                found[task] = (*found.get(task, ()), name)
-        return found
-
-    @property
-    def actors(self) -> tuple[str, ...]:
-        """Every actor that is not gone."""
-        return tuple(name for name, actor in self._actors.items() if actor.phase is not Phase.FENCING)
-
-    @property
-    def starting(self) -> tuple[str, ...]:
-        """Every actor that is not up yet."""
-        return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
-
-    @property
-    def waits_for(self) -> str | None:
-        """What it waits for before it replaces actors that have failed."""
-        return self._replacements.waits_for
-
-    def is_up(self, name: str) -> bool:
-        """Whether the actor has started and is not gone."""
-        return name in self._actors and self._actors[name].phase in (Phase.UP, Phase.STOPPING)
 
     # ---- events ----
 
@@ -322,19 +260,16 @@ class Coordinator:
                 self._set_state(ApplicationState.ERROR if failed else ApplicationState.NOT_RUNNING)
 
     def _start_and_stop_actors(self) -> None:
-        """Start actors that are missing, stop those too many: first the ones that do not run yet, then the emptiest."""
+        """Start actors that are missing, stop those too many or on a node that will be gone."""
+        for name in self._elasticity.must_end(set(self._placement.target.values())):
+            self._end(name)
         if self.session_lost:
             return  # most likely the next one has the same tasks
-        wanted = wanted_actors(len(self._owned.tasks), self._tasks_per_actor, self._cpus or 0, self._copies)
-        staying = [name for name, actor in self._actors.items() if actor.phase in (Phase.STARTING, Phase.UP)]
-        by_worth = sorted(
-            staying, key=lambda name: (self._actors[name].phase is Phase.UP, len(self._actors[name].held))
-        )
-        for name in by_worth[: max(0, len(staying) - wanted)]:
+        for name in self._elasticity.too_many(self.wanted):
             self._end(name)
         if self._replacements.backing_off:
             return
-        for _ in range(wanted - len(staying)):
+        for _ in range(self.wanted - len(self.staying)):
             name = actor_id(self._next_actor)
             self._next_actor += 1
             slot = self._free_slot()

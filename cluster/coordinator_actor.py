@@ -27,11 +27,12 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.actors.process_id import process_id
-from penstock.cluster import events, final_state
+from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of, pickled_key_serdes
@@ -39,17 +40,17 @@ from penstock.cluster.metrics import metric_families
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.pausing import Pausing
+from penstock.cluster.periodic_work import TOPICS, check_topics, repeat
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
+from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
     BrokerUnreachableError,
-    InternalTopicError,
-    KafkaRefusedError,
     StreamsError,
     TopologyError,
 )
@@ -60,9 +61,10 @@ from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
+_CHECK_DRAINS_S = 2.0
+_CHECK_LOAD_S = 1.0
 _CHECK_TOPICS_S = 1.0
 _CHECK_BROKER_S = 2.0
-_TOPICS = "check source topics"
 _BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
 _NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
@@ -82,6 +84,7 @@ class CoordinatorActor:
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
+        self._scaling: ScalingWatch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._state = ApplicationState.CREATED
         self._error: str | None = None
@@ -128,6 +131,7 @@ class CoordinatorActor:
             None if self._state.has_ended else self._waits_for(),
             self._pausing.paused,
             self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
+            self._scaling.status if self._scaling is not None else None,
         )
 
     def _waits_for(self) -> str | None:
@@ -171,6 +175,16 @@ class CoordinatorActor:
         if not self._state.has_ended:
             await self._pausing.become(paused, lambda: self._dispatcher.up if self._dispatcher is not None else ())
         return await self.status()
+
+    async def change_stream_actors(self, by: int, call: str) -> str | None:
+        """Add a stream actor or remove one: :meth:`~penstock.cluster.scaling_watch.ScalingWatch.change`."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.change(by, call) if self._scaling is not None else None
+
+    async def set_stream_actors(self, count: int) -> str | None:
+        """So many from now on; why not, if that is refused."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
 
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
@@ -223,14 +237,24 @@ class CoordinatorActor:
             lambda: asyncio.run_coroutine_threadsafe(dispatcher.hold(), self._loop),
             lambda error: self._from_thread(self._failed_by(error)),
         )
+        await self._scale(spec, dispatcher)
+        drains = DrainWatch(self._application_id, draining_nodes, lambda: time.time() * 1000)
         watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
         self._stuck = StuckTaskWatch(spec.config, self._loop.time, self._log)
         self._repeat(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks)
         self._repeat(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics)
         self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
-        self._repeat(_CHECK_TOPICS_S, _TOPICS, lambda: self._check_topics(watch))
+        self._repeat(_CHECK_DRAINS_S, "check for drained nodes", lambda: self._check_drains(drains))
+        self._repeat(_CHECK_TOPICS_S, TOPICS, lambda: self._check_topics(watch))
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
+
+    async def _scale(self, spec: ApplicationSpec, dispatcher: Dispatcher) -> None:
+        actor_id = str(ray.get_runtime_context().get_actor_id())
+        kept = await asyncio.to_thread(wanted_count.load, actor_id)
+        save, clock = partial(wanted_count.save, actor_id), self._loop.time
+        self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, clock, self._log)
+        self._repeat(_CHECK_LOAD_S, "look at the load", self._scaling.look)
 
     async def _has_ended(self) -> bool:
         """After a restart, whether the application had ended before: then only its status is served."""
@@ -306,19 +330,13 @@ class CoordinatorActor:
     # ---- periodic tasks ----
 
     def _repeat(self, interval_s: float, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def run() -> None:
-            while True:
-                try:
-                    await work()
-                except Exception as error:  # the next time may be better, and nothing else must end with it
-                    self._log.error("periodic work failed, retrying", what=what, exc_info=error)
-                await asyncio.sleep(interval_s)
-
-        self._spawn(run())
+        self._spawn(repeat(interval_s, what, work, self._log))
 
     async def _check_cluster(self) -> None:
         assert self._dispatcher is not None
         cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
+        if self._scaling is not None:
+            await self._scaling.cluster_has(cpus)
         self._dispatcher.feed(events.ClusterResized(cpus, labels))
         self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
 
@@ -332,25 +350,15 @@ class CoordinatorActor:
         families = metric_families(await self.status())
         await asyncio.to_thread(self._ray_metrics.publish, families)
 
+    async def _check_drains(self, watch: DrainWatch) -> None:
+        assert self._dispatcher is not None
+        if (draining := await asyncio.to_thread(watch.check)) is not None:
+            self._dispatcher.feed(draining)
+
     async def _check_topics(self, watch: TopicWatch) -> None:
         assert self._dispatcher is not None
-        machine = self._dispatcher.machine
-        if not watch.due(bool(machine.unplanned), machine.orphaned):
-            return
-        try:
-            plan = await asyncio.to_thread(watch.check, machine.plan)
-        except (InternalTopicError, TopologyError) as error:
-            self._dispatcher.feed(await asyncio.to_thread(self._failed_by, error))
-        except StreamsError as error:
-            if isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._no_broker() is not None:
-                return  # that is told already, once
-            self._log.warning("periodic work failed, retrying", what=_TOPICS, error=str(error))
-        else:
-            if plan is not None:
-                self._log.info("source topics changed", tasks=len(plan.partitions))
-                if self._membership is not None:
-                    self._membership.subscribe(plan.topics)
-                self._dispatcher.feed(events.TasksPlanned(plan))
+        told = self._failed_by, lambda: self._no_broker() is not None
+        await check_topics(watch, self._dispatcher, self._membership, *told, self._log)
 
     # ---- tasks and threads ----
 

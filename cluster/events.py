@@ -47,6 +47,20 @@ class ClusterResized:
 
 
 @dataclass(frozen=True)
+class ActorsWanted:
+    """So many stream actors there should be, at most one for each task, whatever CPUs the Ray cluster has."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class NodesDraining:
+    """All nodes that will be gone, and in how many seconds; None: it waits until nothing runs there any more."""
+
+    seconds_left: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
 class TasksPlanned:
     """A source topic has got partitions: the tasks there are from now on."""
 
@@ -173,6 +187,8 @@ Event = (
     GroupAssigned
     | GroupRebalances
     | ClusterResized
+    | ActorsWanted
+    | NodesDraining
     | TasksPlanned
     | ActorRecovered
     | ActorUp

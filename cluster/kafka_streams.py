@@ -13,6 +13,7 @@ from penstock.actors.messages import ApplicationSpec, ApplicationState, Applicat
 from penstock.cluster import control, local_state
 from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
+from penstock.cluster.elastic import Elastic
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
@@ -41,7 +42,7 @@ T = TypeVar("T")
 _LOOK_EACH_S = 0.1
 
 
-class KafkaStreams(BeforeStart):
+class KafkaStreams(BeforeStart, Elastic):
     """One application: a topology with its configuration, and the means to run it. Mirrors ``KafkaStreams``.
 
     ::
@@ -227,11 +228,10 @@ class KafkaStreams(BeforeStart):
         deadline = time.monotonic() + timeout_s
         while (status := self._running()).state is not ApplicationState.RUNNING:
             if time.monotonic() >= deadline:
-                cpus = cluster_cpus()
                 why = f": {status.waiting}" if status.waiting else ""
                 raise ApplicationStateError(
                     f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
-                    f"({len(status.actors)} actors up, {cpus} CPUs in the Ray cluster){why}"
+                    f"({len(status.actors)} actors up, {cluster_cpus()} CPUs in the Ray cluster){why}"
                 )
             time.sleep(_LOOK_EACH_S)
 

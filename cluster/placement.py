@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignor import assign
@@ -19,7 +19,14 @@ class Placement:
     for that and has caught up (a *warm-up*).
     """
 
-    def __init__(self, actors: Mapping[str, ActorRecord], owned: OwnedTasks, policy: StandbyPolicy) -> None:
+    def __init__(
+        self,
+        actors: Mapping[str, ActorRecord],
+        owned: OwnedTasks,
+        policy: StandbyPolicy,
+        leaves: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """``leaves``: whether an actor is on a node that will be gone, so that its tasks are to go elsewhere."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}
@@ -29,6 +36,7 @@ class Placement:
         self._actors = actors
         self._owned = owned
         self._policy = policy
+        self._leaves = leaves
         self._nodes: dict[TaskId, str] = {}  # where each task was last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
         self._chosen_by: tuple[object, ...] = ()
@@ -60,6 +68,7 @@ class Placement:
         up, plan = self._up(), self._owned.plan
         if not up or self._known() == self._chosen_by:
             return
+        up = [name for name in up if not self._leaves(name)] or up
         ideal = assign(self._owned.tasks, up, self._preferred(up), plan.stateful)
         self.moving = {}
         for task, name in ideal.items():
@@ -78,7 +87,10 @@ class Placement:
 
     def _known(self) -> tuple[object, ...]:
         """All that a choice depends on."""
-        actors = {name: (it.phase, it.held, it.standbys, self._ready(it.lags)) for name, it in self._actors.items()}
+        actors = {
+            name: (it.phase, it.held, it.standbys, self._ready(it.lags), self._leaves(name))
+            for name, it in self._actors.items()
+        }
         return self._owned.tasks, self._labels, actors, dict(self.target), dict(self.standbys)
 
     def _ready(self, lags: Mapping[TaskId, int]) -> frozenset[TaskId]:

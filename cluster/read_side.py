@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.actors.messages import (
+    ActorCount,
     ActorStatus,
     ApplicationState,
     ApplicationStatus,
+    ScalingStatus,
     StoreMetadata,
     StuckTask,
     TaskState,
@@ -32,6 +34,7 @@ __all__ = [
     "DEFAULT_WAIT_S",
     "LONGEST_WAIT_S",
     "STOPPED",
+    "ActorCount",
     "ActorStatus",
     "ApplicationState",
     "ApplicationStatus",
@@ -44,6 +47,7 @@ __all__ = [
     "ReadSide",
     "Reading",
     "RowsQuery",
+    "ScalingStatus",
     "SessionQuery",
     "SessionRangeQuery",
     "StoreEntries",

@@ -38,8 +38,8 @@ _ELSEWHERE = {
     "metric.reporters": "/metrics and Ray's endpoint are for Prometheus, KafkaStreams.metrics() for the rest",
     "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; brokers are sent none",
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
-    "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs and 'tasks.per.actor' say "
-    "how many there are",
+    "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs say how many there are, or "
+    "'tasks.per.actor', or 'min.stream.actors' and 'max.stream.actors'",
     "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
 }
@@ -155,6 +155,10 @@ class StreamsConfig(BaseModel):
     """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
     """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
+    min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
+    max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
+    """With either of the two, how many stream actors there are follows the load."""
+    scaling_window_ms: int = Field(default=30_000, alias="scaling.window.ms", ge=1000)
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
 
@@ -177,8 +181,7 @@ class StreamsConfig(BaseModel):
         if own.get("processing.guarantee") == "exactly_once_v2":
             own.setdefault("commit.interval.ms", _EXACTLY_ONCE_COMMIT_INTERVAL_MS)
         try:
-            # Past pydantic, which would make a plain dict of it, one that hides nothing.
-            return cls.model_validate(own).model_copy(update={"clients": clients})
+            checked = cls.model_validate(own)
         except ValidationError as error:
             first = error.errors()[0]
             key = str(first["loc"][0])
@@ -187,6 +190,24 @@ class StreamsConfig(BaseModel):
             raise ConfigError(
                 f"configuration key {key!r}: {first['msg'].removeprefix('Value error, ')} (got {own.get(key)!r})"
             ) from None
+        checked._check_stream_actors()
+        # Past pydantic, which would make a plain dict of it, one that hides nothing.
+        return checked.model_copy(update={"clients": clients})
+
+    def _check_stream_actors(self) -> None:
+        if self.scales and self.tasks_per_actor is not None:
+            raise ConfigError(
+                "configuration key 'tasks.per.actor' fixes the number of stream actors, which follows the load by "
+                "'min.stream.actors' and 'max.stream.actors': give the one or the others"
+            )
+        least, most = self.min_stream_actors, self.max_stream_actors
+        if least is not None and most is not None and least > most:
+            raise ConfigError(f"configuration key 'min.stream.actors': {least} is above 'max.stream.actors' ({most})")
+
+    @property
+    def scales(self) -> bool:
+        """Whether the number of stream actors follows the load."""
+        return self.min_stream_actors is not None or self.max_stream_actors is not None
 
     @property
     def entries_memory_bytes(self) -> int:

@@ -12,6 +12,7 @@ _PLACES = (
     "tests/benchmarks/",
     "tests/chaos/",
     "tests/cluster/",
+    "tests/elastic/",
     "tests/pipeline/",
     "tests/security/",
 )

@@ -165,6 +165,7 @@ class ExactlyOnceWorld(World):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.nodes = ["node 0"]
         self.commit_each_s = (0.1, 0.5)
         self.offsets: Counter[TopicPartition] = Counter()
         self.outcomes: Counter[str] = Counter()

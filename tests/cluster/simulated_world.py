@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -35,7 +36,14 @@ from penstock.cluster.dispatch import (
     CommitRefusedError,
     Dispatcher,
 )
-from penstock.cluster.events import ClusterResized, GroupAssigned, StopRequested, TasksPlanned
+from penstock.cluster.events import (
+    ActorsWanted,
+    ClusterResized,
+    GroupAssigned,
+    NodesDraining,
+    StopRequested,
+    TasksPlanned,
+)
 from penstock.cluster.pausing import ActorSilentError, Pausing
 from penstock.cluster.standby_assignor import StandbyPolicy
 from penstock.common.errors import BrokerUnreachableError, StreamsError
@@ -46,6 +54,7 @@ from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 LONGEST_DELAY_S = 3.0
 CALL_AGAIN_S = 2.0
 LOOK_S = 0.5
+LOOK_NODES_S = 2.0
 QUIET: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -55,6 +64,7 @@ class SimulatedActor:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.alive, self.up, self.stopping = True, False, False
+        self.node = ""
         self.silent = False
         """It answers nobody who asks for its status."""
         self.epoch = 0
@@ -321,14 +331,22 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self._node_rng = random.Random(seed)
         self.counts = {f"t{sub}": self.rng.randint(1, 5) for sub in range(self.rng.randint(1, 3))}
         self.beside = {f"s{sub}": self.rng.randint(1, 4) for sub in range(len(self.counts))}
         self.commit_each_s = (0.5, 3.0)
         self.tasks_per_actor = self.rng.choice([None, None, 1, 2])
         self.standby_policy = StandbyPolicy(self.rng.randint(0, 2), self.rng.randint(1, 2))
         self.in_memory = self.rng.random() < 0.3
-        self.nodes = self.rng.choice(["a", "a", "ab", "abc"])
         self.cpus = 2
+        self.wanted: int | None = None
+        self.nodes = [f"node {number}" for number in range(self.rng.choice([1, 1, 2, 3]))]
+        self.draining: dict[str, float] = {}
+        """When each of these is gone; infinite: when nothing runs there any more."""
+        self.full = False
+        """No node has room for another actor."""
+        self.cut_short = 0
+        """Actors that still ran when their node went."""
         self.share = 1.0
         self.assigned: frozenset[TopicPartition] = self.plan.reads
         self.actors: dict[str, SimulatedActor] = {}
@@ -410,6 +428,9 @@ class World:
         await self.pause()
         while actor.alive and not self.calm and sum(it.alive and it.up for it in self.actors.values()) >= 6:
             await self.pause()
+        while actor.alive and self.full:
+            await self.pause()
+        actor.node = self._node_rng.choice([node for node in self.nodes if node not in self.draining])
 
     async def commit(self, offsets: Offsets) -> None:
         # Where the dispatcher lets Kafka commit, the actor that asked must be the only one with these partitions.
@@ -460,7 +481,10 @@ class World:
         self.assigned_told: frozenset[TopicPartition] = self.plan.reads
         self.dispatcher = dispatcher
         self._here.set()
-        self._periodic_tasks = [self.spawn(it) for it in (self._check_actors(), self._check_topics(), self._tell())]
+        self._periodic_tasks = [self.spawn(it) for it in self._periodic()]
+
+    def _periodic(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._check_actors(), self._check_topics(), self._check_nodes(), self._tell()]
 
     async def _keep_paused(self, paused: bool) -> None:
         await self.pause()
@@ -481,6 +505,8 @@ class World:
 
     async def _tell(self) -> None:
         assert self.dispatcher is not None
+        if self.wanted is not None:
+            self.dispatcher.feed(ActorsWanted(self.wanted))
         for tell in self.rng.sample([self._tell_cpus, self._tell_group], 2):
             await self.pause()
             tell()
@@ -489,6 +515,15 @@ class World:
         while self.dispatcher is not None:
             await self.dispatcher.check_actors()
             await asyncio.sleep(LOOK_S)
+
+    async def _check_nodes(self) -> None:
+        told: set[str] = set()
+        while self.dispatcher is not None:
+            if self.draining or told:
+                now_s, told = asyncio.get_running_loop().time(), set(self.draining)
+                left = {node: None if gone_s == math.inf else gone_s - now_s for node, gone_s in self.draining.items()}
+                self.dispatcher.feed(NodesDraining(left))
+            await asyncio.sleep(LOOK_NODES_S)
 
     async def _check_topics(self) -> None:
         while self.dispatcher is not None:
@@ -561,6 +596,38 @@ class World:
     def resize(self, cpus: int | None = None) -> None:
         self.cpus = self.rng.randint(0, 6) if cpus is None else cpus
         self._tell_cpus()
+
+    def want(self, count: int | None = None) -> None:
+        """Somebody adds actors, or takes some away."""
+        self.wanted = self.rng.randint(1, 7) if count is None else count
+        if self.dispatcher is not None:
+            self.dispatcher.feed(ActorsWanted(self.wanted))
+
+    def drain(self, seconds: float | None = None) -> None:
+        """A node will be gone, and another comes in its place."""
+        node = self.rng.choice(self.nodes)
+        if node in self.draining:
+            return
+        self.nodes.append(f"node {int(self.nodes[-1].removeprefix('node ')) + 1}")
+        left_s = self.rng.choice([math.inf, self.rng.uniform(0, 60)]) if seconds is None else seconds
+        self.draining[node] = asyncio.get_running_loop().time() + left_s
+        self.spawn(self._gone_later(node))
+
+    async def _gone_later(self, node: str) -> None:
+        def there() -> list[SimulatedActor]:
+            return [actor for actor in self.actors.values() if actor.alive and actor.node == node]
+
+        await self.pause()
+        while asyncio.get_running_loop().time() < self.draining[node] and (there() or self.draining[node] < math.inf):
+            if self.rng.random() < 0.01 and not self.calm:  # it is called off
+                del self.draining[node]
+                return
+            await asyncio.sleep(1.0)
+        self.nodes.remove(node)
+        del self.draining[node]
+        for actor in there():
+            self.cut_short += 1
+            actor.kill()
 
     def _tell_cpus(self) -> None:
         if self.dispatcher is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.dispatch import HUNG_S
+from penstock.cluster.elasticity import LEAVE_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 
@@ -20,7 +22,7 @@ async def troubled(seed: int, rounds: int = 120) -> World:
     await world.start_coordinator()
     faults = [
         world.lose_an_actor, world.resize, world.regroup, world.restart, world.restart, world.grow, world.broker_outage,
-        world.lose_session, world.lose_a_node,
+        world.lose_session, world.lose_a_node, world.want, world.drain, world.drain,
     ]  # fmt: skip
     for _ in range(rounds):
         await world.let_pass(world.rng.uniform(0, 8))
@@ -37,6 +39,8 @@ async def at_rest(world: World) -> None:
 
 def settled(world: World) -> bool:
     if world.dispatcher is None or world.state is not ApplicationState.RUNNING or world.rebalances:
+        return False
+    if world.draining:
         return False
     machine = world.dispatcher.machine
     living = sorted(actor.name for actor in world.actors.values() if actor.alive)
@@ -111,6 +115,77 @@ def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> N
         assert stopping or len(world.plan.partitions) == 1, "no restart met an actor that was stopping"
         await at_rest(world)
         assert world.error is None
+
+    run(play())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whoever_changes_the_number_of_actors_in_the_end_there_are_so_many(seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = World(seed)
+        await world.start_coordinator()
+        for _ in range(10):
+            world.want()
+            if world.rng.random() < 0.5:
+                world.rng.choice([world.restart, world.lose_an_actor])()
+            await world.let_pass(world.rng.uniform(0, 12))
+        await at_rest(world)
+        wanted = min(world.wanted or 0, len(world.plan.partitions))
+        await world.until(lambda: sum(it.alive for it in world.actors.values()) == wanted, f"{wanted} actors")
+        await world.settle(lambda: settled(world), "RUNNING on as many")
+        assert world.error is None
+
+    run(play())
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("left_s", [60.0, None])
+def test_a_node_that_is_drained_is_left_in_good_order_one_after_the_other(left_s: float | None, seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = World(seed)
+        await world.start_coordinator()
+        world.want(4)
+        await at_rest(world)
+        before = world.moves
+        for _ in range(5):
+            world.drain(math.inf if left_s is None else left_s)
+            await world.settle(lambda: settled(world), "another node in its place")
+            refused = world.calls["refused"]
+            assert running(world).keys() == world.plan.partitions.keys()
+            assert {actor.node for actor in world.actors.values() if actor.alive} <= set(world.nodes)
+        assert world.moves > before
+        assert world.cut_short == 0, "a node went with actors on it"
+        assert refused == world.calls["refused"] == 0
+        await world.let_pass(100)
+        assert settled(world)
+
+    run(play())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_no_other_node_has_room_tasks_run_on_the_drained_one_until_shortly_before_its_end(seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = World(seed)
+        await world.start_coordinator()
+        world.want(2)
+        await at_rest(world)
+        world.full = True
+        for node in list(world.nodes):
+            world.draining[node] = asyncio.get_running_loop().time() + 60
+        world.nodes.append("node 99")
+        await world.let_pass(60 - LEAVE_S - 3)
+        assert running(world).keys() == world.plan.partitions.keys()
+        await world.let_pass(10)
+        assert not any(actor.alive and actor.up for actor in world.actors.values())
+        world.full = False
+        await world.until(lambda: world.state is ApplicationState.RUNNING, "RUNNING on the node that has come")
+        assert {actor.node for actor in world.actors.values() if actor.alive} == {"node 99"}
 
     run(play())
 

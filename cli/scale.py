@@ -1,0 +1,90 @@
+"""``penstock scale``: how many stream actors an application has, and how many it would take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.api.status import scaling_body
+from penstock.cli.output import AsJson, console, print_json
+from penstock.cluster.read_side import ActorCount, ScalingStatus
+from penstock.common.errors import ApplicationStateError, ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the command on the root."""
+    app.command()(scale)
+
+
+def scale(
+    application: Annotated[str, typer.Argument(metavar="APP", help="The application's id")],
+    actors: Annotated[
+        int | None, typer.Argument(metavar="[ACTORS]", min=1, help="So many stream actors it is to have from now on")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing: show what is measured, what it takes, and why")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the number of stream actors; or explain by --dry-run how many the load takes."""
+    from penstock.cluster import control, elastic
+    from penstock.cluster.named_actors import require_coordinator
+
+    if (actors is None) == (not dry_run):
+        raise ConfigError("say how many stream actors there are to be, or --dry-run to see how many the load takes")
+    control.connect_to(application)
+    scaling = control.require_status(application).scaling
+    if dry_run:
+        if scaling is None:
+            raise ApplicationStateError(f"application {application!r} has no tasks yet: nothing is known of its load")
+        if as_json:
+            print_json(scaling_body(scaling))
+        else:
+            console().print(_headline(scaling))
+            if scaling.counts:
+                console().print(_table(scaling))
+        return
+    refused = elastic.ask_coordinator(require_coordinator(application), "set_stream_actors", actors)
+    if refused is not None:
+        raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
+    Console().print(f"Application {application} is to have {_actors(actors or 0)}", markup=False, highlight=False)
+
+
+def _headline(scaling: ScalingStatus) -> Text:
+    now = f"{_actors(scaling.wanted)} wanted; "
+    if scaling.advised == scaling.wanted:
+        advice = f"it stays so: {scaling.reason}"
+    elif scaling.automatic:
+        advice = f"{scaling.advised} from now on: {scaling.reason}"
+    else:
+        advice = f"{scaling.advised} advised: {scaling.reason}"
+    line = Text(f"{now}{advice}\n")
+    bounds = f"{scaling.minimum} to {scaling.maximum}"
+    how = "follows the load" if scaling.automatic else "stays until somebody changes it (no min. or max.stream.actors)"
+    return line.append(f"The number {how}; possible: {bounds}", style="dim")
+
+
+def _table(scaling: ScalingStatus) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("actors", "tasks each", "busiest actor", "caught up after"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for count in scaling.counts:
+        marks = ["now"] if count.actors == scaling.wanted else []
+        marks += ["advised"] if count.actors == scaling.advised != scaling.wanted else []
+        style = "red" if count.busiest > 1 else ""
+        busiest = Text(f"{count.busiest:.0%}", style=style)
+        table.add_row(str(count.actors), str(count.tasks_each), busiest, _time(count), ", ".join(marks))
+    return table
+
+
+def _time(count: ActorCount) -> str:
+    return "never" if count.catch_up_s is None else f"{count.catch_up_s:,.0f} s"
+
+
+def _actors(count: int) -> str:
+    return f"{count} stream actor" if count == 1 else f"{count} stream actors"

@@ -1,0 +1,111 @@
+"""What the coordinator's state machine knows, to look at."""
+
+from __future__ import annotations
+
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.assignments import Assignments
+from penstock.cluster.elasticity import Elasticity
+from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.placement import Placement
+from penstock.cluster.replacements import Replacements
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.topology.physical.task_plan import TaskPlan
+
+
+class CoordinatorView:
+    """The side of :class:`~penstock.cluster.coordinator.Coordinator` that changes nothing."""
+
+    _actors: dict[str, ActorRecord]
+    _assignments: Assignments
+    _cpus: int | None
+    _elasticity: Elasticity
+    _owned: OwnedTasks
+    _placement: Placement
+    _replacements: Replacements
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch given out."""
+        return self._assignments.epoch
+
+    @property
+    def plan(self) -> TaskPlan:
+        """The tasks there are."""
+        return self._owned.plan
+
+    @property
+    def unplanned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
+        return self._owned.unplanned
+
+    @property
+    def orphaned(self) -> frozenset[TopicPartition]:
+        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
+        return self._owned.orphaned
+
+    @property
+    def session_lost(self) -> bool:
+        """Whether there is no session in the group now, after one: no task runs until there is another."""
+        return self._owned.session_lost
+
+    @property
+    def placement(self) -> dict[TaskId, str]:
+        """Task to the actor that it is assigned to."""
+        return {
+            task: name for name, actor in self._actors.items() for task in actor.issued if task in self._owned.tasks
+        }
+
+    @property
+    def moving(self) -> dict[TaskId, str]:
+        """Task to the actor that it is to move to once its stores have caught up there."""
+        return dict(self._placement.moving)
+
+    @property
+    def standbys(self) -> dict[TaskId, tuple[str, ...]]:
+        """Task to the actors that keep a copy of its stores."""
+        found: dict[TaskId, tuple[str, ...]] = {}
+        for name, actor in self._actors.items():
+            for task in actor.standbys:
+                found[task] = (*found.get(task, ()), name)
+        return found
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Every actor that is not gone."""
+        return tuple(name for name, actor in self._actors.items() if actor.phase is not Phase.FENCING)
+
+    @property
+    def starting(self) -> tuple[str, ...]:
+        """Every actor that is not up yet."""
+        return tuple(name for name, actor in self._actors.items() if actor.phase is Phase.STARTING)
+
+    @property
+    def waits_for(self) -> str | None:
+        """What it waits for before it replaces actors that have failed."""
+        return self._replacements.waits_for
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """What the group gives to this cluster."""
+        return self._owned.tasks
+
+    @property
+    def wanted(self) -> int:
+        """How many actors there should be."""
+        return self._elasticity.count(len(self._owned.tasks), self._cpus or 0)
+
+    @property
+    def staying(self) -> list[str]:
+        """Every actor that is up, or starts, and is not to end."""
+        return self._elasticity.staying()
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
+        if self._elasticity.drains:
+            return "actors leave a node that is drained"
+        return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None
+
+    def is_up(self, name: str) -> bool:
+        """Whether the actor has started and is not gone."""
+        return name in self._actors and self._actors[name].phase in (Phase.UP, Phase.STOPPING)

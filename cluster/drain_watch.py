@@ -1,0 +1,41 @@
+"""Notices that nodes are drained: before a cloud takes them back, or when somebody runs ``ray drain-node``.
+
+Ray moves no actor away by itself; it only starts none there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ray._private.state import state as ray_state
+
+from penstock.cluster.events import NodesDraining
+from penstock.common.log import logger
+
+
+class DrainWatch:
+    """``draining`` says of every node that is drained when it will be gone, in ms since 1970, 0 when that is open;
+    ``wall_ms`` is that clock."""
+
+    def __init__(
+        self, application_id: str, draining: Callable[[], Mapping[str, int]], wall_ms: Callable[[], float]
+    ) -> None:
+        self._draining = draining
+        self._wall_ms = wall_ms
+        self._known: frozenset[str] = frozenset()
+        self._log = logger(__name__).bind(application=application_id)
+
+    def check(self) -> NodesDraining | None:
+        """What the machine must hear; None when no node is drained, and none was. What is new is logged."""
+        now_ms = self._wall_ms()
+        left = {node: (at_ms - now_ms) / 1000 if at_ms else None for node, at_ms in self._draining().items()}
+        for node in left.keys() - self._known:
+            self._log.warning("node is drained, its actors leave", node=node, seconds_left=left[node])
+        known, self._known = self._known, frozenset(left)
+        return NodesDraining(left) if left or known else None
+
+
+def draining_nodes() -> dict[str, int]:
+    """Of the Ray cluster that this process is connected to."""
+    found: dict[str, int] = ray_state.get_draining_nodes()
+    return found

@@ -1,0 +1,82 @@
+"""How many stream actors there should be, which of them are too many, and which must leave their node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.assignor import wanted_actors
+from penstock.cluster.events import ActorsWanted, NodesDraining
+
+LEAVE_S = 15.0
+"""An actor needs so long at most to commit and to close its stores: then it must not wait for another any longer."""
+
+
+class Elasticity:
+    """The part of the coordinator's state machine that knows what is wanted of CPUs and nodes."""
+
+    def __init__(self, actors: Mapping[str, ActorRecord], tasks_per_actor: int | None, copies: int = 1) -> None:
+        """``copies``: so many has each task, itself and its standbys, each on another actor."""
+        self._actors = actors
+        self._copies = copies
+        self._tasks_per_actor = tasks_per_actor
+        self._count: int | None = None
+        self._draining: Mapping[str, float | None] = {}
+
+    def wanted(self, event: ActorsWanted) -> None:
+        """So many from now on, whatever CPUs there are."""
+        self._count = event.count
+
+    def draining(self, event: NodesDraining) -> None:
+        """These nodes will be gone; others that were to be will not, or are."""
+        self._draining = event.seconds_left
+
+    @property
+    def drains(self) -> bool:
+        """Whether actors must leave their node now."""
+        return any(self.leaves(name) for name in self._actors)
+
+    def count(self, tasks: int, cpus: int) -> int:
+        """How many actors there should be for ``tasks`` tasks."""
+        if self._count is not None:
+            return min(self._count, max(tasks, self._copies) if tasks else 0)
+        return wanted_actors(tasks, self._tasks_per_actor, cpus, self._copies)
+
+    def leaves(self, name: str) -> bool:
+        """Whether the actor is on a node that will be gone: it gets no more tasks, and another takes its place."""
+        return self._actors[name].node in self._draining
+
+    def must_end(self, targets: Set[str]) -> list[str]:
+        """Those that leave and have nothing any more, nor are in ``targets``, or cannot wait any longer."""
+        leaving = [(name, it) for name, it in self._actors.items() if it.phase is Phase.UP and self.leaves(name)]
+        return [name for name, it in leaving if self._due(it.node) or not (it.held or name in targets)]
+
+    def _due(self, node: str) -> bool:
+        left_s = self._draining[node]
+        return left_s is not None and left_s <= LEAVE_S
+
+    def staying(self) -> list[str]:
+        """Those that are up, or will be, and need not leave."""
+        return [
+            name
+            for name, actor in self._actors.items()
+            if actor.phase in (Phase.STARTING, Phase.UP) and not self.leaves(name)
+        ]
+
+    def too_many(self, wanted: int) -> list[str]:
+        """Those of :meth:`staying` that end so that ``wanted`` are left: whose end moves least, and of these the ones
+        that are alone on their node first, so that nodes get free."""
+        staying = self.staying()
+        ending: list[str] = []
+        while len(staying) > wanted:
+            on_node = Counter(self._actors[name].node for name in staying)
+            least = min(staying, key=lambda name: self._loss(name, on_node))
+            staying.remove(least)
+            ending.append(least)
+        return ending
+
+    def _loss(self, name: str, on_node: Mapping[str, int]) -> tuple[bool, bool, int, int]:
+        actor = self._actors[name]
+        # Tasks are spread so evenly that one more or less of them counts for less than a node.
+        return actor.phase is Phase.UP, bool(actor.held), on_node[actor.node], len(actor.held)

@@ -1,0 +1,138 @@
+"""A Ray cluster of several nodes on this machine, and a program whose records take the time that they are told to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.core.generated.autoscaler_pb2
+from ray.cluster_utils import Cluster
+
+import penstock as ps
+from penstock.cluster.names import NAMESPACE
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+
+PARTITIONS = 8
+KEYS = 50
+STORE_BYTES = 80_000_000
+
+
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
+    """A head without CPUs, and a node for each of these numbers of CPUs."""
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        nodes = [add_node(cluster, each) for each in cpus]
+        ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+        yield cluster, nodes
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def add_node(cluster: Any, cpus: int) -> Any:
+    """One more node; returns when Ray knows it."""
+    return cluster.add_node(num_cpus=cpus, object_store_memory=STORE_BYTES)
+
+
+def drain(cluster: Any, node_id: str, seconds: int) -> None:
+    """As ``ray drain-node --reason PREEMPTION`` does, and a cloud that takes a node back."""
+    deadline_ms = time.time_ns() // 1_000_000 + seconds * 1000
+    untyped: Any = ray
+    gcs = untyped._raylet.GcsClient(address=cluster.address)
+    reason = untyped.core.generated.autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+    accepted, why_not = gcs.drain_node(node_id, reason, "taken back", deadline_ms)
+    assert accepted, why_not
+
+
+class SlowCount:
+    """Counts records by key, each of which takes ``record_s``."""
+
+    def __init__(self, broker: str, name: str, state_dir: Path, record_s: float, **entries: Any) -> None:
+        self.input, self.output = f"{name}-in", f"{name}-out"
+        self.clients = ConfluentClients(broker, name)
+        self.clients.admin().create_topics([NewTopic(self.input, PARTITIONS), NewTopic(self.output, 1)])
+        self.sent: Counter[str] = Counter()
+        config = {
+            "application.id": name, "bootstrap.servers": broker, "state.dir": state_dir, "commit.interval.ms": 200,
+            "application.server": "", **entries,
+        }  # fmt: skip
+        self.app = ps.KafkaStreams(topology(self.input, self.output, record_s), config)
+
+    def send(self, records: int) -> None:
+        """So many records, of all keys and partitions alike."""
+        producer = self.clients.producer()
+        first = sum(self.sent.values())
+        for number in range(first, first + records):
+            key = f"key-{number % KEYS}"
+            self.sent[key] += 1
+            producer.send(self.input, key.encode(), b"1", 1_000 + number, partition=number % KEYS % PARTITIONS)
+        assert producer.flush(30)
+        producer.close()
+
+    def counts(self) -> Iterable[list[int]]:
+        """Of each key all counts that were written, in their order."""
+        consumer = self.clients.consumer()
+        here = TopicPartition(self.output, 0)
+        end = consumer.fetch_end_offsets([here])[here]
+        consumer.assign({here: BEGINNING})
+        found: dict[str, list[int]] = {}
+        while end and consumer.position(here) < end:
+            for batch in consumer.poll(1000, 0.1):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    assert key is not None
+                    assert value is not None
+                    found.setdefault(key.decode(), []).append(int(value))
+        consumer.close()
+        return found.values()
+
+    def processed(self) -> int:
+        """How many records are counted."""
+        return sum(counts[-1] for counts in self.counts())
+
+    def is_exact(self) -> bool:
+        """Whether each count was written once, in order, up to what was sent: nothing is lost or counted twice."""
+        found = sorted(self.counts(), key=len)
+        return found == [list(range(1, count + 1)) for count in sorted(self.sent.values())]
+
+
+def topology(source: str, sink: str, record_s: float) -> ps.Topology:
+    """The program."""
+    builder = ps.StreamsBuilder()
+    string = ps.Serdes.string()
+
+    def take_time(value: str) -> str:
+        time.sleep(record_s)
+        return value
+
+    (
+        builder.stream(source, ps.Consumed.with_(string, string))
+        .map_values(take_time)
+        .group_by_key(ps.Grouped.with_(string, string))
+        .count(ps.Materialized.as_("counts").with_caching_disabled())
+        .to_stream()
+        .map_values(str)
+        .to(sink, ps.Produced.with_(string, string))
+    )
+    return builder.build()
