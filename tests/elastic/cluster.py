@@ -71,7 +71,7 @@ class SlowCount:
 
     def __init__(self, broker: str, name: str, state_dir: Path, record_s: float, **entries: Any) -> None:
         self.input, self.output = f"{name}-in", f"{name}-out"
-        self.clients = ConfluentClients(broker, name)
+        self.clients = ConfluentClients(broker, name, {"isolation.level": "read_committed"})
         self.clients.admin().create_topics([NewTopic(self.input, PARTITIONS), NewTopic(self.output, 1)])
         self.sent: Counter[str] = Counter()
         config = {

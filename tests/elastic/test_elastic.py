@@ -6,13 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _LONGEST_S = 240
 
 
-def test_actors_follow_load_and_nodes_and_every_record_counts_once(broker: str, tmp_path: Path) -> None:
-    story = [sys.executable, "-m", "tests.elastic", broker, str(tmp_path)]
+@pytest.mark.parametrize("story", ["tests.elastic", "tests.elastic.lost_node"])
+def test_whatever_happens_to_actors_and_nodes_every_record_counts_once(story: str, broker: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", story, broker, str(tmp_path)]
     ended = subprocess.run(
-        story, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=_LONGEST_S, check=False
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=_LONGEST_S, check=False
     )
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr[-5000:]}"
     print(ended.stdout)
