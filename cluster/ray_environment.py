@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -11,10 +12,12 @@ from typing_extensions import override
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Environment
+from penstock.cluster.dropped_records import DroppedRecords
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.purger import Purger
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.ids import CommittedOffset, Offsets
+from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 
 
@@ -39,6 +42,8 @@ class RayEnvironment(Environment):
         self._purger = purger
         self._membership = membership
         self._entered = entered
+        log = logger(__name__).bind(application=clients.group)
+        self._dropped = DroppedRecords(time.monotonic, log)
 
     @override
     def create_actor(self, actor_id: str) -> ActorHandle:
@@ -66,6 +71,7 @@ class RayEnvironment(Environment):
 
     @override
     def reported(self, status: ActorStatus) -> None:
+        self._dropped.reported(status)
         # Exactly once, the actors commit themselves.
         for task in status.tasks:
             self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})

@@ -280,7 +280,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     assert [answer.rows for answer in answers] == [((b"a", 2, 1002),), ()]
     assert status().tasks[0].records_processed == 3
     app.write("a", value="bad")
-    text = ray.get(waiting, timeout=60)
+    text = ray.get(waiting, timeout=60).error
     assert "ValueError: cannot bear bad" in text
     assert f"topic {app.input}, partition 0, offset 3" in text
     assert app.committed() == 3

@@ -13,6 +13,7 @@ import ray
 
 import penstock as ps
 from penstock.actors.messages import ApplicationState
+from penstock.cli import applications as commands
 from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
@@ -48,10 +49,11 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     assert app.store("counts").get("a") is None, "queries are answered"
     assert httpx.post(f"{known}/resume").json()["paused"] is False
     eventually(it.complete, "all counts written")
-    app.pause()
+    commands.pause(it.application_id)
+    assert app.is_paused()
     eventually(lambda: it.committed() == len(LINES), "what was done before is committed")
     it.send(LINES)
-    app.resume()
+    commands.resume(it.application_id)
     eventually(it.complete, "and the rest")
     assert app.close()
 

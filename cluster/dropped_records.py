@@ -1,0 +1,43 @@
+"""Says in the log that tasks drop records: late ones, those without a key that an operator needs, and others that are
+counted in ``dropped-records-total``.
+
+Kafka Streams writes a line for each such record. Here a line tells of all that a task has dropped since the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import ActorStatus
+from penstock.common.ids import TaskId
+
+_EACH_S = 30.0
+
+
+class DroppedRecords:
+    """Hears what every actor reports. ``clock`` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float], log: BoundLogger) -> None:
+        self._clock = clock
+        self._log = log
+        self._told: dict[tuple[str, TaskId], tuple[float, int]] = {}
+
+    def reported(self, status: ActorStatus) -> None:
+        """A line for each task that has dropped more than was told, one in half a minute at most."""
+        now = self._clock()
+        mine = {(status.actor_id, task.task_id): task.dropped_records for task in status.tasks}
+        for task in [task for task in self._told if task[0] == status.actor_id and task not in mine]:
+            del self._told[task]
+        for task, dropped in mine.items():
+            told_s, told = self._told.get(task, (now - _EACH_S, 0))
+            told = min(told, dropped)  # a task that was taken back to its last commit counts from zero again
+            if dropped > told and now - told_s >= _EACH_S:
+                self._told[task] = now, dropped
+                self._log.warning(
+                    "records dropped: they came late, or lack a key or value that an operator needs",
+                    task=str(task[1]), actor=task[0], records=dropped - told, since_the_task_began=dropped,
+                )  # fmt: skip
+            elif task in self._told:
+                self._told[task] = told_s, told

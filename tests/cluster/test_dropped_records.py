@@ -1,0 +1,55 @@
+"""What the log says of records that tasks drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.dropped_records import DroppedRecords
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+
+
+class Heard:
+    """Actors that report at a time, and the lines that came of it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.dropped = DroppedRecords(lambda: self.now, logger(__name__))
+
+    def __call__(self, actor: str = "stream/1", later_s: float = 0.5, **tasks: int) -> list[dict[str, Any]]:
+        self.now += later_s
+        reported = tuple(
+            TaskStatus(TaskId.parse(task[1:]), TaskState.RUNNING, dropped_records=count)
+            for task, count in tasks.items()
+        )
+        with capture_logs() as said:
+            self.dropped.reported(ActorStatus(actor, "node", 1, 1, reported))
+        return [{key: line[key] for key in ("task", "records", "since_the_task_began")} for line in said]
+
+
+def test_the_first_are_told_at_once_and_the_next_together_after_half_a_minute() -> None:
+    heard = Heard()
+    assert heard(_0_0=0, _0_1=0) == []
+    assert heard(_0_0=2, _0_1=0) == [{"task": "0_0", "records": 2, "since_the_task_began": 2}]
+    assert heard(_0_0=3) == []
+    assert heard(_0_0=9) == []
+    assert heard(later_s=30, _0_0=10) == [{"task": "0_0", "records": 8, "since_the_task_began": 10}]
+    assert heard(later_s=300, _0_0=10) == [], "nothing new"
+
+
+def test_a_task_that_counts_from_zero_again_has_dropped_what_it_says() -> None:
+    heard = Heard()
+    heard(_0_0=5)
+    assert heard(later_s=31, _0_0=0) == []
+    assert heard(later_s=31, _0_0=1) == [{"task": "0_0", "records": 1, "since_the_task_began": 1}]
+
+
+def test_a_task_on_another_actor_is_another_count() -> None:
+    heard = Heard()
+    heard("stream/1", _0_0=5)
+    assert heard("stream/2", _0_0=1) == [{"task": "0_0", "records": 1, "since_the_task_began": 1}]
+    heard("stream/1")
+    assert heard("stream/1", _0_0=2) == [{"task": "0_0", "records": 2, "since_the_task_began": 2}]
