@@ -74,9 +74,7 @@ def _run(
     return output(TaskHost(subtopology, *shared).run(given))
 
 
-def _rows(
-    clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None
-) -> Iterator[Row]:
+def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
     for (topic, number), offsets in ranges.items():
         log = clients.broker.log(TopicPartition(topic, number))
         for offset in range(offsets.begin, offsets.end):
