@@ -43,7 +43,7 @@ def after_an_unclean_exit(rig: Rig, path: Path) -> Rig:
     return rig.on_another_node(path)
 
 
-def begun(rig: Rig) -> tuple[StreamLoop, list[dict[str, Any]]]:
+def begun(rig: Rig) -> tuple[StreamLoop, list[Any]]:
     """The task's actor on this disk, once it is through with all there is, and what was said of its stores."""
     with capture_logs() as logs:
         loop = rig.loop()
@@ -334,6 +334,9 @@ class Refusing:
     def __init__(self, code: int) -> None:
         self.error = KafkaException(KafkaError(code, "told by the broker", txn_requires_abort=True))
 
+    def init_transactions(self, *_: object) -> None:
+        """Another takes the id."""
+
     def send_offsets_to_transaction(self, *_: object) -> None:
         raise self.error
 
@@ -352,7 +355,7 @@ class Refusing:
 def test_a_lost_mapping_is_to_us_what_being_fenced_is(step: str, code: int) -> None:
     """KAFKA-16699, by librdkafka's own words: the producer is spent, and another takes its id."""
     transactions = Transactions(Refusing(code), "app-1", "nowhere:9092")
-    steps = {
+    steps: dict[str, Callable[[], object]] = {
         "begin": transactions.begin,
         "commit": lambda: transactions.commit({TopicPartition("in", 0): CommittedOffset(1, "")}, b"").result(10),
         "abort": lambda: transactions.abort().result(10),
