@@ -25,7 +25,8 @@ async def troubled(seed: int, rounds: int = 120) -> World:
         world.lose_session, world.lose_a_node, world.want, world.drain, world.drain,
     ]  # fmt: skip
     for _ in range(rounds):
-        await world.let_pass(world.rng.uniform(0, 8))
+        # One while the messages about the one before are under way, or when all is well again.
+        await world.let_pass(world.rng.uniform(0, world.rng.choice([1, 8])))
         world.rng.choice(faults)()
     return world
 

@@ -21,9 +21,9 @@ from tests.cluster.virtual_time import run
 SEEDS = range(60)
 
 
-async def troubled(seed: int, rounds: int = 60) -> ExactlyOnceWorld:
+async def troubled(seed: int, rounds: int = 60, world: ExactlyOnceWorld | None = None) -> ExactlyOnceWorld:
     """A world after many faults."""
-    world = ExactlyOnceWorld(seed)
+    world = world or ExactlyOnceWorld(seed)
     await world.start_coordinator()
     faults = [
         *[world.lose_an_actor] * 3, *[world.lose_and_shrink] * 3, *[world.regroup] * 3, world.resize, world.restart,
@@ -55,6 +55,22 @@ def test_whatever_happens_each_transaction_begins_where_the_last_one_ended(seed:
         await world.let_pass(100)
         reads = world.plan.reads
         assert all(world.offsets[at] > before.get(at, 0) for at in reads), "a partition on which nobody works"
+        assert world.broken is None
+
+    run(play())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_two_hundred_tasks_come_to_rest_like_a_few(seed: int) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = ExactlyOnceWorld(seed)
+        world.counts, world.beside = {"t0": 100, "t1": 100}, {"s0": 100, "s1": 50}
+        world.tasks_per_actor, world.assigned = None, world.plan.reads
+        await troubled(seed, rounds=30, world=world)
+        await at_rest(world)
+        assert len(world.plan.partitions) == 200
         assert world.broken is None
 
     run(play())

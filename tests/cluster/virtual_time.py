@@ -9,8 +9,6 @@ from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
 from typing import Any, TypeVar
 
-from typing_extensions import override
-
 T = TypeVar("T")
 
 
@@ -32,7 +30,7 @@ class _Call:
         return self.time
 
 
-class VirtualTimeLoop(asyncio.AbstractEventLoop):
+class VirtualTimeLoop:
     """For code that waits only by ``asyncio``'s own means: no threads, no sockets, no variables of a context.
 
     Of a simulation half the time went into ``asyncio``'s own loop, which looks for sockets at each turn. An error of a
@@ -44,56 +42,47 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._calls = 0
         self._ready: deque[_Call] = deque()
         self._later: list[tuple[float, int, _Call]] = []
+        self._loop: Any = self  # to asyncio
 
-    # What asyncio's tasks, futures and timers ask of a loop. Handles are duck-typed: theirs cost twice as much.
+    # What asyncio's tasks, futures and timers ask of a loop: far less than its own class wants to be overridden.
 
-    @override
     def time(self) -> float:
         return self._now
 
-    @override
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
         call = _Call(callback, args, self._now)
         self._ready.append(call)
         return call
 
-    @override
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         return self.call_at(self._now + delay, callback, *args)
 
-    @override
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         call = _Call(callback, args, max(when, self._now))
         self._calls += 1
         heappush(self._later, (call.time, self._calls, call))
         return call
 
-    @override
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=self._loop)
 
-    @override
     def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self)
+        return asyncio.Task(coro, loop=self._loop)
 
-    @override
     def get_debug(self) -> bool:
         return False
 
-    @override
     def is_running(self) -> bool:
-        return asyncio._get_running_loop() is self
+        return asyncio._get_running_loop() is self._loop
 
-    @override
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         logging.getLogger("asyncio").error(context["message"], exc_info=context.get("exception"))
 
-    @override
     def run_until_complete(self, future: Any) -> Any:
         """What the task, or coroutine, returns. Raises RuntimeError if nothing would ever happen again."""
-        asyncio._set_running_loop(self)
+        asyncio._set_running_loop(self._loop)
         try:
-            awaited = asyncio.ensure_future(future, loop=self)
+            awaited = asyncio.ensure_future(future, loop=self._loop)
             self._run_until(awaited)
             return awaited.result()
         finally:
@@ -113,10 +102,9 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             self._now, _, call = heappop(later)
             ready.append(call)
 
-    @override
     def close(self) -> None:
         """Cancel what is left, and what that begins at its end, and let it end."""
-        while left := asyncio.all_tasks(self):
+        while left := asyncio.all_tasks(self._loop):
             for task in left:
                 task.cancel()
             self.run_until_complete(_end(left))

@@ -11,7 +11,7 @@ from itertools import accumulate, zip_longest
 from pathlib import Path
 from random import Random
 from time import sleep
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
@@ -87,7 +87,17 @@ def excluded(case: Case) -> str | None:
     return None
 
 
-class Expected:
+class WholeRun(Protocol):
+    """What a driver has made of cases."""
+
+    def of(self, case: Case) -> PartitionedDriver:
+        """The driver that has played ``case``."""
+
+    def store(self, case: Case, name: str) -> dict[Any, Any]:
+        """The content of a store over all tasks."""
+
+
+class Expected(WholeRun):
     """What the driver makes of a bunch."""
 
     def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
@@ -179,7 +189,7 @@ def play_live(live: LiveBunch, parts: list[Half], state: Path, written: Mapping[
 
 def compared(
     bunch: Bunch,
-    expected: Expected,
+    expected: WholeRun,
     written: Topics,
     stores: Stores,
     application_id: str,

@@ -109,8 +109,11 @@ def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_a
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_spark")
 def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_count: WordCount) -> None:
+    patient = {"transaction.timeout.ms": 300_000}
+    clients = ConfluentClients(word_count.broker, word_count.application_id, producer_overrides=patient)
+
     def lines(name: str, words: str) -> TransactionalProducer:
-        producer = word_count.clients.transactional_producer(f"{word_count.application_id}-{name}")
+        producer = clients.transactional_producer(f"{word_count.application_id}-{name}")
         producer.init_transactions().result(30)
         producer.begin_transaction()
         producer.send(word_count.lines, None, words.encode(), 1_000, None, 0)

@@ -4,8 +4,8 @@ A quarter of the time goes to cases of what Kafka Streams has not, which are hel
 plays these alone, without a JVM.
 
 ``--backfilled`` plays the corpus, and then random cases of Kafka Streams' shapes, in backfills without Spark, and holds
-these against live tasks. ``--exactly-once`` plays the same by actors under ``exactly_once_v2`` that are killed, fenced and
-moved, and holds what they have committed against tasks that nothing befalls.
+these against live tasks. ``--exactly-once`` plays the same by actors under ``exactly_once_v2`` that are killed, fenced
+and moved, and holds what they have committed against tasks that nothing befalls.
 """
 
 from __future__ import annotations

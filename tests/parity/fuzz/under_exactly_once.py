@@ -23,6 +23,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.common.ids import TopicPartition
 from penstock.topology.physical.topology import SinkNode, Topology
 from tests.actors.rig import APPLICATION
 from tests.live.bunches import BASE_MS, Bunch, Case, Input, paced
@@ -196,7 +197,7 @@ class _Expected(PartitionedDriver):
 
     def _is_at(self, restart: Restart) -> bool:
         return all(
-            hosted.read(topic) == restart.consumed.get((topic, hosted.id.partition), 0)
+            hosted.read(topic) == restart.consumed.get(TopicPartition(topic, hosted.id.partition), 0)
             for hosted in self.hosted
             if hosted.id in restart.tasks
             for topic in hosted.topics

@@ -1,0 +1,23 @@
+"""``make simulate`` counts what it plays, and tells the seed of what breaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.simulate import play_for
+from tests.cluster.test_exactly_once_simulation import go_on_after_an_abort
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_schedule_ends_with_all_that_was_promised(first: int) -> None:
+    totals, broken = play_for(first, 2, 0)
+    assert broken == {}
+    assert totals["schedules"] == 1
+    assert totals["events"] > 100
+    assert totals["simulated s"] > 60
+
+
+def test_a_seed_that_breaks_a_promise_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on_after_an_abort(monkeypatch)
+    _, broken = play_for(1, 2, 0)
+    assert "commits" in broken[1]
