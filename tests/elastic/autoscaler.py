@@ -1,7 +1,7 @@
 """Ray's own autoscaler with its local fake nodes: ``python -m tests.elastic.autoscaler``, about two minutes.
 
-Stream actors that wait make it add nodes; when they are needed no more, nodes are drained and let go. Each fake node is a
-real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
+Stream actors that wait make it add nodes; when they are needed no more, nodes are drained and let go. Each fake node is
+a real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def config(address: str) -> dict[str, Any]:
     """As ``deploy/ray-cluster.yaml``: a head without CPUs, and workers that come and go."""
     # Ray's ``fake_multinode`` under another name: by its own the autoscaler wants a file that the wheel does not have.
     provider = {
-        "type": "external", "module": f"{node_provider.__name__}.FakeMultiNodeProvider", "use_node_id_as_ip": True, "disable_node_updaters": True,
-        "disable_launch_config_check": True, "launch_multiple": True, "head_node_id": HEAD_ID, "gcs_address": address,
+        "type": "external", "module": f"{node_provider.__name__}.FakeMultiNodeProvider",
+        "use_node_id_as_ip": True, "disable_node_updaters": True, "disable_launch_config_check": True,
+        "launch_multiple": True, "head_node_id": HEAD_ID, "gcs_address": address,
     }  # fmt: skip
     worker = {"CPU": 2, "object_store_memory": STORE_BYTES}
     return {
@@ -60,7 +61,7 @@ def config(address: str) -> dict[str, Any]:
 def autoscaled(folder: Path) -> Iterator[None]:
     """Connected to such a cluster."""
     port = free_port()
-    address = f"{services.get_node_ip_address()}:{port}"
+    address = f"{services.get_node_ip_address()}:{port}"  # type: ignore[no-untyped-call]  # untyped in Ray
     (folder / "cluster.json").write_text(json.dumps(config(address)))
     environment = {
         **os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "RAY_USAGE_STATS_ENABLED": "0",
