@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,11 @@ from tests.elastic.cluster import STORE_BYTES, SlowCount, eventually
 
 HEAD_ID = "fffffffffffffffffffffffffffffffffffffffffffffffffff00000"
 IDLE_S = 10
+COMMANDS = (
+    "initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
+    "head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude", "rsync_filter",
+)  # fmt: skip
+"""There is nobody to run them."""
 RECORD_S = 0.002
 RECORDS = 20_000
 _BEGUN_S = time.monotonic()
@@ -48,6 +52,7 @@ def config(address: str) -> dict[str, Any]:
     }  # fmt: skip
     worker = {"CPU": 2, "object_store_memory": STORE_BYTES}
     return {
+        **{key: [] for key in COMMANDS}, "file_mounts": {}, "auth": {}, "docker": {},
         "cluster_name": "fake_multinode", "max_workers": 3, "provider": provider, "upscaling_speed": 8.0,
         "idle_timeout_minutes": IDLE_S / 60, "head_node_type": "ray.head.default",
         "available_node_types": {
@@ -78,7 +83,7 @@ def autoscaled(folder: Path) -> Iterator[None]:
         env=environment, stdout=(folder / "ray.log").open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        _connect(address, started)
+        _connect(address, started, folder / "ray.log")
         yield
     finally:
         ray.shutdown()
@@ -86,15 +91,12 @@ def autoscaled(folder: Path) -> Iterator[None]:
         started.wait(60)
 
 
-def _connect(address: str, started: subprocess.Popen[bytes]) -> None:
-    host, _, port = address.partition(":")
+def _connect(address: str, started: subprocess.Popen[bytes], log: Path) -> None:
+    def runs() -> bool:
+        assert started.poll() is None, f"Ray has not started: {log.read_text()[-3000:]}"
+        return "Ray runtime started" in log.read_text()
 
-    def listens() -> bool:
-        assert started.poll() is None, "Ray has not started: see ray.log"
-        with socket.socket() as probe:
-            return probe.connect_ex((host, int(port))) == 0
-
-    eventually(listens, "Ray's GCS")
+    eventually(runs, "Ray")
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
 
 
