@@ -39,7 +39,7 @@ QUIET_LOG = f"{APPLICATION}-quiet-changelog"
 def after_an_unclean_exit(rig: Rig, path: Path) -> Rig:
     """The same application over what the disk has now; whoever had the transactional id is fenced."""
     shutil.copytree(rig.spec.config.state_dir, path)
-    rig.broker.init_producer(transactional_id(APPLICATION, 1))
+    rig.broker.init_producer(transactional_id(APPLICATION, "", 1))
     return rig.on_another_node(path)
 
 
@@ -294,7 +294,7 @@ def test_an_actor_that_is_fenced_takes_its_id_with_a_new_producer_once_each_time
     rig = application(tmp_path)
     loop = rig.running()
     for number in range(1, 6):
-        rig.broker.init_producer(transactional_id(APPLICATION, 1))
+        rig.broker.init_producer(transactional_id(APPLICATION, "", 1))
         rig.write("in", ("a", "x", number))
         rig.commit(loop)
         rig.commit(loop)

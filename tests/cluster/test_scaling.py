@@ -301,6 +301,15 @@ def test_with_nothing_to_do_at_all_the_minimum_is_enough() -> None:
     app = Application(actors=6, minimum=2)
     app.run(DOWN_WINDOWS * WINDOW_S + 2 * WINDOW_S)
     assert app.changes == [2]
+    assert app.said[0][0] >= DOWN_WINDOWS * WINDOW_S, "so short a calm says nothing"
+
+
+def test_whatever_is_measured_nothing_is_decided_while_something_stands_against_it() -> None:
+    scaling = Scaling(1, None, WINDOW_S, frozenset())
+    loads = {TaskId(0, number): TaskLoad("stream/1", 5000.0, 1000.0, 10**6, 0.001) for number in range(4)}
+    why = "actors leave a node that is drained"
+    assert scaling.look(Seen(100.0, 1, 4, loads, hindrance=why)) == Advice(1, why)
+    assert scaling.look(Seen(101.0, 1, 4, loads)).actors == 4
 
 
 def test_what_is_advised_comes_with_what_each_number_would_come_to() -> None:

@@ -1,7 +1,7 @@
 """Ray's own autoscaler with its local fake nodes: ``python -m tests.elastic.autoscaler``, about two minutes.
 
-Stream actors that wait make it add nodes; when they are needed no more, nodes are drained and let go. Each fake node is a
-real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
+Stream actors that wait make it add nodes; when they are needed no more, nodes are drained and let go. Each fake node is
+a real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,11 @@ from tests.elastic.cluster import STORE_BYTES, SlowCount, eventually
 
 HEAD_ID = "fffffffffffffffffffffffffffffffffffffffffffffffffff00000"
 IDLE_S = 10
+COMMANDS = (
+    "initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
+    "head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude", "rsync_filter",
+)  # fmt: skip
+"""There is nobody to run them."""
 RECORD_S = 0.002
 RECORDS = 20_000
 _BEGUN_S = time.monotonic()
@@ -42,11 +46,13 @@ def config(address: str) -> dict[str, Any]:
     """As ``deploy/ray-cluster.yaml``: a head without CPUs, and workers that come and go."""
     # Ray's ``fake_multinode`` under another name: by its own the autoscaler wants a file that the wheel does not have.
     provider = {
-        "type": "external", "module": f"{node_provider.__name__}.FakeMultiNodeProvider", "use_node_id_as_ip": True, "disable_node_updaters": True,
-        "disable_launch_config_check": True, "launch_multiple": True, "head_node_id": HEAD_ID, "gcs_address": address,
+        "type": "external", "module": f"{node_provider.__name__}.FakeMultiNodeProvider",
+        "use_node_id_as_ip": True, "disable_node_updaters": True, "disable_launch_config_check": True,
+        "launch_multiple": True, "head_node_id": HEAD_ID, "gcs_address": address,
     }  # fmt: skip
     worker = {"CPU": 2, "object_store_memory": STORE_BYTES}
     return {
+        **{key: [] for key in COMMANDS}, "file_mounts": {}, "auth": {}, "docker": {},
         "cluster_name": "fake_multinode", "max_workers": 3, "provider": provider, "upscaling_speed": 8.0,
         "idle_timeout_minutes": IDLE_S / 60, "head_node_type": "ray.head.default",
         "available_node_types": {
@@ -60,7 +66,7 @@ def config(address: str) -> dict[str, Any]:
 def autoscaled(folder: Path) -> Iterator[None]:
     """Connected to such a cluster."""
     port = free_port()
-    address = f"{services.get_node_ip_address()}:{port}"
+    address = f"{services.get_node_ip_address()}:{port}"  # type: ignore[no-untyped-call]  # untyped in Ray
     (folder / "cluster.json").write_text(json.dumps(config(address)))
     environment = {
         **os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "RAY_USAGE_STATS_ENABLED": "0",
@@ -77,7 +83,7 @@ def autoscaled(folder: Path) -> Iterator[None]:
         env=environment, stdout=(folder / "ray.log").open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        _connect(address, started)
+        _connect(address, started, folder / "ray.log")
         yield
     finally:
         ray.shutdown()
@@ -85,15 +91,12 @@ def autoscaled(folder: Path) -> Iterator[None]:
         started.wait(60)
 
 
-def _connect(address: str, started: subprocess.Popen[bytes]) -> None:
-    host, _, port = address.partition(":")
+def _connect(address: str, started: subprocess.Popen[bytes], log: Path) -> None:
+    def runs() -> bool:
+        assert started.poll() is None, f"Ray has not started: {log.read_text()[-3000:]}"
+        return "Ray runtime started" in log.read_text()
 
-    def listens() -> bool:
-        assert started.poll() is None, "Ray has not started: see ray.log"
-        with socket.socket() as probe:
-            return probe.connect_ex((host, int(port))) == 0
-
-    eventually(listens, "Ray's GCS")
+    eventually(runs, "Ray")
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
 
 
