@@ -25,7 +25,7 @@ def test_every_key_is_explained_and_no_other() -> None:
 @pytest.mark.parametrize("key", sorted(set(KNOWN) - {"application.id", "state.dir", "topology.optimization"}))
 def test_the_default_is_the_real_one(key: str) -> None:
     real = KNOWN[key].get_default(call_default_factory=True)
-    shown = "–" if real is None else f"`{real}`"
-    if not isinstance(real, int | str | None):
+    shown = "–" if real in (None, ()) else f"`{real}`"
+    if not isinstance(real, int | str | tuple | None):
         shown = f"`{type(real).__name__}()`"
     assert DEFAULTS[key] == shown

@@ -19,7 +19,8 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.events import GroupAssigned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import Sources, TaskId, TopicPartition
-from tests.cluster.simulated_world import SimulatedActor, World
+from tests.cluster.simulated_actor import SimulatedActor
+from tests.cluster.simulated_world import World
 
 _GHOST_S = 30.0
 _LOOKS_EACH_S = 0.02
