@@ -50,6 +50,13 @@ class StuckTaskBody(_Body):
     for_s: float = Field(description="Seconds since it came any further.")
 
 
+class StandbyBody(_Body):
+    """A copy of the stores of another actor's task."""
+
+    task_id: str
+    lag: int = Field(description="How many offsets of its changelogs it lacks.")
+
+
 class ActorBody(_Body):
     """A stream actor."""
 
@@ -59,6 +66,7 @@ class ActorBody(_Body):
     epoch: int
     commits: int
     tasks: list[str]
+    standbys: list[StandbyBody]
     error: str | None
 
 

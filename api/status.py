@@ -84,5 +84,6 @@ def _actor(actor: ActorStatus) -> dict[str, Any]:
         "epoch": actor.epoch,
         "commits": actor.commits,
         "tasks": [str(task.task_id) for task in actor.tasks],
+        "standbys": [{"task_id": str(standby.task_id), "lag": standby.lag} for standby in actor.standbys],
         "error": actor.error,
     }

@@ -81,6 +81,9 @@ def _table(
     lag = sum(task.lag for task in tasks.values())
     table.add_column("task", "all")
     table.add_column("actor")
+    standbys = _standbys(status)
+    if standbys:
+        table.add_column("standbys")
     table.add_column("state")
     table.add_column("processed", f"{processed:,}", justify="right")
     table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
@@ -89,12 +92,14 @@ def _table(
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
     for task_id in sorted({*tasks, *status.placement}):
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
+        copies = [standbys.get(task_id, "")] if standbys else []
         if task is None:
-            table.add_row(str(task_id), actor_id, Text("waiting", style="yellow"))
+            table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"))
             continue
         table.add_row(
             str(task_id),
             actor_id,
+            *copies,
             _state(task),
             f"{task.records_processed:,}",
             "" if rates is None else f"{rates.get(task_id, 0.0):,.0f}",
@@ -103,6 +108,16 @@ def _table(
             f"{task.lost_records:,}",
         )
     return table
+
+
+def _standbys(status: ApplicationStatus) -> dict[TaskId, str]:
+    """The actors that keep a copy of each task's stores; of those that are behind, how far."""
+    found: dict[TaskId, list[str]] = {}
+    for actor in status.actors:
+        for standby in actor.standbys:
+            behind = f" ({standby.lag:,} behind)" if standby.lag else ""
+            found.setdefault(standby.task_id, []).append(f"{actor.actor_id}{behind}")
+    return {task_id: ", ".join(names) for task_id, names in found.items()}
 
 
 def _about(seconds: float) -> str:

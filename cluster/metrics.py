@@ -107,6 +107,10 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
         yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
     yield MetricFamily(UPDATER, "active-restoring-tasks", "Tasks that restore", tags, restoring)
+    paused: _Samples = [(values, len(actor.tasks) if actor.paused else 0) for values, actor in actors]
+    yield MetricFamily(UPDATER, "active-paused-tasks", "Tasks that are paused", tags, paused)
+    following: _Samples = [(values, len(actor.standbys)) for values, actor in actors]
+    yield MetricFamily(UPDATER, "standby-updating-tasks", "Standbys that follow their changelogs", tags, following)
 
 
 def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
@@ -132,6 +136,21 @@ def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
     rates: _Samples = [(values, task.restore_rate) for values, task in tasks]
     yield MetricFamily(group, "restore-total", "Changelog records restored", tags, restored, counter=True)
     yield MetricFamily(group, "restore-rate", "Changelog records restored per second of late", tags, rates)
+    yield from _standbys(status)
+
+
+def _standbys(status: ApplicationStatus) -> Iterator[MetricFamily]:
+    tags = ["application-id", "thread-id", "task-id"]
+    standbys = [
+        ([status.application_id, actor.actor_id, str(standby.task_id)], standby)
+        for actor in status.actors
+        for standby in actor.standbys
+    ]
+    updated: _Samples = [(values, standby.restored) for values, standby in standbys]
+    lags: _Samples = [(values, standby.lag) for values, standby in standbys]
+    what = "Changelog records that the standby has taken in"
+    yield MetricFamily(TASK, "update-total", what, tags, updated, counter=True)
+    yield MetricFamily(TASK, "standby-lag", "Offsets of the changelogs that the standby lacks", tags, lags)
 
 
 def _partitions(status: ApplicationStatus) -> Iterator[MetricFamily]:

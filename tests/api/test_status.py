@@ -10,9 +10,11 @@ import pytest
 from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.actors.messages import StandbyStatus
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId
 from tests.api.fake import FakeReadSide
 
 
@@ -53,6 +55,14 @@ def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: 
     read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert body.waiting == "1 stream actor waits for a free CPU"
+
+
+def test_the_standbys_of_an_actor_are_told_with_what_they_lack(client: httpx.Client, read_side: FakeReadSide) -> None:
+    (actor,) = read_side.current.actors
+    standby = StandbyStatus(TaskId(0, 1), 12)
+    read_side.current = replace(read_side.current, actors=(replace(actor, standbys=(standby,)),))
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert [(it.task_id, it.lag) for it in body.actors[0].standbys] == [("0_1", 12)]
 
 
 def test_a_running_application_is_healthy_and_ready(client: httpx.Client) -> None:

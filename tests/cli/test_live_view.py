@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from penstock.actors.messages import StandbyStatus
 from penstock.cli.live_view import LiveView
 from penstock.cluster.read_side import (
     ActorStatus,
@@ -87,6 +88,15 @@ def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left
     frame = text(LiveView(), snapshot(0, TaskState.RESTORING), 1.0)
     assert row(frame, "0_1") == ["0_1", "actor-2", "waiting"]
     assert "restoring, 77 to go" in frame
+
+
+def test_it_says_who_keeps_copies_of_a_tasks_stores_and_how_far_they_are_behind() -> None:
+    status = snapshot(0)
+    (actor,) = status.actors
+    other = replace(actor, actor_id="actor-2", tasks=(), standbys=(StandbyStatus(TaskId(0, 0), 12),))
+    frame = text(LiveView(), replace(status, actors=(actor, other)), 1.0)
+    assert "actor-2 (12 behind)" in frame
+    assert "standbys" not in text(LiveView(), status, 1.0)
 
 
 @pytest.mark.parametrize(("rate", "left"), [(10.0, "10/s, 8 s"), (0.1, "0/s, 13 min"), (0.0, "77 to go ")])

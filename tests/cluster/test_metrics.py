@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
+from penstock.actors.messages import StandbyStatus
 from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.common.ids import TaskId
 from tests.api.fake import STATUS
 
 TASK = {"application-id": "word-count", "thread-id": "actor-1", "task-id": "1_0"}
@@ -32,6 +35,18 @@ def test_every_metric_has_the_name_the_group_and_the_tags_of_kafka_streams() -> 
     assert found[MetricName("restore-rate", "stream-task-metrics", restoring)] == 6
     assert found[MetricName("records-lag", "consumer-fetch-manager-metrics", partition)] == 5
     assert all(name.description for name in found)
+
+
+def test_standbys_and_paused_tasks_are_counted_by_kafka_streams_names() -> None:
+    (actor,) = STATUS.actors
+    keeps = replace(actor, paused=True, standbys=(StandbyStatus(TaskId(0, 1), 12, 30),))
+    found = metrics_of(replace(STATUS, actors=(keeps,)))
+    thread = {"application-id": "word-count", "thread-id": "actor-1"}
+    standby = {**thread, "task-id": "0_1"}
+    assert found[MetricName("standby-updating-tasks", "stream-state-updater-metrics", thread)] == 1
+    assert found[MetricName("active-paused-tasks", "stream-state-updater-metrics", thread)] == 2
+    assert found[MetricName("update-total", "stream-task-metrics", standby)] == 30
+    assert found[MetricName("standby-lag", "stream-task-metrics", standby)] == 12
 
 
 def test_a_name_is_equal_to_another_whatever_the_order_of_its_tags_and_its_description() -> None:
