@@ -1,0 +1,91 @@
+"""Two Ray clusters work for one application: ``python -m tests.elastic.two_clusters BROKER FOLDER``.
+
+As in a rolling upgrade: the second joins while records come, and the first leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.cluster.close_options import CloseOptions
+from tests.elastic.cluster import PARTITIONS, SlowCount, eventually, ray_nodes
+
+BEGUN_S = time.monotonic()
+LEAVE = CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
+PAUSE_S = 0.1
+
+
+def say(what: str) -> None:
+    print(f"{time.monotonic() - BEGUN_S:6.1f} s  {what}", flush=True)
+
+
+@contextmanager
+def sending(it: SlowCount) -> Iterator[None]:
+    """A few records all the time."""
+    ending = threading.Event()
+
+    def send() -> None:
+        while not ending.wait(PAUSE_S):
+            it.send(20)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def hosted(it: SlowCount) -> int:
+    status = it.app.status()
+    return 0 if status is None else len(status.placement)
+
+
+def work(it: SlowCount, name: str) -> None:
+    """A cluster of its own, until the standard input ends."""
+    with ray_nodes(1):
+        it.app.start()
+        it.app.wait_until_running()
+        say(f"{name}: RUNNING")
+        sys.stdin.readline()
+        it.app.close(LEAVE)
+        say(f"{name}: has left")
+
+
+def main(broker: str, folder: Path) -> None:
+    name = f"two-{os.getpid()}"
+    it = SlowCount(broker, name, folder / "first", 0.0)
+    command = [sys.executable, "-m", "tests.elastic.two_clusters", broker, str(folder / "second"), name]
+    with ray_nodes(1):
+        it.app.start()
+        it.app.wait_until_running()
+        assert hosted(it) == PARTITIONS
+        say("the first cluster has all tasks")
+        with subprocess.Popen(command, stdin=subprocess.PIPE):  # whose end closes the second one's input
+            with sending(it):
+                eventually(lambda: hosted(it) == PARTITIONS // 2, "half of the tasks given up")
+                it.app.wait_until_running()
+                say("a second cluster has joined, each has half of the tasks")
+                eventually(lambda: it.processed() > 500, "records counted by both")
+                it.app.close(LEAVE)
+                say("the first cluster has left")
+                seen = it.processed()
+                eventually(lambda: it.processed() > seen + 500, "records counted by the second alone")
+            eventually(lambda: it.processed() == sum(it.sent.values()), "all counted")
+        assert it.is_exact()
+        say(f"{sum(it.sent.values()):,} records, each counted once")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        work(SlowCount(sys.argv[1], sys.argv[3], Path(sys.argv[2]), 0.0), "the second cluster")
+    else:
+        main(sys.argv[1], Path(sys.argv[2]))
