@@ -36,8 +36,8 @@ from tests.actors.rig import APPLICATION
 from tests.api.fake import FakeReadSide
 from tests.cluster.queries_page import application_of_the_page
 
-TOKEN = "read-token-0123456789"
-SETTINGS = ServerSettings(tokens=(Token.of(Scope.READ, TOKEN),), max_ranges_per_second=1_000_000)
+TOKEN = "operate-token-0123456789"
+SETTINGS = ServerSettings(tokens=(Token.of(Scope.OPERATE, TOKEN),), max_ranges_per_second=1_000_000)
 CHECKS = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
     response_schema_conformance,
