@@ -24,8 +24,8 @@ class ActorRecord:
     on; ``confirmed`` is the last epoch it confirmed. ``slot`` is the number in its ``transactional.id``. ``unsure``:
     found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
     ``refused``: a commit of it was refused, so it has closed tasks that it must be assigned again. ``answer`` is what
-    became of its last commit, whose number is ``last_commit``; None while Kafka has it. ``first_epoch``: nothing was sent
-    to it under an epoch below, which another may have had under an earlier coordinator, by the same name."""
+    became of its last commit, whose number is ``last_commit``; None while Kafka has it. ``first_epoch``: who asks under
+    an epoch below is another, that had its name under an earlier coordinator."""
 
     phase: Phase
     slot: int = 0

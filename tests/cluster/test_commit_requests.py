@@ -24,7 +24,7 @@ from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 PLAN = TaskPlan((SubtopologyTasks(0, {"in": 1}),))
 (TASK,) = PLAN.partitions
 FIRST_EPOCH = 100
-OFFSETS = {tp: (5, "") for tp in PLAN.partitions[TASK]}
+OFFSETS = dict.fromkeys(PLAN.partitions[TASK], (5, ""))
 
 
 def asked(machine: Coordinator, epoch: int, number: int, exactly_once: bool) -> list[Instruction]:
