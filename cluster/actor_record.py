@@ -26,7 +26,8 @@ class ActorRecord:
     lacks, as last reported. ``slot`` is the number in its ``transactional.id``, ``node`` the id of its Ray node.
     ``unsure``: found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
     ``outdated``: it must be assigned even the same again, as it has closed tasks when a commit was refused, or is held.
-    ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it."""
+    ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it.
+    ``first_epoch``: who asks under an epoch below is another, that had its name under an earlier coordinator."""
 
     phase: Phase
     slot: int = 0
@@ -42,6 +43,7 @@ class ActorRecord:
     worked: bool = False
     outdated: bool = False
     last_commit: int = -1
+    first_epoch: int = 0
     answer: AcceptCommit | RefuseCommit | None = None
 
     @property

@@ -46,7 +46,14 @@ class CommitRequests:
         """An actor asks, or asks again."""
         request = event.request
         actor = self._actors.get(request.actor_id)
-        if actor is None or request.number > actor.last_commit:
+        if actor is not None and request.epoch < actor.first_epoch:
+            # Its numbers are not this actor's. Should it be this one all the same, it gets back what it drops now.
+            actor.refused = True
+            earlier = (
+                f"epoch {request.epoch} is stale: it was that of an earlier actor by the name of {request.actor_id}"
+            )
+            self._out(RefuseCommit(request, earlier))
+        elif actor is None or request.number > actor.last_commit:
             self._supersede(request)
             if actor is not None:
                 actor.last_commit, actor.answer = request.number, None

@@ -17,6 +17,12 @@ def test_a_schedule_ends_with_all_that_was_promised(first: int) -> None:
     assert totals["simulated s"] > 60
 
 
+@pytest.mark.parametrize("seed", [329, 819, 1119])
+def test_an_actor_is_not_taken_for_one_that_had_its_name_and_asks_on(seed: int) -> None:
+    """Found by ``make simulate``: the new one's requests counted as superseded, and it stood without its tasks."""
+    assert play_for(seed, 2, 0)[1] == {}
+
+
 def test_a_seed_that_breaks_a_promise_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on_after_an_abort(monkeypatch)
     _, broken = play_for(1, 2, 0)

@@ -20,7 +20,7 @@ from penstock.testing.fake_clients import FakeConsumer
 from penstock.testing.fake_producers import FakeTransactionalProducer
 from tests.live.shapes import every_shape
 from tests.parity.fuzz.troubled_actors import ALL
-from tests.parity.fuzz.under_exactly_once import WAYS, TroubledReport, differing_under_exactly_once
+from tests.parity.fuzz.under_exactly_once import WAYS, WITHOUT_FAULTS, TroubledReport, differing_under_exactly_once
 
 EVERY = 8
 """So many cases of the corpus for one that is played here."""
@@ -57,6 +57,7 @@ def test_every_eighth_case_ends_as_if_nothing_had_befallen_its_actors(shape: str
     report, found = held(shape, EVERY)
     assert not found, "\n".join(found)
     assert report.cases > 0
+    assert WITHOUT_FAULTS not in report.left_out, "of the corpus each case has one order"
     assert report.faults.total() > report.cases or shape == "fuzz"
 
 

@@ -1,0 +1,65 @@
+"""Who is heard when actors ask to commit: not one that had the name before."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.actors.messages import CommitRequest
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.events import (
+    AcceptCommit,
+    ActorAssigned,
+    ActorUp,
+    AssignTasks,
+    ClusterResized,
+    CommitOffsets,
+    CommitRequested,
+    GroupAssigned,
+    Instruction,
+    RefuseCommit,
+    StartActor,
+)
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+
+PLAN = TaskPlan((SubtopologyTasks(0, {"in": 1}),))
+(TASK,) = PLAN.partitions
+FIRST_EPOCH = 100
+OFFSETS = dict.fromkeys(PLAN.partitions[TASK], (5, ""))
+
+
+def asked(machine: Coordinator, epoch: int, number: int, exactly_once: bool) -> list[Instruction]:
+    offsets = {} if exactly_once else OFFSETS
+    return machine.handle(CommitRequested(CommitRequest("stream/1", epoch, offsets, number)))
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("moment", ["before its assignment", "after it", "both"])
+def test_who_had_the_name_under_an_earlier_coordinator_does_not_speak_for_the_one_who_has_it_now(
+    exactly_once: bool, moment: str
+) -> None:
+    machine = Coordinator(PLAN, None, FIRST_EPOCH, exactly_once)
+    machine.handle(GroupAssigned(PLAN.reads, b"member"))
+    assert StartActor("stream/1", 1) in machine.handle(ClusterResized(1))
+    told = []
+    if moment != "after it":
+        told += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
+    epoch = assigned(machine, machine.handle(ActorUp("stream/1")))
+    if moment != "before its assignment":
+        told += asked(machine, FIRST_EPOCH - 7, 1, exactly_once)
+        # Should it be the same actor after all, it has dropped its tasks now.
+        epoch = assigned(machine, told)
+        told += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
+        epoch = assigned(machine, told[-2:])
+    refusals = [it for it in told if isinstance(it, RefuseCommit)]
+    assert len(refusals) == {"before its assignment": 1, "after it": 2, "both": 3}[moment]
+    assert all("earlier" in refusal.reason for refusal in refusals)
+    (answer,) = asked(machine, epoch, 1, exactly_once)
+    assert isinstance(answer, AcceptCommit if exactly_once else CommitOffsets)
+
+
+def assigned(machine: Coordinator, instructions: list[Instruction]) -> int:
+    """Confirm the assignment among them; its epoch."""
+    (found,) = [it for it in instructions if isinstance(it, AssignTasks)]
+    assert found.tasks == {TASK}
+    machine.handle(ActorAssigned("stream/1", found.epoch))
+    return found.epoch
