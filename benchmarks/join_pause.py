@@ -123,7 +123,10 @@ def measured(address: str, state: str, guarantee: str, actors: int, records: int
         while len(app.status().actors) > actors:
             app.remove_stream_actor()
         feeder.start()
-        time.sleep(_STEADY_S + 4)  # what stood there before is worked off in the first of it
+        time.sleep(4)
+        while sum(task.lag for task in app.status().tasks) > TASKS / _EACH_S:
+            time.sleep(0.1)  # what stood there before is worked off
+        time.sleep(_STEADY_S)
         before, joined_s = app.status().placement, time.time()
         assert app.add_stream_actor() is not None
         while len(set(app.status().placement.values())) != actors + 1:

@@ -55,9 +55,9 @@ def waiting_for_cpus(application_id: str, waiting: int, usage: CpuUsage) -> str 
     count = f"{waiting} stream actor waits" if waiting == 1 else f"{waiting} stream actors wait"
     what = f"{count} for a free CPU: the Ray cluster has {usage.total}, all taken"
     if not owners:
-        return f"{what}. Add nodes, end other Ray jobs that hold CPUs, or set tasks.per.actor so that fewer are needed"
+        return f"{what}. Add nodes, end other Ray jobs that hold CPUs, or have fewer (penstock scale)"
     others = ", ".join(f"{owner!r} ({number})" for owner, number in sorted(owners.items()))
     return (
-        f"{what}; stream actors of other applications: {others}. Add nodes, stop one of these applications, or set "
-        "tasks.per.actor (tasks that share an actor, and so a CPU) so that each takes fewer"
+        f"{what}; stream actors of other applications: {others}. Add nodes, stop one of these applications, or have "
+        "fewer stream actors, each of which takes a CPU (penstock scale, max.stream.actors, tasks.per.actor)"
     )
