@@ -48,7 +48,7 @@ class CommitRequests:
         actor = self._actors.get(request.actor_id)
         if actor is not None and request.epoch < actor.first_epoch:
             # Its numbers are not this actor's. Should it be this one all the same, it gets back what it drops now.
-            actor.refused = True
+            actor.outdated = True
             earlier = (
                 f"epoch {request.epoch} is stale: it was that of an earlier actor by the name of {request.actor_id}"
             )

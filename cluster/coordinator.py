@@ -273,7 +273,7 @@ class Coordinator(CoordinatorView):
             name = actor_id(self._next_actor)
             self._next_actor += 1
             slot = self._free_slot()
-            self._actors[name] = ActorRecord(Phase.STARTING, slot, first_epoch=self._next_epoch)
+            self._actors[name] = ActorRecord(Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1)
             self._out.append(StartActor(name, slot))
             if not self._waiting_for_actors:
                 self._waiting_for_actors = True
