@@ -56,13 +56,15 @@ class StreamActor:
         self._log = logger(__name__)
 
     async def start(self, coordinator: Any, slot: int) -> str:
-        """Connect to Kafka and begin to go round, without tasks. The answer is the id of the actor's Ray node.
+        """Connect to Kafka and be ready for tasks. The answer is the id of the actor's Ray node.
         ``coordinator`` is the handle that takes commits; ``slot``: see
         :class:`~penstock.actors.stream_loop.StreamLoop`."""
         async with self._starting:
             if self._loop is None:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
+        # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
+        await asyncio.wrap_future(self._loop.assign(0, {}))
         return str(ray.get_runtime_context().get_node_id())
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
