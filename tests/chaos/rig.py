@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import ray
+from ray.cluster_utils import Cluster
 
 import penstock as ps
 from penstock.cluster.names import NAMESPACE
@@ -29,6 +30,7 @@ APPLICATION = "chaos"
 _ACTORS = 3
 _COMMIT_INTERVAL_MS = 1000
 _CLOSE_S = 120.0
+_STORE_BYTES = 100_000_000
 
 
 class Guarantee(Enum):
@@ -56,6 +58,8 @@ class Rig:
     clients: ConfluentClients
     app: ps.KafkaStreams
     http_port: int
+    cluster: Any
+    """Ray's, when it has several nodes."""
 
     def processes(self, role: Role) -> list[psutil.Process]:
         """The living processes of a role, oldest first."""
@@ -67,6 +71,18 @@ class Rig:
             except psutil.Error:
                 continue  # it has ended meanwhile
         return [process for _, process in sorted(found, key=lambda it: it[0])]
+
+    def lose_node(self, pick: int) -> str:
+        """End all processes of a node that has stream actors' CPUs; its id. Ray finds that out by itself."""
+        nodes = sorted(self.cluster.worker_nodes, key=lambda node: node.node_id)
+        node = nodes[pick % len(nodes)]
+        self.cluster.remove_node(node, allow_graceful=False)
+        return str(node.node_id)
+
+    def add_node(self) -> None:
+        """Another node for a stream actor."""
+        self.cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+        _end_in_good_order_when_told_to()  # Ray has put its own handler in the place of ours
 
     def start(self) -> None:
         """Start the application and its HTTP server."""
@@ -105,22 +121,25 @@ def _end_in_good_order_when_told_to() -> None:
 
 
 @contextmanager
-def rig(guarantee: Guarantee, nodes: int) -> Iterator[Rig]:
-    """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays."""
+def rig(guarantee: Guarantee, brokers: int, nodes: int) -> Iterator[Rig]:
+    """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays. ``nodes``: of
+    Ray, with a stream actor on each; or one for all of them."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
     port, http_port = free_port(3), free_port()
     _end_in_good_order_when_told_to()
     with ExitStack() as stack:
-        broker = LocalBroker(folder / "broker", port, nodes)
+        broker = LocalBroker(folder / "broker", port, brokers)
         stack.callback(broker.stop)
         address = broker.start().bootstrap_servers
         # Ray's workers import this package, however the test was started.
         os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        cluster = stack.enter_context(_ray_cluster(nodes)) if nodes > 1 else None
         stack.callback(ray.shutdown)
+        of_its_own: dict[str, Any] = {} if cluster else {"num_cpus": _ACTORS, "object_store_memory": _STORE_BYTES}
         context: Any = ray.init(
-            "local", num_cpus=_ACTORS, namespace=NAMESPACE, include_dashboard=False, log_to_driver=False,
-            logging_level=logging.ERROR, object_store_memory=100_000_000,
+            cluster.address if cluster else "local", namespace=NAMESPACE, include_dashboard=False,
+            log_to_driver=False, logging_level=logging.ERROR, **of_its_own,
         )  # fmt: skip
         _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
         clients = ConfluentClients(address, APPLICATION, {"isolation.level": "read_committed"})
@@ -134,9 +153,24 @@ def rig(guarantee: Guarantee, nodes: int) -> Iterator[Rig]:
                 "state.dir": folder / "state",
                 "commit.interval.ms": _COMMIT_INTERVAL_MS,
                 "processing.guarantee": guarantee.value,
+                "num.standby.replicas": 1,
                 "application.server": f"127.0.0.1:{http_port}",
                 "repartition.purge.interval.ms": 86_400_000,  # the topic is read at the end, whole
             },
         )
         logs = Path(context.address_info["session_dir"]) / "logs"
-        yield Rig(folder, logs, broker, clients, app, http_port)
+        yield Rig(folder, logs, broker, clients, app, http_port, cluster)
+
+
+@contextmanager
+def _ray_cluster(nodes: int) -> Iterator[Any]:
+    cluster: Any = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "object_store_memory": _STORE_BYTES, "include_dashboard": False},
+    )
+    try:
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+        yield cluster
+    finally:
+        cluster.shutdown()

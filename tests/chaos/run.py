@@ -38,6 +38,7 @@ class Report:
     seconds: float
     kinds: Collection[Kind]
     guarantee: Guarantee
+    nodes: int
     folder: Path
     faults: int = 0
     records: int = 0
@@ -53,14 +54,15 @@ def run(
     kinds: Collection[Kind],
     records: int,
     guarantee: Guarantee,
+    nodes: int,
     tell: Callable[[str], None],
 ) -> Report:
     """A whole run. The folder with the broker's files, the state and the logs stays only if something is violated."""
     # Transactions that end while a partition has no leader, Kafka ends without telling the partition
     # (docs/RELIABILITY.md): what is to be exact wants replicas.
     replicas = 3 if guarantee is Guarantee.EXACTLY and not OUTAGES.isdisjoint(kinds) else 1
-    with rig(guarantee, replicas) as it:
-        report = Report(seed, seconds, kinds, guarantee, it.folder)
+    with rig(guarantee, replicas, nodes) as it:
+        report = Report(seed, seconds, kinds, guarantee, nodes, it.folder)
         began = time.monotonic()
 
         def stamped(what: str) -> None:

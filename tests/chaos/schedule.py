@@ -25,10 +25,12 @@ class Kind(Enum):
     STOP_BROKER = "stop the broker"
     KILL_BROKER = "kill -9 the broker"
     FREEZE_BROKER = "SIGSTOP the broker"
+    LOSE_NODE = "kill -9 all processes of a Ray node"
 
 
 FREEZES = frozenset({Kind.FREEZE_STREAM_ACTOR, Kind.FREEZE_COORDINATOR, Kind.FREEZE_BROKER})
 OUTAGES = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.FREEZE_BROKER})
+ON_ONE_NODE = tuple(kind for kind in Kind if kind is not Kind.LOSE_NODE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Fault:
         return self.kind.value + (f" for {self.lasts_s:.1f} s" if self.lasts_s else "")
 
 
-def draw(seed: int, seconds: float, kinds: Collection[Kind] = tuple(Kind)) -> tuple[Fault, ...]:
+def draw(seed: int, seconds: float, kinds: Collection[Kind] = ON_ONE_NODE) -> tuple[Fault, ...]:
     """The faults that begin within ``seconds``, in order of time. Each of ``kinds`` comes once before one comes again.
 
     They overlap, but for those of the broker: one outage begins well after the last one has ended.

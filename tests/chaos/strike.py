@@ -53,6 +53,7 @@ class Striker:
         self._tell = tell
         self._agenda = _Agenda()
         self._frozen: list[psutil.Process] = []
+        # The broker needs seconds to start, in which other faults go on.
         self._pool = ThreadPoolExecutor(1, "chaos-broker")
         self._outages: list[Future[None]] = []
         self._hurry = threading.Event()
@@ -90,8 +91,10 @@ class Striker:
     def _begin(self, fault: Fault) -> None:
         self.struck += 1
         if fault.kind in OUTAGES:
-            # In a thread: the broker needs seconds to start, in which other faults go on.
             self._outages.append(self._pool.submit(self._outage, fault))
+            return
+        if fault.kind is Kind.LOSE_NODE:
+            self._lose_node(fault)
             return
         for victim in self._victims(fault):
             self._tell(f"{fault} (pid {victim.pid})")
@@ -117,6 +120,11 @@ class Striker:
         with contextlib.suppress(psutil.NoSuchProcess):  # killed while it stood
             process.resume()
             self._tell(f"woken: pid {process.pid}")
+
+    def _lose_node(self, fault: Fault) -> None:
+        self._tell(f"{fault} ({self._rig.lose_node(fault.pick)})")
+        self._rig.add_node()
+        self._tell("another node has come")
 
     def _outage(self, fault: Fault) -> None:
         broker = self._rig.broker

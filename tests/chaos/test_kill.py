@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.schedule import Kind, draw
+from tests.chaos.schedule import ON_ONE_NODE, draw
 
 SECONDS, SEED = 24, 1268
 _END_S = 500.0  # rest alone may take 180 s
 
 
 def test_the_short_run_has_every_kind_of_fault() -> None:
-    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(Kind)
+    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(ON_ONE_NODE)
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
     said = played("--guarantee", "at_least_once")
-    assert f"{len(Kind)} faults; back to rest" in said
+    assert f"{len(ON_ONE_NODE)} faults; back to rest" in said
 
 
 @pytest.mark.slow
