@@ -264,10 +264,10 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     ray = local_ray
     coordinator = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
     pickled = cloudpickle.dumps(app.spec)  # type: ignore[no-untyped-call]  # untyped in Ray
-    actor = ray.remote(StreamActor).options(num_cpus=1).remote("stream/1", pickled)
+    actor = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
     ray.get(actor.start.remote(coordinator, 1), timeout=60)
     waiting = actor.wait.remote()
-    ray.get(actor.assign.remote(1, {TASK: frozenset({TopicPartition(app.input, 0)})}), timeout=60)
+    ray.get(actor.assign.remote(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {}), timeout=60)
     app.write("a", "b", "a")
 
     def status() -> ActorStatus:
