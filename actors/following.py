@@ -50,6 +50,14 @@ class Following(Restoration[StandbyTask]):
                 replay.end = _FOR_EVER
         return []
 
+    @override
+    def begin_again(self) -> None:
+        followed = {tp for tp in self._overtaken & self._replays.keys() if not self._replays[tp].of_source}
+        for tp, end in self._consumer().fetch_end_offsets(followed).items():
+            # Without an end it would be gathered, and never be enough to be written.
+            self._replays[tp].end, self._replays[tp].caught_up = end, False
+        super().begin_again()
+
     def processed(self, standby: StandbyTask) -> None:
         """The active task has processed more of its source topics."""
         for tp, replay in self._replays.items():

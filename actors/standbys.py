@@ -63,6 +63,7 @@ class Standbys:
                 asking = partial(self._admin.committed, self._application_id)
                 standby.take_committed((yield from retry_while_unavailable(asking, self._clock)))
             yield from retry_while_unavailable(partial(self._following.begin, standby), self._clock)
+            yield 0.0
 
     def keep(self, sources: Sources, promoted: Sources) -> None:
         """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""

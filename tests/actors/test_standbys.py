@@ -266,6 +266,41 @@ def test_a_standby_of_a_source_topic_lacks_what_is_processed_from_the_beginning(
     assert [status.lag for status in lag(standby)] == [100]
 
 
+def test_a_standby_whose_changelog_deletes_faster_than_it_reads_begins_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    log(rig, "ada", 1)
+    standby = standby_of(rig)
+    log(rig, "ada", 2)
+    log(rig, "bob", 3)
+    rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): 2})
+    settle(standby)
+    assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (None, 3)
+    log(rig, "ada", 4)
+    settle(standby)
+    assert stale_count(standby, "ada") == 4
+
+
+def test_a_store_without_changelog_is_found_again_beside_the_copies_of_the_others(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).group_by_key()
+    grouped.count(ps.Materialized.as_("counts"))
+    grouped.count(ps.Materialized.as_("unlogged").with_logging_disabled())
+    rig = Rig(tmp_path, builder.build())
+    active, standby = rig.running(TASK), standby_of(rig)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    settle(standby)
+    rig.stop(active)
+    rig.stop(standby)
+    first = standby_of(rig)
+    assert first._standbys.by_id[TASK].directory.path.name == "0_0-2"
+    again = rig.running(TASK)
+    assert count_of(again, "ada") == 1
+    (unlogged,) = query(again, key_query("ada", store="unlogged"))
+    assert [row.value for row in unlogged.rows] == [1]
+
+
 def rig_of_table(tmp_path: Path) -> Rig:
     builder = ps.StreamsBuilder()
     builder.table(

@@ -142,6 +142,24 @@ def test_without_a_standby_that_has_caught_up_a_replacement_is_awaited() -> None
     assert cluster.tasks == {second: TASKS}
 
 
+def test_exactly_once_a_replacement_that_is_up_before_the_fence_takes_nothing_from_the_standby() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1), exactly_once=True)
+    first, second = cluster.on("a", "b")
+    cluster.lose(first)
+    cluster.up("c")
+    cluster(ActorFenced(first))
+    assert cluster.tasks[second] == TASKS
+
+
+def test_standbys_of_tasks_that_are_planned_no_more_are_not_told_of_without_a_session() -> None:
+    """The dispatcher says with each what it reads: of these nobody knows."""
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    gone = TaskId(7, 0)
+    cluster(ActorRecovered("stream/1", 5, frozenset(), False, 1, "a", frozenset({gone, TaskId(0, 0)})))
+    cluster(ClusterResized(2), GroupAssigned(None))
+    assert cluster.standbys == {"stream/1": {TaskId(0, 0)}}
+
+
 def test_exactly_once_a_standby_is_promoted_when_the_lost_actor_is_fenced() -> None:
     cluster = Cluster(StandbyPolicy(replicas=1), exactly_once=True)
     first, second = cluster.on("a", "b")
