@@ -150,7 +150,13 @@ class Placement:
         active = {task: name for task, name in self.target.items() if task.subtopology in self._owned.plan.logged}
         places = {name: self._place(self._actors[name].node) for name in up}
         current = {task: [name for name in up if task in self._actors[name].standbys] for task in active}
-        return assign_standbys(active, self._policy.replicas, places, current)
+        chosen = assign_standbys(active, self._policy.replicas, places, current)
+        return {task: (*names, *self._until(task, names, current[task])) for task, names in chosen.items()}
+
+    def _until(self, task: TaskId, names: Sequence[str], current: Sequence[str]) -> list[str]:
+        """The copies that stay until those of ``names`` have caught up: without them the task would be without."""
+        lacking = sum(not self._caught_up(task, name) for name in names)
+        return [name for name in current if name not in names and self._caught_up(task, name)][:lacking]
 
     def _place(self, node: str) -> Place:
         labels = self._labels.get(node, {})
