@@ -9,9 +9,10 @@ from typing_extensions import override
 
 from penstock.actors.clock import Clock
 from penstock.actors.messages import StandbyStatus
-from penstock.actors.restoration import Restoration
+from penstock.actors.restoration import Replay, Restoration
 from penstock.actors.standby_task import StandbyTask
 from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 _FOR_EVER = sys.maxsize
@@ -28,6 +29,13 @@ class Following(Restoration[StandbyTask]):
     ) -> None:
         super().__init__(make_consumer, admin, clock, None, exactly_once)
         self._log = self._log.bind(standby=True)
+        self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
+        self._ends_at_ms = 0
+
+    @override
+    def _wanted(self, replay: Replay[StandbyTask], read: RecordBatch) -> RecordBatch:
+        # What follows the first end is fetched once: nobody reads it again.
+        return super()._wanted(replay, read) if replay.of_source else read
 
     @override
     def _finished(self) -> list[TopicPartition]:
@@ -42,6 +50,14 @@ class Following(Restoration[StandbyTask]):
                 replay.end = _FOR_EVER
         return []
 
+    @override
+    def begin_again(self) -> None:
+        followed = {tp for tp in self._overtaken & self._replays.keys() if not self._replays[tp].of_source}
+        for tp, end in self._consumer().fetch_end_offsets(followed).items():
+            # Without an end it would be gathered, and never be enough to be written.
+            self._replays[tp].end, self._replays[tp].caught_up = end, False
+        super().begin_again()
+
     def processed(self, standby: StandbyTask) -> None:
         """The active task has processed more of its source topics."""
         for tp, replay in self._replays.items():
@@ -55,9 +71,23 @@ class Following(Restoration[StandbyTask]):
     @override
     def _tell(self) -> None:
         super()._tell()
+        consumer, ends = self._consumer(), self._ends
+        lacking = {
+            replay.hosted.id
+            for tp, replay in self._replays.items()
+            if not replay.caught_up or tp not in ends or consumer.position(tp) < ends[tp]
+        }
         for standby in {replay.hosted for replay in self._replays.values()}:
-            if not self._lag(standby):
-                standby.directory.note_commit(self._clock.wall_ms())
+            if standby.id not in lacking:
+                # What is written all the time is never read to its end, but to where that was a while ago.
+                standby.directory.note_commit(self._ends_at_ms)
+        known = {tp: self._end_of(tp, replay) for tp, replay in self._replays.items()}
+        self._ends = {tp: end for tp, end in known.items() if end is not None}
+        self._ends_at_ms = self._clock.wall_ms()
+
+    def knows(self, standby: StandbyTask) -> bool:
+        """Whether it is known what ``standby`` lacks."""
+        return self._restores(standby) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
         """How far the stores of ``standby`` have come."""
@@ -67,7 +97,11 @@ class Following(Restoration[StandbyTask]):
         consumer, lag = self._consumer(), 0
         for tp, replay in self._replays.items():
             if replay.hosted is standby:
+                end = self._end_of(tp, replay)
                 position = max(replay.position, consumer.position(tp))
-                end = replay.end if replay.end != _FOR_EVER else consumer.end_offset(tp) or position
-                lag += max(0, end - position)
+                lag += max(0, end - position) if end is not None else 0
         return lag
+
+    def _end_of(self, tp: TopicPartition, replay: Replay[StandbyTask]) -> int | None:
+        """How far there is something to follow; None before the first fetch."""
+        return replay.end if replay.end != _FOR_EVER else self._consumer().end_offset(tp)

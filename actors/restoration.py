@@ -231,7 +231,7 @@ class Restoration(Generic[Stored]):
         return bool(batches)
 
     def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
-        batch = _in_front_of(replay.end, read)
+        batch = self._wanted(replay, read)
         if not batch.offsets:
             return
         replay.position = batch.offsets[-1] + 1
@@ -243,6 +243,10 @@ class Restoration(Generic[Stored]):
         self._progress[replay.hosted.id].restored(len(batch), now_s)
         if replay.load is None:
             replay.events.restored(replay.position, replay.progress.total)
+
+    def _wanted(self, replay: Replay[Stored], read: RecordBatch) -> RecordBatch:
+        """What of ``read`` is to be restored."""
+        return _in_front_of(replay.end, read)
 
     # ---- loads ----
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from penstock.actors.messages import TaskState
 from penstock.actors.stored_task import StoredTask
 from penstock.actors.task_directory import open_task_directory
-from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
 from penstock.kafka.contracts import RecordProducer
 from penstock.state.memory_budget import MemoryBudget
@@ -29,6 +29,10 @@ class StandbyTask(StoredTask):
     @override
     def source_ends(self) -> Mapping[TopicPartition, int]:
         return {tp: self.processed.get(tp, 0) for tp in self.sources}
+
+    def take_committed(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """What the active task has committed."""
+        self.processed = {tp: committed[tp].offset for tp in self.sources if tp in committed}
 
     def seen(self, store: str, committed: bool) -> Position:
         """Nobody has told it: changelogs do not name the records that their own were made of."""

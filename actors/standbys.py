@@ -58,7 +58,12 @@ class Standbys:
             standby = yield from retry_while_unavailable(opening, self._clock)
             self.by_id[task_id] = standby
             self._log.info("standby opened", task=str(task_id), directory=str(standby.directory.path))
+            if standby.source_changelogs:
+                # Before that is known it would seem to lack nothing, and the task would move to it.
+                asking = partial(self._admin.committed, self._application_id)
+                standby.take_committed((yield from retry_while_unavailable(asking, self._clock)))
             yield from retry_while_unavailable(partial(self._following.begin, standby), self._clock)
+            yield 0.0
 
     def keep(self, sources: Sources, promoted: Sources) -> None:
         """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
@@ -103,12 +108,12 @@ class Standbys:
             self._log.warning("committed offsets unknown, standbys wait", error=str(error))
             return
         for standby in of_sources:
-            standby.processed = {tp: committed[tp].offset for tp in standby.sources if tp in committed}
+            standby.take_committed(committed)
             self._following.processed(standby)
 
     def status(self) -> tuple[StandbyStatus, ...]:
-        """How far each has come."""
-        return tuple(map(self._following.status, self.by_id.values()))
+        """How far each has come that is followed; of one whose changelogs have not answered yet nobody knows."""
+        return tuple(map(self._following.status, filter(self._following.knows, self.by_id.values())))
 
     def close(self) -> None:
         """Close all; what was restored is on disk."""

@@ -168,16 +168,19 @@ def open_task_directory(
     """Open the stores of ``task`` below ``root``, the directory of the application on this node.
 
     Where several actors of the node have the task, one active and the others as standbys, each has a copy of its own:
-    this is the copy that nobody has open and that has come furthest, else a new one. Raises as
-    :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its copy open still.
+    this is the copy that nobody has open and that has come furthest, else a new one. But what has no changelog is only
+    where the active task was: then that goes on there, and no standby takes it. Raises as :meth:`TaskDirectory.open`;
+    StateStoreLockedError when an active task that is to be closed has its copy open still.
     """
     if not any(builder.persistent for builder in builders):
         directory = TaskDirectory(root / str(task))
         return directory, directory.open(builders)
+    irreplaceable = any(builder.persistent and not _restorable(builder) for builder in builders)
     opened: list[tuple[TaskDirectory, TaskStores]] = []
     names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_COPIES)]
     for directory in (TaskDirectory(root / name) for name in names):
-        if opened and not directory.path.exists():
+        there = directory.path.exists()
+        if (opened and not there) or (irreplaceable and standby and there and not directory.is_standby):
             continue
         try:
             opened.append((directory, directory.open(builders)))
@@ -190,10 +193,16 @@ def open_task_directory(
     if not opened:
         raise StateStoreLockedError(f"all copies of the stores of task {task} below {root} are open elsewhere")
     persistent = [builder.name for builder in builders if builder.persistent]
-    opened.sort(key=lambda it: sum(it[1].changelog_offset(name) or 0 for name in persistent))
-    *others, best = opened
-    for _, stores in others:
-        stores.close()
+
+    def worth(copy: tuple[TaskDirectory, TaskStores]) -> tuple[bool, int]:
+        directory, stores = copy
+        has_all = irreplaceable and not directory.is_standby
+        return has_all, sum(stores.changelog_offset(name) or 0 for name in persistent)
+
+    best = max(opened, key=worth)
+    for directory, stores in opened:
+        if directory is not best[0]:
+            stores.close()
     best[0].note_role(standby=standby)
     return best
 

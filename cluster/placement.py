@@ -104,7 +104,7 @@ class Placement:
         """What the actor keeps copies of when ``tasks`` are those that it may work on: what is meant for it, but still
         another's, stays a standby until then."""
         if self._owned.session_lost:
-            return self._actors[name].standbys
+            return self._actors[name].standbys & self._owned.plan.partitions.keys()
         kept = {task for task, names in self.standbys.items() if name in names}
         kept |= {task for task in self._actors[name].standbys if self.target.get(task) == name}
         return frozenset(kept & self._owned.tasks) - tasks
@@ -130,12 +130,17 @@ class Placement:
         return preferred
 
     def _can_move(self, task: TaskId, now: str, name: str) -> bool:
-        """Whether the task would go on at once, or has not begun where it is."""
+        """Whether the task would go on at once, or would have to wait where it is meant to be, too."""
         plan, actors = self._owned.plan, self._actors
-        if task.subtopology not in plan.logged or task not in actors[now].held:
+        if task.subtopology not in plan.logged:
             return True
+        if task not in actors[now].held:  # it is to be promoted there when the actor that had it is fenced
+            return self._caught_up(task, name) or not self._caught_up(task, now)
         if actors[now].node == actors[name].node and task.subtopology not in plan.in_memory:
             return True
+        return self._caught_up(task, name)
+
+    def _caught_up(self, task: TaskId, name: str) -> bool:
         lag = self._lag(task, name)
         return lag is not None and lag <= self._policy.acceptable_lag
 
@@ -145,7 +150,13 @@ class Placement:
         active = {task: name for task, name in self.target.items() if task.subtopology in self._owned.plan.logged}
         places = {name: self._place(self._actors[name].node) for name in up}
         current = {task: [name for name in up if task in self._actors[name].standbys] for task in active}
-        return assign_standbys(active, self._policy.replicas, places, current)
+        chosen = assign_standbys(active, self._policy.replicas, places, current)
+        return {task: (*names, *self._until(task, names, current[task])) for task, names in chosen.items()}
+
+    def _until(self, task: TaskId, names: Sequence[str], current: Sequence[str]) -> list[str]:
+        """The copies that stay until those of ``names`` have caught up: without them the task would be without."""
+        lacking = sum(not self._caught_up(task, name) for name in names)
+        return [name for name in current if name not in names and self._caught_up(task, name)][:lacking]
 
     def _place(self, node: str) -> Place:
         labels = self._labels.get(node, {})

@@ -198,14 +198,121 @@ def test_a_standby_of_much_is_filled_by_files_and_followed_then(tmp_path: Path) 
     assert stale_count(standby, "user-0") == 7
 
 
-def test_a_table_of_a_source_topic_is_followed_as_far_as_it_is_processed(tmp_path: Path) -> None:
+def log(rig: Rig, key: str, count: int) -> None:
+    """Write to the changelog, as the active task would."""
+    producer = rig.clients.producer()
+    producer.send(CHANGELOG, key.encode(), count.to_bytes(8, "big"), 1, None, 0)
+    producer.flush(1)
+
+
+def follows(loop: StreamLoop) -> bool:
+    return loop._standbys._following.active
+
+
+def test_what_is_written_while_a_standby_begins_is_not_left_out(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    log(rig, "ada", 1)
+    standby = rig.loop(2)
+    standby.assign(1, {}, READS)
+    while not follows(standby):
+        standby.step()
+    log(rig, "bob", 2)  # behind the end that was there when it began, and fetched together with what is in front
+    settle(standby)
+    log(rig, "cem", 3)
+    settle(standby)
+    assert [stale_count(standby, key) for key in ("ada", "bob", "cem")] == [1, 2, 3]
+
+
+def test_a_standby_that_is_never_quite_at_the_end_is_not_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(tmp_path)
+    standby = standby_of(rig)
+    consumer = standby._standbys._following._consumer()
+    end_offset = consumer.end_offset
+    monkeypatch.setattr(consumer, "end_offset", lambda tp: (end_offset(tp) or 0) + 1)  # one is on its way
+    directory = standby._standbys.by_id[TASK].directory
+    for count in range(48):
+        rig.clock.now_ms += 3_600_000
+        log(rig, "ada", count)
+        log(rig, "ada", count)
+        settle(standby)
+    age_ms = directory.age_ms(rig.clock.now_ms)
+    assert age_ms is not None
+    assert age_ms <= 2 * 3_600_000
+
+
+def test_nobody_says_how_far_a_standby_is_before_its_changelogs_answer(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    log(rig, "ada", 1)
+    rig.broker.down = True
+    standby = rig.loop(2)
+    standby.assign(1, {}, READS)
+    settle(standby)
+    assert lag(standby) == []
+    rig.broker.down = False
+    settle(standby)
+    assert [status.lag for status in lag(standby)] == [0]
+    assert stale_count(standby, "ada") == 1
+
+
+def test_a_standby_of_a_source_topic_lacks_what_is_processed_from_the_beginning(tmp_path: Path) -> None:
+    rig = rig_of_table(tmp_path)
+    rig.write("in", *(("ada", str(number), number) for number in range(100)))
+    active = rig.running(TASK)
+    rig.commit(active)
+    standby = rig.loop(2)
+    standby.assign(1, {}, READS)
+    while not follows(standby):
+        standby.step()
+    assert [status.lag for status in lag(standby)] == [100]
+
+
+def test_a_standby_whose_changelog_deletes_faster_than_it_reads_begins_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    log(rig, "ada", 1)
+    standby = standby_of(rig)
+    log(rig, "ada", 2)
+    log(rig, "bob", 3)
+    rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): 2})
+    settle(standby)
+    assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (None, 3)
+    log(rig, "ada", 4)
+    settle(standby)
+    assert stale_count(standby, "ada") == 4
+
+
+def test_a_store_without_changelog_is_found_again_beside_the_copies_of_the_others(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).group_by_key()
+    grouped.count(ps.Materialized.as_("counts"))
+    grouped.count(ps.Materialized.as_("unlogged").with_logging_disabled())
+    rig = Rig(tmp_path, builder.build())
+    active, standby = rig.running(TASK), standby_of(rig)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    settle(standby)
+    rig.stop(active)
+    rig.stop(standby)
+    first = standby_of(rig)
+    assert first._standbys.by_id[TASK].directory.path.name == "0_0-2"
+    again = rig.running(TASK)
+    assert count_of(again, "ada") == 1
+    (unlogged,) = query(again, key_query("ada", store="unlogged"))
+    assert [row.value for row in unlogged.rows] == [1]
+
+
+def rig_of_table(tmp_path: Path) -> Rig:
     builder = ps.StreamsBuilder()
     builder.table(
         "in",
         ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()),
         materialized=ps.Materialized.as_("counts"),
     ).to_stream().to("out")
-    rig = Rig(tmp_path, builder.build({"topology.optimization": "all"}))
+    return Rig(tmp_path, builder.build({"topology.optimization": "all"}))
+
+
+def test_a_table_of_a_source_topic_is_followed_as_far_as_it_is_processed(tmp_path: Path) -> None:
+    rig = rig_of_table(tmp_path)
     rig.write("in", ("ada", "old", 1))
     active = rig.running(TASK)
     rig.commit(active)

@@ -142,6 +142,51 @@ def test_without_a_standby_that_has_caught_up_a_replacement_is_awaited() -> None
     assert cluster.tasks == {second: TASKS}
 
 
+def test_a_copy_that_has_caught_up_is_kept_until_the_one_in_its_place_has() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 8}, stateful=True, logged=True),))
+    cluster = Cluster(StandbyPolicy(replicas=1), plan)
+    first, second = cluster.on("a", "b")
+    cluster(ClusterResized(3))
+    (third,) = cluster.up("c")
+
+    def report(lag: int) -> None:
+        """``third`` is new, and this much behind."""
+        for name in (first, second, third):
+            behind = lag if name == third else 0
+            lags = dict.fromkeys(cluster.standbys[name], behind)
+            cluster(ActorReported(name, cluster.tasks[name], cluster.machine._actors[name].epoch, lags))
+
+    def places(*names: str) -> list[TaskId]:
+        return sorted(task for name in names for task in (*cluster.tasks[name], *cluster.standbys[name]))
+
+    for _ in range(3):
+        report(BEHIND)
+        assert cluster.standbys[third]
+        assert places(first, second) == sorted([*plan.partitions, *plan.partitions])
+    for _ in range(9):
+        report(CAUGHT_UP)
+    assert places(first, second, third) == sorted([*plan.partitions, *plan.partitions])
+    assert sorted(map(len, cluster.tasks.values())) == [2, 3, 3]
+
+
+def test_exactly_once_a_replacement_that_is_up_before_the_fence_takes_nothing_from_the_standby() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1), exactly_once=True)
+    first, second = cluster.on("a", "b")
+    cluster.lose(first)
+    cluster.up("c")
+    cluster(ActorFenced(first))
+    assert cluster.tasks[second] == TASKS
+
+
+def test_standbys_of_tasks_that_are_planned_no_more_are_not_told_of_without_a_session() -> None:
+    """The dispatcher says with each what it reads: of these nobody knows."""
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    gone = TaskId(7, 0)
+    cluster(ActorRecovered("stream/1", 5, frozenset(), False, 1, "a", frozenset({gone, TaskId(0, 0)})))
+    cluster(ClusterResized(2), GroupAssigned(None))
+    assert cluster.standbys == {"stream/1": {TaskId(0, 0)}}
+
+
 def test_exactly_once_a_standby_is_promoted_when_the_lost_actor_is_fenced() -> None:
     cluster = Cluster(StandbyPolicy(replicas=1), exactly_once=True)
     first, second = cluster.on("a", "b")
