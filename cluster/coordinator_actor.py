@@ -33,7 +33,6 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch, draining_nodes
-from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of, pickled_key_serdes
 from penstock.cluster.metrics import metric_families
@@ -48,6 +47,7 @@ from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.errors import (
     BrokerUnreachableError,
