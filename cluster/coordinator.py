@@ -142,7 +142,7 @@ class Coordinator(CoordinatorView):
 
     def _group_rebalances(self, _: GroupRebalances) -> None:
         self._owned.rebalancing = True
-        self._assignments.hold()
+        self._assignments.suspend()
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus

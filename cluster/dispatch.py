@@ -21,7 +21,7 @@ from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
 
 T = TypeVar("T")
 COMMIT_AGAIN_S = 0.5
-HOLD_S = 10.0
+SUSPEND_S = 10.0
 """So long may a rebalance of the group wait for the last commits."""
 FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
@@ -61,7 +61,7 @@ class ActorHandle(PausableActor, Protocol):
     async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
         """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
 
-    async def hold(self, epoch: int) -> None:
+    async def suspend(self, epoch: int) -> None:
         """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed."""
 
     async def stop(self) -> None:
@@ -154,19 +154,20 @@ class Dispatcher:
         self.feed(events.CommitRequested(request))
         return await answer
 
-    async def hold(self) -> None:
-        """The group rebalances: have all actors commit what they have done, and wait for what they are given then."""
+    async def suspend(self) -> None:
+        """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
+        assigned anew."""
         self.feed(events.GroupRebalances())
         epoch = self._machine.epoch
-        held = [self._loop.create_task(self._hold(it, epoch)) for it in self.up]
-        if held:
-            await asyncio.wait(held, timeout=HOLD_S)
+        suspending = [self._loop.create_task(self._suspend(it, epoch)) for it in self.up]
+        if suspending:
+            await asyncio.wait(suspending, timeout=SUSPEND_S)
 
-    async def _hold(self, handle: ActorHandle, epoch: int) -> None:
+    async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
-            await handle.hold(epoch)
+            await handle.suspend(epoch)
         except StreamsError as error:  # whoever watches it hears of its end
-            self._log.warning("actor not held", actor=handle.actor_id, error=str(error))
+            self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
     async def recover(self, found: Iterable[ActorHandle]) -> None:
         """After a restart: go on with the actors that live; one that does not answer is killed."""

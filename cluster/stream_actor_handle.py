@@ -79,8 +79,8 @@ class StreamActorHandle(ActorHandle):
         await self._repeat("assign", epoch, sources, standbys)
 
     @override
-    async def hold(self, epoch: int) -> None:
-        await self._repeat("hold", epoch)
+    async def suspend(self, epoch: int) -> None:
+        await self._repeat("suspend", epoch)
 
     @override
     async def stop(self) -> None:

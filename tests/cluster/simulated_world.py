@@ -366,7 +366,7 @@ class World:
         """As the seat does: the group waits a while for the last commits, then hands out what there is."""
         dispatcher = self.dispatcher
         if dispatcher is not None:
-            await dispatcher.hold()
+            await dispatcher.suspend()
         self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
         self._tell_group()
         self.rebalances -= 1
