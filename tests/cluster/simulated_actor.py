@@ -19,11 +19,7 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
-from penstock.cluster.dispatch import (
-    ActorEndedError,
-    ActorLostError,
-)
-from penstock.cluster.pausing import ActorSilentError
+from penstock.cluster.environment import ActorEndedError, ActorLostError, ActorSilentError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Sources, TaskId, TopicPartition
 
@@ -37,7 +33,6 @@ class SimulatedActor:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.alive, self.up, self.stopping = True, False, False
-        self.node = ""
         self.silent = False
         """It answers nobody who asks for its status."""
         self.epoch = 0
@@ -221,7 +216,7 @@ class SimulatedActor:
 
 
 class SimulatedHandle:
-    """An :class:`~penstock.cluster.dispatch.ActorHandle`: delays, repeats, and notices the end of the process."""
+    """An :class:`~penstock.cluster.environment.ActorHandle`: delays, repeats, and notices the end of the process."""
 
     def __init__(self, actor: SimulatedActor) -> None:
         self.actor_id = actor.name

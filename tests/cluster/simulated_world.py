@@ -21,12 +21,8 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.dispatch import (
-    ActorHandle,
-    ActorNameTakenError,
-    CommitRefusedError,
-    Dispatcher,
-)
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError
 from penstock.cluster.events import (
     ActorsWanted,
     ClusterResized,
