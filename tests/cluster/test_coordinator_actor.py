@@ -105,7 +105,7 @@ def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     """Each coordinator is one that Ray has restarted; what Ray keeps for it."""
     kept: dict[tuple[str, str], str] = {}
 
-    def put(key: str, value: str, *, namespace: str) -> None:
+    def put(key: str, value: str, *, overwrite: bool, namespace: str) -> None:
         kept[namespace, key] = value
 
     def get(key: str, *, namespace: str) -> str | None:
