@@ -323,7 +323,7 @@ class StreamLoop:
         for hosted in released:
             self._hosted.drop(self._tasks.get(hosted.id, hosted))
             yield 0.0
-        self._standbys.keep(standbys, sources)
+        self._standbys.close_others(standbys, sources)
         self._epoch = epoch
         self._hosted.assigned(epoch)
         done.set_result(None)
