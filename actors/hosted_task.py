@@ -307,7 +307,7 @@ def renew_hosted_task(
     hosted.close()
     manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
     task = _task_over(manager, producer, global_stores, meters)
-    meters.ended(hosted.task.metrics(), hosted.buffered())
+    meters.renewed(hosted.task.metrics(), hosted.buffered())
     return HostedTask(task, hosted.directory, hosted.reads, meters)
 
 

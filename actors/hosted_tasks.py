@@ -58,21 +58,22 @@ class HostedTasks:
         """So often did all go back to the last commit."""
         self.paused = False
         """Whether none may process records or punctuate; they are opened, restored and committed all the same."""
-        self._held = False  # the same, until the next assignment
-        self._held_under = 0
+        self._suspended = False
+        self._suspended_under = 0  # only an assignment above this epoch ends it
 
     @property
     def may_process(self) -> bool:
         """Whether there is a task that may."""
-        return bool(self.running) and not self.paused and not self._held
+        return bool(self.running) and not self.paused and not self._suspended
 
-    def hold(self, epoch: int) -> None:
-        """Let none process anything until an assignment above ``epoch`` comes."""
-        self._held, self._held_under = True, max(epoch, self._held_under)
+    def suspend(self, epoch: int) -> None:
+        """Let none process anything until an assignment above ``epoch`` comes: the group rebalances, and whoever gets
+        their partitions goes on where the last commit is. Other than a pause, which a user wants."""
+        self._suspended, self._suspended_under = True, max(epoch, self._suspended_under)
 
-    def release(self, epoch: int) -> None:
-        """The assignment of this epoch has come."""
-        self._held = self._held and epoch <= self._held_under
+    def assigned(self, epoch: int) -> None:
+        """The assignment of this epoch has come: what was suspended may go on, if it was before that."""
+        self._suspended = self._suspended and epoch <= self._suspended_under
 
     def pause(self, paused: bool) -> None:
         """Stop processing, or go on."""
@@ -165,7 +166,7 @@ class HostedTasks:
         if hosted in self.running:
             self.running.remove(hosted)
             self._reader.assign(self.running)
-        self.meters.left(hosted.meters, hosted.counted())
+        self.meters.closed(hosted.meters, hosted.counted())
         hosted.close()
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:

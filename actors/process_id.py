@@ -10,35 +10,32 @@ import os
 import uuid
 from pathlib import Path
 
-from ray.experimental import internal_kv
-
-from penstock.actors.state_home import PROCESS_ID
-
-_NAMESPACE = "penstock"
+from penstock.actors import ray_kv
+from penstock.actors.state_home import PROCESS_ID_FILE
 
 
 def find_process_id(application_id: str) -> str | None:
     """The id of this Ray cluster for the application; None if it has never worked for it."""
-    kept = internal_kv._internal_kv_get(_key(application_id), namespace=_NAMESPACE)
+    kept = ray_kv.get(_key(application_id))
     return None if kept is None else kept.decode()
 
 
 def process_id(application_id: str, state_dir: Path) -> str:
-    """The same. A cluster that has none takes the one that an earlier cluster has left in ``state_dir`` on this node,
-    else a new one. Raises OSError when it cannot be kept there."""
+    """The id of this Ray cluster for the application. A cluster that has none takes the one that an earlier cluster
+    has left in ``state_dir`` on this node, else a new one. Raises OSError when it cannot be written there."""
     if (known := find_process_id(application_id)) is not None:
         return known
     mine = _of_this_node(state_dir / application_id)
-    internal_kv._internal_kv_put(_key(application_id), mine, overwrite=False, namespace=_NAMESPACE)
+    ray_kv.put(_key(application_id), mine, overwrite=False)
     return find_process_id(application_id) or mine
 
 
 def _of_this_node(home: Path) -> str:
-    file = home / PROCESS_ID
+    file = home / PROCESS_ID_FILE
     if file.exists() and (kept := file.read_text().strip()):
         return kept
     home.mkdir(parents=True, exist_ok=True)
-    fresh = home / f"{PROCESS_ID}.{os.getpid()}.new"
+    fresh = home / f"{PROCESS_ID_FILE}.{os.getpid()}.new"
     fresh.write_text(f"{uuid.uuid4().hex[:8]}\n")
     fresh.replace(file)
     return file.read_text().strip()

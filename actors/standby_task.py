@@ -23,7 +23,7 @@ class StandbyTask(StoredTask):
 
     processed: Mapping[TopicPartition, int] = {}
     state = TaskState.RUNNING
-    """It answers whoever may have an answer that is not of now."""
+    """It answers whoever takes a stale answer."""
 
     @property
     @override

@@ -23,7 +23,7 @@ _ASK_PROCESSED_EVERY_S = 1.0
 
 
 class Standbys:
-    """One per actor. ``by_id`` answers queries that may be answered by what is not of now."""
+    """One per actor. ``by_id``: all that are open, for queries that take a stale answer."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class Standbys:
             yield from retry_while_unavailable(partial(self._following.begin, standby), self._clock)
             yield 0.0
 
-    def keep(self, sources: Sources, promoted: Sources) -> None:
+    def close_others(self, sources: Sources, promoted: Sources) -> None:
         """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
         for standby in list(self.by_id.values()):
             if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
-                self.take(standby.id)
+                self.detach(standby.id)
                 standby.close()
 
-    def take(self, task_id: TaskId) -> StandbyTask | None:
-        """The standby of the task, if there is one, which is open, and followed no more."""
+    def detach(self, task_id: TaskId) -> StandbyTask | None:
+        """Follow the standby of the task no more and hand it out, open; None if there is none."""
         standby = self.by_id.pop(task_id, None)
         if standby is not None:
             self._following.forget(standby)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from penstock.common.errors import StateStoreError
 
-FILE = "penstock-state.json"
-PROCESS_ID = "process-id"
+OWNER_FILE = "penstock-state.json"
+PROCESS_ID_FILE = "process-id"
 """Beside it: see :mod:`penstock.actors.process_id`."""
 _FORMAT = 1
 """Of what lies in the directory; a version that changes it so that an older one cannot read it adds one."""
@@ -22,12 +22,12 @@ _FORMAT = 1
 def claim(home: Path) -> None:
     """Say that ``home`` is its application's, unless that is said. Raises StateStoreError when it is another's, or of a
     newer version; nothing is changed then."""
-    file = home / FILE
+    file = home / OWNER_FILE
     try:
         text = file.read_text()
     except FileNotFoundError:
         home.mkdir(parents=True, exist_ok=True)
-        fresh = home / f"{FILE}.{os.getpid()}.new"
+        fresh = home / f"{OWNER_FILE}.{os.getpid()}.new"
         fresh.write_text(json.dumps({"application.id": home.name, "format": _FORMAT}) + "\n")
         fresh.replace(file)
         return

@@ -128,9 +128,9 @@ class StreamActor:
         if self._loop is not None:
             await asyncio.wrap_future(self._loop.stop())
 
-    async def hold(self, epoch: int) -> None:
+    async def suspend(self, epoch: int) -> None:
         """Process nothing until an assignment above ``epoch`` comes; returns when all that was done is committed."""
-        await asyncio.wrap_future(self._started().hold(epoch))
+        await asyncio.wrap_future(self._started().suspend(epoch))
 
     async def pause(self, paused: bool) -> None:
         """Let no task process records, or let them go on; returns when it is so."""

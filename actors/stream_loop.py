@@ -48,7 +48,7 @@ _PUNCTUATE_EVERY_MS = 5
 
 
 class StreamLoop:
-    """One per actor. ``assign``, ``query``, ``status`` and ``stop`` may be called from any thread; the rest from one.
+    """One per actor. Which methods may be called from any thread is marked below; the rest are called from one.
 
     ``finished`` gets None after a stop, or the text of the error that ended the loop; nothing of a task that failed is
     committed past its last good commit.
@@ -127,9 +127,9 @@ class StreamLoop:
         ended.set_result(self._status())
         return ended
 
-    def hold(self, epoch: int) -> Future[None]:
+    def suspend(self, epoch: int) -> Future[None]:
         """Let no task process records until an assignment above ``epoch`` comes. Done when all is committed."""
-        return self._jobs.promise(lambda done: self._holding(epoch, done))
+        return self._jobs.promise(lambda done: self._suspending(epoch, done))
 
     def pause(self, paused: bool) -> Future[None]:
         """Let no task process records or punctuate, or let them go on. Done when it is so."""
@@ -301,9 +301,9 @@ class StreamLoop:
 
     # ---- assignment ----
 
-    def _holding(self, epoch: int, done: Future[None]) -> Steps[None]:
+    def _suspending(self, epoch: int, done: Future[None]) -> Steps[None]:
         if epoch > self._epoch:
-            self._hosted.hold(epoch)
+            self._hosted.suspend(epoch)
             try:
                 yield from self._commit(list(self._running))
             except TransactionAbortedError as error:
@@ -323,9 +323,9 @@ class StreamLoop:
         for hosted in released:
             self._hosted.drop(self._tasks.get(hosted.id, hosted))
             yield 0.0
-        self._standbys.keep(standbys, sources)
+        self._standbys.close_others(standbys, sources)
         self._epoch = epoch
-        self._hosted.release(epoch)
+        self._hosted.assigned(epoch)
         done.set_result(None)
         if added := sorted(sources.keys() - self._tasks.keys()):
             try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.actors.clock import Clock
-from penstock.actors.state_home import FILE, PROCESS_ID, claim
+from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE, claim
 from penstock.actors.steps import Steps
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.common.ids import TaskId
@@ -264,7 +264,7 @@ def remove_local_state(root: Path) -> LocalState:
     found = local_state(root)
     for path in list(_unused_paths(root, set())):
         TaskDirectory(path).remove()
-    for mark in (*root.glob(f"{FILE}*"), *root.glob(f"{PROCESS_ID}*")):
+    for mark in (*root.glob(f"{OWNER_FILE}*"), *root.glob(f"{PROCESS_ID_FILE}*")):
         mark.unlink()
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{_LOCK}"):

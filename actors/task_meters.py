@@ -15,6 +15,7 @@ from penstock.common.measures import LatencyCounts, Meter, Sent, Window
 from penstock.common.metric_names import NODE, TASK, TOPIC, Measured
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import CountingSender, RecordProducer
+from penstock.kafka.counting import RECORD_OVERHEAD
 from penstock.tasks.contracts import Send, SenderOf
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_metrics import TaskMetrics
@@ -74,7 +75,7 @@ class TaskMeters:
         if consumed is None:
             consumed = self._consumed[topic] = _Consumed()
         consumed.records += len(batch.keys)
-        consumed.bytes += batch.size + len(batch.keys) * (len(topic) + 20)  # as CountingSender counts what goes out
+        consumed.bytes += batch.size + len(batch.keys) * (len(topic) + RECORD_OVERHEAD)
         latencies, timestamps = consumed.latencies, batch.timestamps
         latencies.add(now_ms - timestamps[0])
         if len(timestamps) > 1:
@@ -100,9 +101,8 @@ class TaskMeters:
         if (sender := self._senders.pop((node, topic), None)) is not None:
             self._sent[node, topic] = self._sent.get((node, topic), Sent()) + sender.take()
 
-    def ended(self, counted: TaskMetrics, buffered: Mapping[str, int]) -> None:
-        """The task has ended with these counters, and records per topic that waited and come again. Another goes on
-        in its place."""
+    def renewed(self, counted: TaskMetrics, buffered: Mapping[str, int]) -> None:
+        """The task was made anew, after it had come to these counters; its records per topic that waited come again."""
         self._before = self.totals(counted)
         for topic, consumed in self._consumed.items():
             consumed.given_up += buffered.get(topic, 0)

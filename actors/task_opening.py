@@ -50,7 +50,7 @@ class TaskOpening:
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
             shared = self._guarantee.producer, self._budget
-            standby = self._standbys.take(task_id)
+            standby = self._standbys.detach(task_id)
             if standby is not None:
                 hosted = promote(standby, *shared, self._globals.stores)
             else:

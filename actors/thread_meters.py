@@ -16,7 +16,7 @@ PARTITIONS_ASSIGNED, RUNNING, PENDING_SHUTDOWN, DEAD = 3, 4, 5, 6
 
 
 class _Sum:
-    """Of the meters of tasks, those that have left the actor included."""
+    """Of the meters of tasks, those that were closed included."""
 
     def __init__(self) -> None:
         self.batches = self.records = self.punctuated = self.punctuations = 0
@@ -42,13 +42,13 @@ class ThreadMeters:
     def __init__(self, started_ms: int) -> None:
         self.tasks_created = self.tasks_closed = 0
         self._started_ms = started_ms
-        self._left = _Sum()
+        self._closed = _Sum()
         self._windows: dict[str, Window] = {}
 
-    def left(self, meters: TaskMeters, counted: TaskMetrics) -> None:
+    def closed(self, meters: TaskMeters, counted: TaskMetrics) -> None:
         """A task was closed, with these counters."""
         self.tasks_closed += 1
-        self._left.add(meters, counted)
+        self._closed.add(meters, counted)
 
     def _look(self, name: str, now_s: float, *come_to: float) -> Look:
         return self._windows.setdefault(name, Window()).look(now_s, *come_to)
@@ -65,7 +65,7 @@ class ThreadMeters:
     ) -> Measured:
         """All of it. ``tasks`` with their counters, *before* what is measured of each is asked for; ``accepted``: so
         many commits were."""
-        all_tasks, slowest_s, largest, longest_s = self._left.copy(), 0.0, 0, 0.0
+        all_tasks, slowest_s, largest, longest_s = self._closed.copy(), 0.0, 0, 0.0
         for meters, counted in tasks:
             all_tasks.add(meters, counted)
             slowest_s, largest = max(slowest_s, meters.process.slowest_s), max(largest, meters.process.largest)

@@ -31,7 +31,7 @@ def scale(
     as_json: AsJson = False,
 ) -> None:
     """Set the number of stream actors; or explain by --dry-run how many the load takes."""
-    from penstock.cluster import control, elastic
+    from penstock.cluster import actor_changes, control
     from penstock.cluster.named_actors import require_coordinator
 
     if (actors is None) == (not dry_run):
@@ -48,7 +48,7 @@ def scale(
             if scaling.counts:
                 console().print(_table(scaling))
         return
-    refused = elastic.ask_coordinator(require_coordinator(application), "set_stream_actors", actors)
+    refused = actor_changes.ask_coordinator(require_coordinator(application), "set_stream_actors", actors)
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
     Console().print(f"Application {application} is to have {_actors(actors or 0)}", markup=False, highlight=False)

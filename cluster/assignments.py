@@ -34,8 +34,8 @@ class Assignments:
         """An earlier coordinator has given out this epoch."""
         self.epoch = max(self.epoch, epoch)
 
-    def hold(self) -> None:
-        """The actors are to commit all and process nothing until they are assigned anew, under a later epoch than
+    def suspend(self) -> None:
+        """The actors are to commit all and suspend their tasks until they are assigned anew, under a later epoch than
         :attr:`epoch` is then."""
         self.epoch += 1
         for actor in self._actors.values():

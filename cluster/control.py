@@ -102,7 +102,7 @@ def connection(application_id: str) -> Iterator[None]:
 
 
 def _remove_ended_elsewhere(application_id: str) -> None:
-    """Two Ray clusters know nothing of each other: started in both, an application would take its own group's seat."""
+    """On one machine two Ray clusters would find one process id in ``state.dir``, and take the seat from each other."""
     for where in _each_cluster_with(application_id):
         remove_ended(application_id, where)
 

@@ -142,7 +142,7 @@ class Coordinator(CoordinatorView):
 
     def _group_rebalances(self, _: GroupRebalances) -> None:
         self._owned.rebalancing = True
-        self._assignments.hold()
+        self._assignments.suspend()
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
@@ -157,7 +157,7 @@ class Coordinator(CoordinatorView):
             Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
             standbys=event.standbys,
         )  # fmt: skip
-        self._placement.adopt(event.actor_id)
+        self._placement.recovered(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._assignments.go_above(event.epoch)
         if event.stopping:
@@ -289,7 +289,7 @@ class Coordinator(CoordinatorView):
         if self.session_lost:
             return  # in the next one a task goes on where it was, without a long restore
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
-        self._placement.keep()
+        self._placement.keep_or_promote()
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._replacements.backing_off:

@@ -33,9 +33,9 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch, draining_nodes
-from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
+from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.membership import Membership
-from penstock.cluster.metadata import metadata_of, pickled_key_serdes
+from penstock.cluster.metadata import metadata_of
 from penstock.cluster.metrics import metric_families
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
@@ -48,12 +48,9 @@ from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
-from penstock.common.errors import (
-    BrokerUnreachableError,
-    StreamsError,
-    TopologyError,
-)
+from penstock.common.errors import BrokerUnreachableError, StreamsError, TopologyError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics import ensure_topics
@@ -109,7 +106,7 @@ class CoordinatorActor:
         return os.getpid()
 
     async def key_serdes(self, store: str, source_topic: str) -> bytes:
-        """See :func:`~penstock.cluster.metadata.pickled_key_serdes`."""
+        """See :func:`~penstock.cluster.key_serdes.pickled_key_serdes`."""
         assert self._spec is not None  # the first step of _begin
         return pickled_key_serdes(self._spec, store, source_topic)
 
@@ -234,7 +231,7 @@ class CoordinatorActor:
             lambda: clients.group_member(seat_id(self._application_id, who)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
-            lambda: asyncio.run_coroutine_threadsafe(dispatcher.hold(), self._loop),
+            lambda: asyncio.run_coroutine_threadsafe(dispatcher.suspend(), self._loop),
             lambda error: self._from_thread(self._failed_by(error)),
         )
         await self._scale(spec, dispatcher)

@@ -1,99 +1,39 @@
 """Between the coordinator's state machine and Ray and Kafka: feeds it events, carries out every instruction it gives.
 
-It sees them only as :class:`Environment` and :class:`ActorHandle`: ``coordinator_actor.py`` implements them by Ray and
-Kafka, a simulation that loses, delays and repeats messages in ``tests/cluster/test_coordinator_simulation.py``.
+It sees them only by the protocols in ``environment.py``, so that a simulation drives this very code.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.pausing import PausableActor, Pausing
+from penstock.cluster.environment import (
+    ActorEndedError,
+    ActorFailedError,
+    ActorHandle,
+    ActorLostError,
+    ActorNameTakenError,
+    CommitRefusedError,
+    Environment,
+)
+from penstock.cluster.pausing import Pausing
 from penstock.common.errors import StreamsError
-from penstock.common.ids import CommittedOffset, Offsets, Sources, TaskId
+from penstock.common.ids import CommittedOffset, TaskId
 
 T = TypeVar("T")
 COMMIT_AGAIN_S = 0.5
-HOLD_S = 10.0
+SUSPEND_S = 10.0
 """So long may a rebalance of the group wait for the last commits."""
 FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
 """An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
-
-
-class ActorLostError(StreamsError):
-    """The process is gone, or was ended because it did not answer."""
-
-
-class ActorEndedError(StreamsError):
-    """The process lives, but its stream loop has ended: ``wait`` says why."""
-
-
-class ActorFailedError(StreamsError):
-    """The actor lives but says that it cannot do its work: the text is what a user must know."""
-
-
-class ActorNameTakenError(StreamsError):
-    """Another actor still has the name."""
-
-
-class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
-
-
-class ActorHandle(PausableActor, Protocol):
-    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``pause`` raises
-    ActorSilentError, too."""
-
-    ray_handle: Any
-    """What readers send their queries to."""
-
-    async def start(self, slot: int) -> str:
-        """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
-
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
-
-    async def hold(self, epoch: int) -> None:
-        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed."""
-
-    async def stop(self) -> None:
-        """Returns when the actor has committed and closed everything."""
-
-    async def wait(self) -> ActorEnd:
-        """Returns when the actor's loop ends: why."""
-
-    async def status(self) -> ActorStatus | None:
-        """The actor's own view; None when it does not answer now."""
-
-    def kill(self) -> None:
-        """End the process at once. Idempotent."""
-
-
-class Environment(Protocol):
-    """What the dispatcher needs of Ray and Kafka."""
-
-    def create_actor(self, actor_id: str) -> ActorHandle:
-        """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
-
-    async def commit(self, offsets: Offsets) -> None:
-        """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""
-
-    async def fence(self, slot: int) -> None:
-        """Take the ``transactional.id`` of the actor in ``slot``. Raises StreamsError for what passes."""
-
-    def reported(self, status: ActorStatus) -> None:
-        """An actor has said what it does."""
-
-    def entered(self, state: ApplicationState, error: str | None) -> None:
-        """The application is in another state."""
 
 
 class Dispatcher:
@@ -154,19 +94,20 @@ class Dispatcher:
         self.feed(events.CommitRequested(request))
         return await answer
 
-    async def hold(self) -> None:
-        """The group rebalances: have all actors commit what they have done, and wait for what they are given then."""
+    async def suspend(self) -> None:
+        """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
+        assigned anew."""
         self.feed(events.GroupRebalances())
         epoch = self._machine.epoch
-        held = [self._loop.create_task(self._hold(it, epoch)) for it in self.up]
-        if held:
-            await asyncio.wait(held, timeout=HOLD_S)
+        suspending = [self._loop.create_task(self._suspend(it, epoch)) for it in self.up]
+        if suspending:
+            await asyncio.wait(suspending, timeout=SUSPEND_S)
 
-    async def _hold(self, handle: ActorHandle, epoch: int) -> None:
+    async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
-            await handle.hold(epoch)
+            await handle.suspend(epoch)
         except StreamsError as error:  # whoever watches it hears of its end
-            self._log.warning("actor not held", actor=handle.actor_id, error=str(error))
+            self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
     async def recover(self, found: Iterable[ActorHandle]) -> None:
         """After a restart: go on with the actors that live; one that does not answer is killed."""
@@ -250,8 +191,11 @@ class Dispatcher:
         self._handles[name] = handle
         self._statuses[name] = status
         standbys = frozenset(standby.task_id for standby in status.standbys)
-        known = (name, status.epoch, held, status.stopping, status.slot, status.node_id, standbys)
-        self.feed(events.ActorRecovered(*known))
+        self.feed(
+            events.ActorRecovered(
+                name, status.epoch, held, status.stopping, status.slot, status.node_id, standbys=standbys
+            )
+        )
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:

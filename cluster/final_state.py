@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import json
 
-from ray.experimental import internal_kv
-
+from penstock.actors import ray_kv
 from penstock.actors.messages import ApplicationState
-
-# Under the id of the actor, which a restart keeps: another start of the application is another actor.
-_NAMESPACE = "penstock"
 
 
 def save(actor_id: str, state: ApplicationState, error: str | None) -> None:
     """Keep how the application of this coordinator ended. Asks Ray, as the others do."""
-    internal_kv._internal_kv_put(_key(actor_id), json.dumps([state.value, error]), namespace=_NAMESPACE)
+    ray_kv.put(_key(actor_id), json.dumps([state.value, error]))
 
 
 def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
     """What was saved; None if the application has not ended."""
-    kept = internal_kv._internal_kv_get(_key(actor_id), namespace=_NAMESPACE)
+    kept = ray_kv.get(_key(actor_id))
     if kept is None:
         return None
     state, error = json.loads(kept)
@@ -32,22 +28,23 @@ def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
 
 def save_paused(actor_id: str, paused: bool) -> None:
     """Keep whether the application of this coordinator is paused."""
-    internal_kv._internal_kv_put(_pause_key(actor_id), json.dumps(paused), namespace=_NAMESPACE)
+    ray_kv.put(_pause_key(actor_id), json.dumps(paused))
 
 
 def load_paused(actor_id: str) -> bool | None:
     """What was saved; None if nothing was."""
-    kept = internal_kv._internal_kv_get(_pause_key(actor_id), namespace=_NAMESPACE)
+    kept = ray_kv.get(_pause_key(actor_id))
     return None if kept is None else bool(json.loads(kept))
 
 
 def delete(actor_id: str) -> None:
     """The coordinator is ended for good, nobody will ask any more. Idempotent."""
     for key in (_key(actor_id), _pause_key(actor_id)):
-        internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
+        ray_kv.delete(key)
 
 
 def _key(actor_id: str) -> str:
+    # Under the id of the actor, which a restart keeps: another start of the application is another actor.
     return f"ended/{actor_id}"
 
 

@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import control, local_state
+from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
-from penstock.cluster.elastic import Elastic
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
@@ -42,7 +42,7 @@ T = TypeVar("T")
 _LOOK_EACH_S = 0.1
 
 
-class KafkaStreams(BeforeStart, Elastic):
+class KafkaStreams(BeforeStart, ActorChanges):
     """One application: a topology with its configuration, and the means to run it. Mirrors ``KafkaStreams``.
 
     ::

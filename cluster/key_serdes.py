@@ -1,4 +1,4 @@
-"""How the keys of a store stand in it, and which task has one."""
+"""How the keys of a store stand in it, which task has one, and how their serdes travel to who asks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from ray import cloudpickle
 
-from penstock.actors.messages import StoreMetadata
+from penstock.actors.messages import ApplicationSpec, StoreMetadata
 from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, why_refused
 from penstock.state.entries import EntryForm
+from penstock.topology.physical.topology import internal_topic
 
 
 class KeySerdes(NamedTuple):
@@ -50,9 +51,25 @@ def key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
         raise SerializationError(f"store {store!r}: key: {why_refused(serde, key, error)}") from error
 
 
+def pickled_key_serdes(spec: ApplicationSpec, store: str, source_topic: str) -> bytes:
+    """The pickled serdes (None: there is none) of the keys of a store and of a topic that its sub-topology reads, to be
+    bound by who reads: a bound one may hold what does not travel; and the form of the store's rows. Alone: the whole
+    program can only be unpickled where all of its code is, and a reader need not have it."""
+    topology, default = spec.topology, spec.config.default_key_serde
+    produced = default
+    for source in (source for sub in topology.every_subtopology for source in sub.sources):
+        names = [internal_topic(spec.application_id, name) if source.internal else name for name in source.topics]
+        if source_topic in names or (source.pattern is not None and source.pattern.fullmatch(source_topic)):
+            produced = source.key_serde or default
+    builder = topology.store_builders[store]
+    serdes = builder.key_serde or default, produced, builder.entries
+    pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
+    return pickled
+
+
 def unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None, EntryForm]:
-    """The serdes of a store's keys and of the topic that places them, and how its rows are read, from what the
-    coordinator gives. Raises ConfigError when their code is not here."""
+    """The serdes of a store's keys and of the topic that places them, and how its rows are read, from what
+    :func:`pickled_key_serdes` gives. Raises ConfigError when their code is not here."""
     try:
         serdes: tuple[Serde[Any] | None, Serde[Any] | None, EntryForm] = cloudpickle.loads(pickled)
     except Exception as error:  # the serde may be of the user's code, which is imported here

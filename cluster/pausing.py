@@ -8,26 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus
+from penstock.cluster.environment import ActorSilentError, PausableActor
 from penstock.common.errors import StreamsError
-
-
-class ActorSilentError(StreamsError):
-    """The actor has not answered in time."""
-
-
-class PausableActor(Protocol):
-    """The part of :class:`~penstock.cluster.dispatch.ActorHandle` that is needed here."""
-
-    actor_id: str
-
-    async def pause(self, paused: bool) -> None:
-        """Let its tasks process no records, or let them go on. Raises ActorSilentError, or another StreamsError where
-        nothing can be told any more."""
 
 
 class Pausing:

@@ -1,4 +1,4 @@
-"""Where each task is to run, and where copies of its stores are kept for when it cannot run there any more."""
+"""Where each task is to run, and which actors keep standbys of it for the case that its actor is lost."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Placement:
         """The labels of all nodes."""
         self._labels = labels
 
-    def adopt(self, name: str) -> None:
-        """The actor is found with the tasks that it holds."""
+    def recovered(self, name: str) -> None:
+        """After a restart of the coordinator the actor was found, with the tasks that it holds."""
         self.target.update(dict.fromkeys(self._actors[name].held, name))
 
-    def keep(self) -> None:
+    def keep_or_promote(self) -> None:
         """Leave each task where it is, if its actor is up; what has none goes to a standby that has caught up."""
         up, tasks = self._up(), self._owned.tasks
         self.target = {task: name for task, name in self.target.items() if task in tasks and name in up}
@@ -64,7 +64,7 @@ class Placement:
         }
 
     def choose(self) -> None:
-        """An actor for every task, and the standbys. What :meth:`keep` has kept moves for balance only."""
+        """An actor for every task, and the standbys. What :meth:`keep_or_promote` has placed moves for balance only."""
         up, plan = self._up(), self._owned.plan
         if not up or self._known() == self._chosen_by:
             return

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState
-from penstock.cluster.dispatch import ActorHandle, CommitRefusedError, Environment
 from penstock.cluster.dropped_records import DroppedRecords
+from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment
 from penstock.cluster.membership import FINAL, Membership
 from penstock.cluster.purger import Purger
 from penstock.cluster.stream_actor_handle import StreamActorHandle

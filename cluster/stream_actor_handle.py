@@ -11,16 +11,16 @@ from typing_extensions import override
 
 from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.stream_actor import StreamActor
-from penstock.cluster.dispatch import (
+from penstock.cluster.environment import (
     ActorEndedError,
     ActorFailedError,
     ActorHandle,
     ActorLostError,
     ActorNameTakenError,
+    ActorSilentError,
 )
 from penstock.cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.names import NAMESPACE, stream_actor_name
-from penstock.cluster.pausing import ActorSilentError
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
 
@@ -79,8 +79,8 @@ class StreamActorHandle(ActorHandle):
         await self._repeat("assign", epoch, sources, standbys)
 
     @override
-    async def hold(self, epoch: int) -> None:
-        await self._repeat("hold", epoch)
+    async def suspend(self, epoch: int) -> None:
+        await self._repeat("suspend", epoch)
 
     @override
     async def stop(self) -> None:

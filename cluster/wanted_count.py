@@ -8,10 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ray.experimental import internal_kv
-
-# Under the id of the actor, which a restart keeps: another start of the application is another actor.
-_NAMESPACE = "penstock"
+from penstock.actors import ray_kv
 
 
 @dataclass(frozen=True)
@@ -25,19 +22,20 @@ class WantedCount:
 def save(actor_id: str, wanted: WantedCount) -> None:
     """Keep it for this coordinator."""
     kept = json.dumps([wanted.count, dict(wanted.answers)])
-    internal_kv._internal_kv_put(_key(actor_id), kept, namespace=_NAMESPACE)
+    ray_kv.put(_key(actor_id), kept)
 
 
 def load(actor_id: str) -> WantedCount | None:
     """What was saved last; None if nobody has said how many are wanted."""
-    kept = internal_kv._internal_kv_get(_key(actor_id), namespace=_NAMESPACE)
+    kept = ray_kv.get(_key(actor_id))
     return None if kept is None else WantedCount(*json.loads(kept))
 
 
 def delete(actor_id: str) -> None:
     """The coordinator is ended for good, nobody will ask any more. Idempotent."""
-    internal_kv._internal_kv_del(_key(actor_id), namespace=_NAMESPACE)
+    ray_kv.delete(_key(actor_id))
 
 
 def _key(actor_id: str) -> str:
+    # Under the id of the actor, which a restart keeps: another start of the application is another actor.
     return f"wanted/{actor_id}"

@@ -28,13 +28,12 @@ class Meter:
         self.total = 0.0
         self.highest = 0.0
 
-    def add(self, amount: float, times: int = 1) -> None:
-        """It was done ``times`` times, at least once, which came to ``amount`` together."""
-        self.count += times
+    def add(self, amount: float) -> None:
+        """It was done once more."""
+        self.count += 1
         self.total += amount
-        each = amount / times
-        if each > self.highest:
-            self.highest = each
+        if amount > self.highest:
+            self.highest = amount
 
 
 class Look(NamedTuple):

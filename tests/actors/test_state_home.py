@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.state_home import FILE
+from penstock.actors.state_home import OWNER_FILE
 from penstock.actors.task_directory import remove_local_state
 from penstock.common.ids import TaskId
 from tests.actors.rig import APPLICATION, Rig, count_of, settle
@@ -23,7 +23,7 @@ def ended(rig: Rig) -> str:
 
 
 def rewrite(home: Path, **said: object) -> None:
-    file = home / FILE
+    file = home / OWNER_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {key.replace("_", "."): it for key, it in said.items()}))
 
 
@@ -38,7 +38,7 @@ def with_state(state_dir: Path) -> Rig:
 
 def test_the_directory_says_whose_it_is_and_is_used_again(tmp_path: Path) -> None:
     rig = with_state(tmp_path)
-    assert json.loads((tmp_path / APPLICATION / FILE).read_text()) == {"application.id": APPLICATION, "format": 1}
+    assert json.loads((tmp_path / APPLICATION / OWNER_FILE).read_text()) == {"application.id": APPLICATION, "format": 1}
     assert count_of(rig.running(epoch=2), "a") == 1
 
 
@@ -64,15 +64,15 @@ def test_state_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"application.id": "app", "format": "x"}'])
 def test_a_file_that_says_nothing_of_it_is_named(tmp_path: Path, text: str) -> None:
     rig = with_state(tmp_path)
-    (tmp_path / APPLICATION / FILE).write_text(text)
-    assert f"{tmp_path / APPLICATION / FILE} does not say whose it is" in ended(rig)
+    (tmp_path / APPLICATION / OWNER_FILE).write_text(text)
+    assert f"{tmp_path / APPLICATION / OWNER_FILE} does not say whose it is" in ended(rig)
 
 
 def test_state_that_was_left_by_a_version_without_the_file_is_used(tmp_path: Path) -> None:
     rig = with_state(tmp_path)
-    (tmp_path / APPLICATION / FILE).unlink()
+    (tmp_path / APPLICATION / OWNER_FILE).unlink()
     assert count_of(rig.running(epoch=2), "a") == 1
-    assert (tmp_path / APPLICATION / FILE).exists()
+    assert (tmp_path / APPLICATION / OWNER_FILE).exists()
 
 
 def test_clean_up_removes_the_file_too(tmp_path: Path) -> None:

@@ -19,11 +19,7 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
-from penstock.cluster.dispatch import (
-    ActorEndedError,
-    ActorLostError,
-)
-from penstock.cluster.pausing import ActorSilentError
+from penstock.cluster.environment import ActorEndedError, ActorLostError, ActorSilentError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Sources, TaskId, TopicPartition
 
@@ -37,7 +33,6 @@ class SimulatedActor:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.alive, self.up, self.stopping = True, False, False
-        self.node = ""
         self.silent = False
         """It answers nobody who asks for its status."""
         self.epoch = 0
@@ -45,7 +40,7 @@ class SimulatedActor:
         self.running: set[TaskId] = set()
         self.taken: dict[TaskId, int] = {}
         """The epoch under which each task was begun."""
-        self.held_under = 0
+        self.suspended_under = 0
         self.node = world.rng.choice(world.nodes)
         self.standbys: dict[TaskId, int] = {}
         """How many offsets each lacks."""
@@ -70,8 +65,8 @@ class SimulatedActor:
     def assign(self, epoch: int, sources: Sources, standbys: Sources) -> asyncio.Future[None]:
         return self._queue(lambda: self._assignment(epoch, sources, standbys))
 
-    def hold(self, epoch: int) -> asyncio.Future[None]:
-        return self._queue(lambda: self._holding(epoch))
+    def suspend(self, epoch: int) -> asyncio.Future[None]:
+        return self._queue(lambda: self._suspending(epoch))
 
     def stop(self) -> asyncio.Future[None]:
         if self._stopped is None:
@@ -149,7 +144,7 @@ class SimulatedActor:
             # Who has no tasks has nothing to commit.
             seconds = self.world.rng.uniform(*self.world.commit_each_s) if self.tasks else None
             if not await self._has_jobs_within(seconds):
-                if self.held_under < self.epoch:
+                if self.suspended_under < self.epoch:
                     await self._commit(list(self.tasks))
                 continue
             while self._jobs:
@@ -187,9 +182,9 @@ class SimulatedActor:
         if task in self.tasks:
             self.running.add(task)
 
-    async def _holding(self, epoch: int) -> None:
+    async def _suspending(self, epoch: int) -> None:
         if epoch > self.epoch:
-            self.held_under = max(epoch, self.held_under)
+            self.suspended_under = max(epoch, self.suspended_under)
             await self._commit(list(self.tasks))
 
     async def _stopping(self) -> None:
@@ -221,7 +216,7 @@ class SimulatedActor:
 
 
 class SimulatedHandle:
-    """An :class:`~penstock.cluster.dispatch.ActorHandle`: delays, repeats, and notices the end of the process."""
+    """An :class:`~penstock.cluster.environment.ActorHandle`: delays, repeats, and notices the end of the process."""
 
     def __init__(self, actor: SimulatedActor) -> None:
         self.actor_id = actor.name
@@ -237,8 +232,8 @@ class SimulatedHandle:
     async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
         await self._twice(lambda: self._actor.assign(epoch, sources, standbys))
 
-    async def hold(self, epoch: int) -> None:
-        await self._twice(lambda: self._actor.hold(epoch))
+    async def suspend(self, epoch: int) -> None:
+        await self._twice(lambda: self._actor.suspend(epoch))
 
     async def stop(self) -> None:
         await self._twice(self._actor.stop)

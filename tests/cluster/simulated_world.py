@@ -21,12 +21,8 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.dispatch import (
-    ActorHandle,
-    ActorNameTakenError,
-    CommitRefusedError,
-    Dispatcher,
-)
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError
 from penstock.cluster.events import (
     ActorsWanted,
     ClusterResized,
@@ -366,7 +362,7 @@ class World:
         """As the seat does: the group waits a while for the last commits, then hands out what there is."""
         dispatcher = self.dispatcher
         if dispatcher is not None:
-            await dispatcher.hold()
+            await dispatcher.suspend()
         self.assigned = frozenset(p for p in sorted(self.plan.reads) if self.rng.random() < self.share)
         self._tell_group()
         self.rebalances -= 1

@@ -32,10 +32,10 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import HUNG_S, Dispatcher
 from penstock.cluster.events import GroupAssigned
-from penstock.cluster.health import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
@@ -105,7 +105,7 @@ def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     """Each coordinator is one that Ray has restarted; what Ray keeps for it."""
     kept: dict[tuple[str, str], str] = {}
 
-    def put(key: str, value: str, *, namespace: str) -> None:
+    def put(key: str, value: str, *, overwrite: bool, namespace: str) -> None:
         kept[namespace, key] = value
 
     def get(key: str, *, namespace: str) -> str | None:

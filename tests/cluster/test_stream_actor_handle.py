@@ -15,7 +15,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from penstock.cluster.dispatch import ActorEndedError, ActorFailedError, ActorLostError
+from penstock.cluster.environment import ActorEndedError, ActorFailedError, ActorLostError
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 

@@ -10,8 +10,9 @@ from penstock.common.measures import LATENCY_BOUNDS_MS, LatencyCounts, Look, Met
 def test_a_meter_counts_sums_and_keeps_the_highest() -> None:
     meter = Meter()
     meter.add(0.5)
-    meter.add(3.0, times=4)
-    assert (meter.count, meter.total, meter.highest) == (5, 3.5, 0.75)
+    meter.add(0.75)
+    meter.add(0.25)
+    assert (meter.count, meter.total, meter.highest) == (3, 1.5, 0.75)
 
 
 def test_the_first_look_sees_nothing_for_nobody_knows_since_when() -> None:

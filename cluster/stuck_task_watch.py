@@ -1,4 +1,4 @@
-"""What the coordinator looks at now and then, to tell people: tasks that are stuck, and metrics for Ray's endpoint."""
+"""Looks for stuck tasks every few seconds, and says in the log which there are. What one is: ``stuck_tasks.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of ``KafkaStreams`` that adds and removes stream actors. Mirrors KIP-663."""
+"""Stream actors are added and removed by users: ``KafkaStreams`` and ``penstock scale``. Mirrors KIP-663."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def ask_coordinator(coordinator: Any, method: str, *arguments: Any) -> Any:
     raise ApplicationStateError(f"the application's coordinator has not answered for {_ANSWER_S:.0f} s")
 
 
-class Elastic:
-    """What ``KafkaStreams`` derives these methods from."""
+class ActorChanges:
+    """The part of :class:`~penstock.cluster.kafka_streams.KafkaStreams` that changes the number of stream actors."""
 
     _coordinator: Any
 

@@ -1,0 +1,23 @@
+"""Ray's key-value store: what is kept there lives as long as the Ray cluster, whichever actors and processes end."""
+
+from __future__ import annotations
+
+from ray.experimental import internal_kv
+
+_NAMESPACE = "penstock"
+
+
+def put(key: str, value: str, *, overwrite: bool = True) -> None:
+    """Keep ``value``; with ``overwrite=False`` only if nothing is kept under ``key``."""
+    internal_kv._internal_kv_put(key, value, overwrite=overwrite, namespace=_NAMESPACE)
+
+
+def get(key: str) -> bytes | None:
+    """What is kept under ``key``; None if nothing is."""
+    kept: bytes | None = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
+    return kept
+
+
+def delete(key: str) -> None:
+    """Keep it no longer. Idempotent."""
+    internal_kv._internal_kv_del(key, namespace=_NAMESPACE)

@@ -1,0 +1,95 @@
+"""What the dispatcher knows of Ray and Kafka: two protocols, and the errors of their calls.
+
+``stream_actor_handle.py`` and ``ray_environment.py`` implement them by Ray and Kafka; a simulation that loses, delays
+and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulated_world.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
+from penstock.common.errors import StreamsError
+from penstock.common.ids import Offsets, Sources
+
+
+class ActorLostError(StreamsError):
+    """The process is gone, or was ended because it did not answer."""
+
+
+class ActorEndedError(StreamsError):
+    """The process lives, but its stream loop has ended: ``wait`` says why."""
+
+
+class ActorFailedError(StreamsError):
+    """The actor lives but says that it cannot do its work: the text is what a user must know."""
+
+
+class ActorNameTakenError(StreamsError):
+    """Another actor still has the name."""
+
+
+class CommitRefusedError(StreamsError):
+    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
+
+
+class ActorSilentError(StreamsError):
+    """The actor has not answered in time."""
+
+
+class PausableActor(Protocol):
+    """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.pausing` needs."""
+
+    actor_id: str
+
+    async def pause(self, paused: bool) -> None:
+        """Let its tasks process no records, or let them go on. Raises ActorSilentError, or another StreamsError where
+        nothing can be told any more."""
+
+
+class ActorHandle(PausableActor, Protocol):
+    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``pause`` raises
+    ActorSilentError, too."""
+
+    ray_handle: Any
+    """What readers send their queries to."""
+
+    async def start(self, slot: int) -> str:
+        """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
+
+    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
+        """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
+
+    async def suspend(self, epoch: int) -> None:
+        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed."""
+
+    async def stop(self) -> None:
+        """Returns when the actor has committed and closed everything."""
+
+    async def wait(self) -> ActorEnd:
+        """Returns when the actor's loop ends: why."""
+
+    async def status(self) -> ActorStatus | None:
+        """The actor's own view; None when it does not answer now."""
+
+    def kill(self) -> None:
+        """End the process at once. Idempotent."""
+
+
+class Environment(Protocol):
+    """What the dispatcher needs of Ray and Kafka."""
+
+    def create_actor(self, actor_id: str) -> ActorHandle:
+        """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
+
+    async def commit(self, offsets: Offsets) -> None:
+        """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""
+
+    async def fence(self, slot: int) -> None:
+        """Take the ``transactional.id`` of the actor in ``slot``. Raises StreamsError for what passes."""
+
+    def reported(self, status: ActorStatus) -> None:
+        """An actor has said what it does."""
+
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        """The application is in another state."""
