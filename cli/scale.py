@@ -34,7 +34,9 @@ def scale(
     from penstock.cluster import actor_changes, control
     from penstock.cluster.named_actors import require_coordinator
 
-    if (actors is None) == (not dry_run):
+    if actors is not None and dry_run:
+        raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")
+    if actors is None and not dry_run:
         raise ConfigError("say how many stream actors there are to be, or --dry-run to see how many the load takes")
     control.connect_to(application)
     scaling = control.require_status(application).scaling
@@ -51,7 +53,10 @@ def scale(
     refused = actor_changes.ask_coordinator(require_coordinator(application), "set_stream_actors", actors)
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
-    Console().print(f"Application {application} is to have {_actors(actors or 0)}", markup=False, highlight=False)
+    said = f"Application {application} is to have {_actors(actors or 0)}"
+    if scaling is not None and actors is not None and actors > scaling.maximum:
+        said += f"; no more than {scaling.maximum} while it has no more tasks than now"
+    Console(soft_wrap=True).print(said, markup=False, highlight=False)
 
 
 def _headline(scaling: ScalingStatus) -> Text:

@@ -42,7 +42,15 @@ _ELSEWHERE = {
     "'tasks.per.actor', or 'min.stream.actors' and 'max.stream.actors'",
     "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
+    "rack.aware.assignment.strategy": "active tasks are not placed by rack, standbys are by 'rack.aware.assignment.tags'",
+    "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, nothing probes",
+    "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
+    "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
+    "default.production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
+    "uncaught.exception.handler": "call KafkaStreams.set_uncaught_exception_handler()",
+    "group.protocol": "the coordinator alone is the group's member, and it assigns the tasks",
 }
+_NODE_LABELS = "the value is a label of Ray's node, and 'rack.aware.assignment.tags' names the labels: docs/STANDBYS.md"
 # Java hands these to its clients without a prefix. Here each client is told its own, by librdkafka's names.
 _CLIENT_KEYS = {
     "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
@@ -75,6 +83,8 @@ def _hint(key: str, known: Collection[str]) -> str:
     """What the user of an unknown key is likely to want."""
     if key in _ELSEWHERE:
         return f": {_ELSEWHERE[key]}"
+    if key.startswith("client.tag."):
+        return f": {_NODE_LABELS}"
     family = next((each for each in _CLIENT_FAMILIES if key.startswith(each)), None)
     client = _CLIENT_KEYS.get(key) if family is None else _CLIENT_FAMILIES[family]
     if client is not None:
@@ -255,6 +265,11 @@ class StreamsConfig(BaseModel):
         if isinstance(value, int) and value >= 1 << 63:
             raise ValueError("too large: Kafka's numbers have 63 bits")
         return value
+
+    @field_validator("rack_aware_assignment_tags", mode="before")
+    @classmethod
+    def _names_with_commas_as_in_java(cls, value: object) -> object:
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("topology_optimization", mode="before")
     @classmethod

@@ -64,7 +64,19 @@ def test_a_number_is_set_or_the_refusal_said(asked: list[Any]) -> None:
     assert "keeps its stream actors: at most 8 are allowed" in str(refused)
 
 
-@pytest.mark.parametrize("arguments", [(), ("4", "--dry-run")])
-def test_either_a_number_or_a_dry_run(asked: list[Any], arguments: tuple[str, ...]) -> None:
-    assert isinstance(run(*arguments).exception, ConfigError)
+def test_more_than_can_have_work_is_wanted_and_said(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elastic, "ask_coordinator", lambda *call: None)
+    assert run("8").output == "Application app is to have 8 stream actors\n"
+    said = "Application app is to have 100 stream actors; no more than 8 while it has no more tasks than now\n"
+    assert run("100").output == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((), "say how many stream actors"), (("4", "--dry-run"), "--dry-run takes no number")],
+)
+def test_either_a_number_or_a_dry_run(asked: list[Any], arguments: tuple[str, ...], said: str) -> None:
+    refused = run(*arguments).exception
+    assert isinstance(refused, ConfigError)
+    assert str(refused).startswith(said)
     assert asked == []

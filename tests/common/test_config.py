@@ -116,12 +116,30 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("num.stream.threads", "'tasks.per.actor'"),
         ("metrics.recording.level", "all metrics are always there"),
         ("metric.reporters", "/metrics"),
+        ("rack.aware.assignment.strategy", "'rack.aware.assignment.tags'"),
+        ("client.tag.zone", "'rack.aware.assignment.tags'"),
+        ("probing.rebalance.interval.ms", "nothing probes"),
+        ("task.assignor.class", "docs/NOT_YET.md"),
+        ("production.exception.handler", "no such handler yet"),
+        ("default.production.exception.handler", "no such handler yet"),
+        ("uncaught.exception.handler", "set_uncaught_exception_handler"),
+        ("group.protocol", "assigns the tasks"),
     ],
 )
 def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
     said = refusal(key, 1)
     assert advice in said
     assert "did you mean" not in said
+
+
+@pytest.mark.parametrize("tags", ["zone,cluster", " zone , cluster,", ["zone", "cluster"], ("zone", "cluster")])
+def test_rack_tags_are_a_list_or_as_in_java_names_with_commas(tags: object) -> None:
+    config = StreamsConfig.of({"application.id": "app", "rack.aware.assignment.tags": tags})
+    assert config.rack_aware_assignment_tags == ("zone", "cluster")
+
+
+def test_an_empty_text_names_no_rack_tags() -> None:
+    assert StreamsConfig.of({"application.id": "app", "rack.aware.assignment.tags": ""}).rack_aware_assignment_tags == ()
 
 
 @pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
