@@ -65,7 +65,7 @@ def test_a_number_is_set_or_the_refusal_said(asked: list[Any]) -> None:
 
 
 def test_more_than_can_have_work_is_wanted_and_said(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elastic, "ask_coordinator", lambda *call: None)
+    monkeypatch.setattr(actor_changes, "ask_coordinator", lambda *call: None)
     assert run("8").output == "Application app is to have 8 stream actors\n"
     said = "Application app is to have 100 stream actors; no more than 8 while it has no more tasks than now\n"
     assert run("100").output == said
