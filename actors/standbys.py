@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.following import Following
@@ -12,7 +11,7 @@ from penstock.actors.guarantee import Guarantee
 from penstock.actors.messages import ApplicationSpec, StandbyStatus
 from penstock.actors.standby_task import StandbyTask, open_standby_task
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.common.errors import BrokerUnreachableError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import Admin, RecordConsumer
@@ -20,6 +19,8 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 _ASK_PROCESSED_EVERY_S = 1.0
+_OPEN_AGAIN_S = 30.0
+"""The loop stands still while a request waits for a broker, up to 10 s."""
 
 
 class Standbys:
@@ -44,29 +45,47 @@ class Standbys:
         self._clock = clock
         self._log = logger(__name__)
         self._following = Following(make_consumer, admin, clock, guarantee.commits_all)
+        self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
+        self._begun: set[TaskId] = set()
+        self._open_at_s = 0.0
         self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
         self._ask_at_s = 0.0
         self._asker: ThreadPoolExecutor | None = None
 
-    def open(self, sources: Sources) -> Steps[None]:
-        """Open those that are not open yet, and follow their changelogs."""
-        for task_id in sorted(sources.keys() - self.by_id.keys()):
-            program = self._programs.of(task_id.subtopology, sources[task_id])
-            opening = partial(
-                open_standby_task, program, task_id, self._guarantee.producer, self._budget, sources[task_id]
-            )
-            standby = yield from retry_while_unavailable(opening, self._clock)
-            self.by_id[task_id] = standby
-            self._log.info("standby opened", task=str(task_id), directory=str(standby.directory.path))
+    def open(self, sources: Sources) -> None:
+        """Have those opened that are not open yet, and follow their changelogs: one after the other, between records.
+        No active task waits for a standby, nor for the broker that a standby needs."""
+        self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
+
+    def _open_next(self) -> bool:
+        if not self._to_open or self._clock.monotonic_s() < self._open_at_s:
+            return False
+        task_id, reads = next(iter(self._to_open.items()))
+        del self._to_open[task_id]
+        try:
+            standby = self.by_id.get(task_id) or self._open(task_id, reads)
             if standby.source_changelogs:
                 # Before that is known it would seem to lack nothing, and the task would move to it.
-                asking = partial(self._admin.committed, self._application_id)
-                standby.take_committed((yield from retry_while_unavailable(asking, self._clock)))
-            yield from retry_while_unavailable(partial(self._following.begin, standby), self._clock)
-            yield 0.0
+                standby.take_committed(self._admin.committed(self._application_id))
+            self._following.begin(standby)
+        except (BrokerUnreachableError, StateStoreLockedError) as error:
+            self._log.warning("standby waits", task=str(task_id), error=str(error))
+            self._open_at_s = self._clock.monotonic_s() + _OPEN_AGAIN_S
+            self._to_open[task_id] = reads  # behind the others, which may not lack what it lacks
+            return False
+        self._begun.add(task_id)
+        return True
+
+    def _open(self, task_id: TaskId, reads: frozenset[TopicPartition]) -> StandbyTask:
+        program = self._programs.of(task_id.subtopology, reads)
+        standby = open_standby_task(program, task_id, self._guarantee.producer, self._budget, reads)
+        self.by_id[task_id] = standby
+        self._log.info("standby opened", task=str(task_id), directory=str(standby.directory.path))
+        return standby
 
     def close_others(self, sources: Sources, promoted: Sources) -> None:
         """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
+        self._to_open = {}
         for standby in list(self.by_id.values()):
             if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
                 self.detach(standby.id)
@@ -75,12 +94,15 @@ class Standbys:
     def detach(self, task_id: TaskId) -> StandbyTask | None:
         """Follow the standby of the task no more and hand it out, open; None if there is none."""
         standby = self.by_id.pop(task_id, None)
+        self._begun.discard(task_id)
         if standby is not None:
             self._following.forget(standby)
         return standby
 
     def step(self) -> tuple[bool, list[Steps[None]]]:
         """Follow for about 2 ms; whether there were records, and what must be done before it can go on."""
+        if self._open_next():
+            return True, []
         if not self._following.active:
             return False, []
         self._find_processed()

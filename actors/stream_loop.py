@@ -335,7 +335,7 @@ class StreamLoop:
                 yield from self._abort(error)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
-        yield from self._standbys.open(standbys)
+        self._standbys.open(standbys)
 
     def _begin(self, patience_s: float) -> Steps[None]:
         answer = yield from self._hosted.begin(patience_s)

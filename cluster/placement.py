@@ -54,9 +54,9 @@ class Placement:
         up, tasks = self._up(), self._owned.tasks
         self.target = {task: name for task, name in self.target.items() if task in tasks and name in up}
         for task in tasks - self.target.keys():
-            lags = [(lag, name) for name in up if (lag := self._lag(task, name)) is not None]
-            if lags and min(lags)[0] <= self._policy.acceptable_lag:
-                self.target[task] = min(lags)[1]
+            ready = [name for name in up if self._caught_up(task, name)]
+            if ready:
+                self.target[task] = min(ready, key=lambda it: (self._leaves(it), self._actors[it].lags[task], it))
         self.standbys = {
             task: tuple(name for name in names if name in up and name != self.target.get(task))
             for task, names in self.standbys.items()

@@ -249,9 +249,28 @@ def test_nobody_says_how_far_a_standby_is_before_its_changelogs_answer(tmp_path:
     settle(standby)
     assert lag(standby) == []
     rig.broker.down = False
+    rig.clock.now_ms += 31_000
     settle(standby)
     assert [status.lag for status in lag(standby)] == [0]
     assert stale_count(standby, "ada") == 1
+
+
+def test_no_active_task_suffers_from_a_standby_that_cannot_be_opened(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    active, other = rig.running(TASK), TaskId(0, 1)
+    rig.broker.down = True
+    assigned = active.assign(2, READS, {other: frozenset({TopicPartition("in", 1)})})
+    for _ in range(300):
+        settle(active)
+        rig.clock.now_ms += 1000
+    assert assigned.done()
+    assert not active.finished.done()
+    rig.broker.down = False
+    rig.clock.now_ms += 31_000
+    rig.write("in", ("ada", "x", 1), partition=0)
+    settle(active)
+    assert count_of(active, "ada") == 1
+    assert [status.task_id for status in lag(active)] == [other]
 
 
 def test_a_standby_of_a_source_topic_lacks_what_is_processed_from_the_beginning(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from penstock.cluster.events import (
     FenceActor,
     GroupAssigned,
     Instruction,
+    NodesDraining,
     StartActor,
     Timer,
     TimerFired,
@@ -129,6 +130,19 @@ def test_the_standby_with_the_least_lag_is_promoted() -> None:
         cluster(ActorReported(name, frozenset(), cluster.machine._actors[name].epoch, {TaskId(0, 0): lag}))
     cluster.lose(active)
     assert cluster.tasks[ahead] == {TaskId(0, 0)}
+
+
+def test_a_standby_on_a_drained_node_is_promoted_only_where_there_is_no_other() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 1}, stateful=True, logged=True),))
+    cluster = Cluster(StandbyPolicy(replicas=2), plan)
+    names = cluster.on("a", "b", "c")
+    (active,) = (name for name in names if cluster.tasks[name])
+    drained, other = (name for name in names if not cluster.tasks[name])
+    for name, lag in ((drained, 3), (other, 7)):
+        cluster(ActorReported(name, frozenset(), cluster.machine._actors[name].epoch, {TaskId(0, 0): lag}))
+    cluster(NodesDraining({cluster.nodes[drained]: 300.0}))
+    cluster.lose(active)
+    assert cluster.tasks[other] == {TaskId(0, 0)}
 
 
 def test_without_a_standby_that_has_caught_up_a_replacement_is_awaited() -> None:
