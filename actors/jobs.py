@@ -21,10 +21,10 @@ class Jobs(deque[Steps[None]]):
         self._mailbox = mailbox
         self._confirmations: list[Future[None]] = []
         self.promised = 0
-        """Of these so many are waited for."""
+        """How many of them were queued by :meth:`promise`: somebody waits for their end."""
 
     def promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
-        """Do this, too: it has to see to the future."""
+        """Queue ``job``, which must resolve the future that it is given."""
         done: Future[None] = Future()
 
         def begin() -> None:

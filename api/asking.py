@@ -191,9 +191,9 @@ def refuse_unknown(request: Request, known: Sequence[str]) -> None:
         raise invalid_request(wrong)
 
 
-def json_response(body: Any, status: int = 200) -> Response:
+def json_response(body: Any) -> Response:
     """``body`` as JSON."""
-    return Response(to_json(body), status, media_type="application/json")
+    return Response(to_json(body), media_type="application/json")
 
 
 def check(queries: ReadSide, app: str) -> None:

@@ -265,8 +265,8 @@ class StateStore(ABC):
         return 0
 
     def figures(self) -> Mapping[str, float]:
-        """What metrics tell of it, by their names in Kafka Streams' ``stream-state-metrics``; of penstock's own
-        ``cache-misses-total``."""
+        """Its metrics, by name: Kafka Streams' of the group ``stream-state-metrics``, and penstock's own
+        ``cache-misses-total``. Asked by the thread that runs its task, every 5 s at most."""
         return {**self.context.committed.figures(), "cache-misses-total": self.misses}
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:  # noqa: B027  # its rows may have other keys
