@@ -139,7 +139,9 @@ def test_rack_tags_are_a_list_or_as_in_java_names_with_commas(tags: object) -> N
 
 
 def test_an_empty_text_names_no_rack_tags() -> None:
-    assert StreamsConfig.of({"application.id": "app", "rack.aware.assignment.tags": ""}).rack_aware_assignment_tags == ()
+    assert (
+        StreamsConfig.of({"application.id": "app", "rack.aware.assignment.tags": ""}).rack_aware_assignment_tags == ()
+    )
 
 
 @pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
