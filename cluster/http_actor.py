@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from penstock.cluster.named_actors import find_coordinator
@@ -122,6 +122,8 @@ def stop_http(actor: Any) -> None:
     """End this server: answers under way go out first."""
     try:
         ray.get(actor.stop.remote(), timeout=_STOP_S)
+    except ActorDiedError:  # `penstock stop` ends it, and `penstock run`, which sees that, too
+        pass
     except RayError as error:
         logger(__name__).warning("HTTP server did not stop cleanly", error=str(error))
     ray.kill(actor)

@@ -42,7 +42,7 @@ _ELSEWHERE = {
     "'tasks.per.actor', or 'min.stream.actors' and 'max.stream.actors'",
     "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
-    "rack.aware.assignment.strategy": "only standbys are placed by racks: 'rack.aware.assignment.tags'",
+    "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
     "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, nothing probes",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
     "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",

@@ -89,6 +89,7 @@ class Names:
         patch.setattr(
             "penstock.cluster.control.final_state.delete", lambda it: self.ended.append(f"final state of {it}")
         )
+        patch.setattr("penstock.cluster.control.wanted_count.delete", lambda it: self.ended.append(f"count of {it}"))
 
 
 def coordinator_named(name: str) -> Any:
@@ -101,7 +102,7 @@ def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would
     names, coordinator = Names(monkeypatch), coordinator_named("a1")
     names.coordinators = [coordinator]
     control.end_actors("app", coordinator)
-    assert names.ended == ["http", coordinator, "final state of a1", "actor"]
+    assert names.ended == ["http", coordinator, "final state of a1", "count of a1", "actor"]
     names.ended.clear()
     names.coordinators = [None]
     control.end_actors("app", coordinator)
@@ -227,6 +228,16 @@ def test_an_http_server_that_cannot_be_asked_to_stop_is_ended(
     killed = created(actor)
     stop_http(actor)
     assert killed == [actor]
+
+
+@pytest.mark.parametrize(("error", "is_said"), [(ActorDiedError(), False), (GetTimeoutError(), True)])
+def test_an_http_server_that_somebody_else_has_ended_is_no_warning(
+    created: Callable[[Coordinator], list[object]], capsys: pytest.CaptureFixture[str], error: Exception, is_said: bool
+) -> None:
+    actor = Coordinator(error)
+    created(actor)
+    stop_http(actor)
+    assert ("HTTP server did not stop cleanly" in capsys.readouterr().err) == is_said
 
 
 async def _serve(*_: object) -> None:
