@@ -25,7 +25,7 @@ class ActorRecord:
     the actor may still work on; ``confirmed`` is the last epoch it confirmed. ``lags``: how many offsets each standby
     lacks, as last reported. ``slot`` is the number in its ``transactional.id``, ``node`` the id of its Ray node.
     ``unsure``: found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
-    ``outdated``: it must be assigned even the same again, as it has closed tasks when a commit was refused, or is held.
+    ``outdated``: it must be assigned even the same again, as it has closed tasks when a commit was refused, or waits.
     ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it.
     ``first_epoch``: who asks under an epoch below is another, that had its name under an earlier coordinator."""
 
