@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.schedule import FREEZES, OUTAGES, Kind, draw
+from tests.chaos.schedule import FREEZES, ON_ONE_NODE, OUTAGES, draw
 
 SEEDS = range(40)
 
@@ -33,8 +33,8 @@ def test_faults_begin_in_order_and_in_time_a_few_seconds_apart(seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_kind_comes_once_before_one_comes_again(seed: int) -> None:
     kinds = [fault.kind for fault in draw(seed, 240)]
-    for begin in range(0, len(kinds) - len(Kind), len(Kind)):
-        assert set(kinds[begin : begin + len(Kind)]) == set(Kind)
+    for begin in range(0, len(kinds) - len(ON_ONE_NODE), len(ON_ONE_NODE)):
+        assert set(kinds[begin : begin + len(ON_ONE_NODE)]) == set(ON_ONE_NODE)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
