@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from penstock.tasks.state_manager import StateManager
 Serialize = Callable[[Any], bytes]
 
 
-class StoredTask:
+class StoredTask(ABC):
     """The stores of one task on this actor. ``sources`` is what the task reads of the topics of its program."""
 
     def __init__(
@@ -41,9 +42,9 @@ class StoredTask:
         return frozenset(self.sources)
 
     @property
+    @abstractmethod
     def source_ends(self) -> Mapping[TopicPartition, int]:
         """How far its source topics are processed: what a store that has one for its changelog is restored up to."""
-        raise NotImplementedError
 
     def topics_of(self, store: str) -> Collection[str]:
         """The topics that it reads: all that it reads, a store may have seen."""

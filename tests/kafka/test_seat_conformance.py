@@ -1,0 +1,106 @@
+"""The seat in a group does the same on Kafka, by both bindings, and on the fake broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.contracts import GroupMember
+from tests.kafka.conftest import Rig
+
+Eventually = Callable[[Callable[[], bool], str], None]
+
+
+class Seat:
+    """A group member that remembers what it was told."""
+
+    def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
+        self.told: list[frozenset[TopicPartition]] = []
+        self.last_commit: dict[TopicPartition, CommittedOffset] = {}
+        """What it commits when the group is about to hand out its partitions anew."""
+        self.member: GroupMember = rig.clients.group_member(instance)
+        self.member.subscribe(
+            topics,
+            lambda assigned: self.told.append(assigned or frozenset()),
+            lambda: self.member.commit(self.last_commit),
+        )
+
+    def has(self, *partitions: TopicPartition) -> bool:
+        self.member.poll(0.05)
+        return bool(self.told) and self.told[-1] == frozenset(partitions)
+
+
+def test_one_member_gets_all_and_commits_with_metadata(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    all_of_it = (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    seat = Seat(rig, "one", topic)
+    eventually(lambda: seat.has(*all_of_it), "the assignment")
+    assert rig.clients.admin().group_members(rig.group) == 1
+    seat.member.commit({all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")})
+    seat.member.commit({})
+    assert rig.clients.admin().committed(rig.group) == {all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")}
+    assert isinstance(seat.member.group_metadata(), bytes)
+    with pytest.raises(ApplicationStateError, match="has members"):
+        rig.clients.admin().commit(rig.group, {all_of_it[0]: CommittedOffset(1)})
+    assert len(seat.told) == 1
+    seat.member.close()
+
+
+def test_two_members_share_by_range_and_topics_are_co_assigned(rig: Rig, eventually: Eventually) -> None:
+    left, right = rig.topic(partitions=2), rig.topic(partitions=2)
+    seats = [Seat(rig, "one", left, right), Seat(rig, "two", left, right)]
+
+    def settled() -> bool:
+        for seat in seats:
+            seat.member.poll(0.05)
+        shares = [seat.told[-1] if seat.told else frozenset() for seat in seats]
+        return all(len(share) == 2 for share in shares) and not shares[0] & shares[1]
+
+    eventually(settled, "both have a share")
+    for seat in seats:
+        assert len({tp.partition for tp in seat.told[-1]}) == 1
+        seat.member.close()
+
+
+def test_what_a_member_commits_before_the_group_assigns_anew_counts(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    before = Seat(rig, "one", topic)
+    eventually(lambda: before.has(first, second), "the first assignment")
+    before.last_commit = {first: CommittedOffset(5), second: CommittedOffset(6)}
+    after = Seat(rig, "two", topic)
+
+    def shared() -> bool:
+        return before.has(first) is not after.has(first, second) and len(after.told) > 0 and len(before.told) > 1
+
+    eventually(shared, "both have a share")
+    assert rig.clients.admin().committed(rig.group) == before.last_commit
+    for seat in (before, after):
+        seat.member.close()
+
+
+def test_the_next_incarnation_takes_the_seat_and_fences_the_one_before(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    before = Seat(rig, "one", topic)
+    eventually(lambda: before.has(tp), "the first assignment")
+    after = Seat(rig, "one", topic)
+    eventually(lambda: after.has(tp), "the second assignment")
+    after.member.commit({tp: CommittedOffset(1)})
+    with pytest.raises(StreamsError):
+        before.member.commit({tp: CommittedOffset(9)})
+    with pytest.raises(ApplicationStateError, match="taken the seat"):
+        eventually(lambda: before.has(), "the fence")
+    assert rig.clients.admin().committed(rig.group) == {tp: CommittedOffset(1)}
+    after.member.close()
+
+
+def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic()
+    seat = Seat(rig, "one", topic)
+    eventually(lambda: seat.has(TopicPartition(topic, 0)), "the assignment")
+    seat.member.close()
+    assert rig.clients.admin().group_members(rig.group) == 1
