@@ -21,7 +21,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.common.handlers import UncaughtExceptionResponse
-from tests.cluster.test_coordinator import PLAN, TASKS, Play
+from tests.cluster.coordinator_play import PLAN, TASKS, Play
 
 REPLACE = UncaughtExceptionResponse.REPLACE_ACTOR
 

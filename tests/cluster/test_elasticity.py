@@ -18,7 +18,7 @@ from penstock.cluster.events import (
     StartActor,
     StopActor,
 )
-from tests.cluster.test_coordinator import ALL, TASKS, Play
+from tests.cluster.coordinator_play import ALL, TASKS, Play
 
 
 def on_nodes(play: Play, *nodes: str) -> list[str]:
