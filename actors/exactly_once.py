@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -10,7 +9,7 @@ from functools import partial
 from typing_extensions import override
 
 from penstock.actors.clock import Clock
-from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, answer_to
+from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, Pauses, answer_to, close_aside
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.config import StreamsConfig
@@ -18,12 +17,11 @@ from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import RecordProducer, TransactionAbortedError, TransactionalProducer
+from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer, UndeliveredError
 
 _AGAIN_S = 0.2
 _LOG_EVERY_S = 10.0
 _ABORT_AT_THE_END_S = 2.0
-_LONGEST_PAUSE_S = 5.0
 
 
 def transactional_id(application_id: str, process_id: str, slot: int) -> str:
@@ -49,7 +47,7 @@ class ExactlyOnce(Guarantee):
         self._clock = clock
         self._log = logger(__name__)
         self._seat: bytes | None = None
-        self._failures = 0  # since the last commit
+        self._pauses = Pauses()
         self._asked: Future[None]  # the producer is in use until it is done
         self.producer: TransactionalProducer
 
@@ -66,7 +64,7 @@ class ExactlyOnce(Guarantee):
             try:
                 yield from answer_to(self._asked)
             except BrokerUnreachableError as error:
-                _close_aside(producer)
+                close_aside(producer)
                 if self._clock.monotonic_s() >= log_at_s:
                     log_at_s = self._clock.monotonic_s() + _LOG_EVERY_S
                     self._log.warning("cannot take the transactional id, retrying", error=str(error))
@@ -91,15 +89,13 @@ class ExactlyOnce(Guarantee):
         self._asked = self.producer.commit_transaction(offsets, self._seat)
         yield from answer_to(self._asked)
         self.producer.begin_transaction()
-        self._failures = 0
+        self._pauses.reset()
         return CommitAnswer(True)
 
     @override
-    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
+    def go_back(self, error: UndeliveredError) -> Steps[None]:
         self._seat = None
-        self._failures += 1
-        if self._failures > 1:
-            yield min(_AGAIN_S * 2 ** min(self._failures - 2, 8), _LONGEST_PAUSE_S)
+        yield self._pauses.next_s()
         if not error.producer_is_spent:
             try:
                 self._asked = self.producer.abort_transaction()
@@ -109,7 +105,7 @@ class ExactlyOnce(Guarantee):
                 self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
             else:
                 return
-        _close_aside(self.producer)
+        close_aside(self.producer)
         del self.producer  # should the actor end now, there is nothing to abort
         yield from self._take_id()
 
@@ -134,11 +130,6 @@ def guarantee_of(
 ) -> Guarantee:
     """``processing.guarantee`` for the actor in ``slot``, which asks the coordinator by ``ask``."""
     if config.processing_guarantee == "at_least_once":
-        return AtLeastOnce(clients.producer(), ask)
+        return AtLeastOnce(clients.producer, ask)
     name = transactional_id(config.application_id, process_id, slot)
     return ExactlyOnce(partial(clients.transactional_producer, name), ask, clock)
-
-
-def _close_aside(producer: RecordProducer) -> None:
-    # One that has come to its end may take its time.
-    threading.Thread(target=producer.close, name="close-producer", daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import ClassVar, Protocol, TypeVar
@@ -11,7 +12,7 @@ from typing_extensions import override
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import RecordProducer, TransactionAbortedError
+from penstock.kafka.contracts import RecordProducer, UndeliveredError
 
 T = TypeVar("T")
 Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
@@ -19,6 +20,8 @@ Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]
 member of the group the actor may commit."""
 
 _ANSWER_SLICE_S = 0.005
+_AGAIN_S = 0.2
+_LONGEST_PAUSE_S = 5.0
 
 
 class Guarantee(Protocol):
@@ -36,8 +39,8 @@ class Guarantee(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
 
-    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
-        """Nothing of what was sent since the last commit counts."""
+    def go_back(self, error: UndeliveredError) -> Steps[None]:
+        """Have a producer that can send again. What was sent since the last commit is not waited for any more."""
 
     def find_seat(self) -> Steps[CommitAnswer]:
         """Before it is read where tasks go on from: whether the actor may commit for them."""
@@ -52,9 +55,11 @@ class AtLeastOnce(Guarantee):
     beside_records = True
     commits_all = False
 
-    def __init__(self, producer: RecordProducer, ask: Ask) -> None:
-        self.producer = producer
+    def __init__(self, make: Callable[[], RecordProducer], ask: Ask) -> None:
+        self.producer = make()
+        self._make = make
         self._ask = ask
+        self._pauses = Pauses()
 
     @override
     def opening(self) -> list[Steps[None]]:
@@ -62,11 +67,16 @@ class AtLeastOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        return (yield from answer_to(self._ask(offsets)))
+        answer = yield from answer_to(self._ask(offsets))
+        self._pauses.reset()
+        return answer
 
     @override
-    def go_back(self, error: TransactionAbortedError) -> Steps[None]:
-        raise error
+    def go_back(self, error: UndeliveredError) -> Steps[None]:
+        # What it had given to the broker's connection may still be written, as that of a process which was killed.
+        yield self._pauses.next_s()
+        close_aside(self.producer)
+        self.producer = self._make()
 
     @override
     def find_seat(self) -> Steps[CommitAnswer]:
@@ -77,6 +87,27 @@ class AtLeastOnce(Guarantee):
     @override
     def close(self) -> None:
         self.producer.close()
+
+
+class Pauses:
+    """How long to wait before the next try, in seconds: longer each time, until one has succeeded."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def next_s(self) -> float:
+        """None before the first try."""
+        self._failures += 1
+        return 0.0 if self._failures == 1 else min(_AGAIN_S * 2 ** min(self._failures - 2, 8), _LONGEST_PAUSE_S)
+
+    def reset(self) -> None:
+        """One has succeeded."""
+        self._failures = 0
+
+
+def close_aside(producer: RecordProducer) -> None:
+    """Close it in a thread of its own: one that has come to its end may take its time."""
+    threading.Thread(target=producer.close, name="close-producer", daemon=True).start()
 
 
 def answer_to(asked: Future[T]) -> Steps[T]:

@@ -21,7 +21,7 @@ from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_opening import TaskOpening
 from penstock.actors.thread_meters import ThreadMeters
 from penstock.common.ids import Sources, TaskId
-from penstock.kafka.contracts import TransactionAbortedError
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
 
 class HostedTasks:
@@ -55,7 +55,7 @@ class HostedTasks:
         self._log = log
         self.meters = ThreadMeters(clock.wall_ms())
         self.aborted = 0
-        """So often did all go back to the last commit."""
+        """So many transactions."""
         self.paused = False
         """Whether none may process records or punctuate; they are opened, restored and committed all the same."""
         self._suspended = False
@@ -89,17 +89,17 @@ class HostedTasks:
         opened = yield from self._opening.open(sources, self.by_id)
         self.meters.tasks_created += len(opened)
 
-    def abort(self, error: TransactionAbortedError) -> Steps[None]:
+    def abort(self, error: UndeliveredError) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
         stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow."""
         self.starting = None
         while True:
             tasks = list(map(str, self.by_id))
-            self._log.warning("transaction aborted, going back to the last commit", reason=str(error), tasks=tasks)
-            self.aborted += 1
+            self._log.warning(f"{error.happened}, going back to the last commit", reason=str(error), tasks=tasks)
+            self.aborted += isinstance(error, TransactionAbortedError)
             try:
                 yield from self._guarantee.go_back(error)
-            except TransactionAbortedError as again:
+            except UndeliveredError as again:
                 error = again
             else:
                 return (yield from self._renew())
@@ -119,7 +119,7 @@ class HostedTasks:
         while True:
             try:
                 return (yield from self._begin(patience_s))
-            except TransactionAbortedError as error:  # a processor's init has sent something
+            except UndeliveredError as error:  # a processor's init has sent something
                 yield from self.abort(error)
 
     def _begin(self, patience_s: float) -> Steps[CommitAnswer]:

@@ -34,7 +34,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import TransactionAbortedError
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -138,7 +138,7 @@ class StreamLoop:
     def stop(self) -> Future[None]:
         """Commit what is processed, close the tasks, end the loop. Idempotent."""
         if self._stopped is None:
-            self._stopped = self._jobs.promise(self._stopping)
+            self._stopped = self._jobs.promise(lambda done: self._ending(told=done))
         return self._stopped
 
     def _ended_error(self) -> ApplicationStateError:
@@ -175,7 +175,7 @@ class StreamLoop:
             except StopIteration:
                 self._job = None
                 return 0.0
-        except TransactionAbortedError as error:
+        except UndeliveredError as error:
             self._job = None
             self._commits.abandon()
             self._jobs.appendleft(self._go_back(error))
@@ -283,12 +283,12 @@ class StreamLoop:
         if self._guarantee.commits_all:
             yield from self._abort(TransactionAbortedError(reason))
 
-    def _go_back(self, error: TransactionAbortedError) -> Steps[None]:
+    def _go_back(self, error: UndeliveredError) -> Steps[None]:
         """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
         yield from self._abort(error)
         yield from self._begin(math.inf)
 
-    def _abort(self, error: TransactionAbortedError) -> Steps[None]:
+    def _abort(self, error: UndeliveredError) -> Steps[None]:
         self._current = None
         self._commits.aborted()
         yield from self._hosted.abort(error)
@@ -306,7 +306,7 @@ class StreamLoop:
             self._hosted.suspend(epoch)
             try:
                 yield from self._commit(list(self._running))
-            except TransactionAbortedError as error:
+            except UndeliveredError as error:
                 yield from self._abort(error)  # the next assignment begins them again
         done.set_result(None)
 
@@ -318,7 +318,7 @@ class StreamLoop:
         released = [it for it in tasks if sources.get(it.id) != it.reads]
         try:
             yield from self._commit(released)
-        except TransactionAbortedError as error:
+        except UndeliveredError as error:
             yield from self._abort(error)
         for hosted in released:
             self._hosted.drop(self._tasks.get(hosted.id, hosted))
@@ -331,7 +331,7 @@ class StreamLoop:
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
                 yield from delivery(self._guarantee.producer)
-            except TransactionAbortedError as error:
+            except UndeliveredError as error:
                 yield from self._abort(error)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
@@ -356,13 +356,15 @@ class StreamLoop:
 
     # ---- end ----
 
-    def _stopping(self, done: Future[None]) -> Steps[None]:
+    def _ending(self, broken: HostedTask | None = None, told: Future[None] | None = None) -> Steps[None]:
+        """Commit all tasks but the broken one, as well as that goes, and end."""
         try:
-            yield from self._commit(list(self._running))
-        except TransactionAbortedError as error:
-            self._log.warning("transaction aborted at the end", reason=str(error))
-        self._finish(None, told=done)
-        done.set_result(None)
+            yield from self._commit([hosted for hosted in self._running if hosted is not broken])
+        except UndeliveredError as error:
+            self._log.warning(f"{error.happened} at the end", reason=str(error))
+        self._finish(self._failed_with, told)
+        if told is not None:
+            told.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
         """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
@@ -379,11 +381,7 @@ class StreamLoop:
         else:
             self._failed_with = text
             self._commits.forget(broken)
-            self._jobs.append(self._failing([hosted for hosted in self._running if hosted is not broken]))
-
-    def _failing(self, healthy: Sequence[HostedTask]) -> Steps[None]:
-        yield from self._commit(healthy)
-        self._finish(self._failed_with)
+            self._jobs.append(self._ending(broken))
 
     def _finish(self, error: str | None, told: Future[None] | None = None) -> None:
         self._commits.abandon()  # whose steps hold on to stores

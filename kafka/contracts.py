@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
@@ -120,7 +120,8 @@ class RecordProducer(Protocol):
         Waits while the queue is full. Raises ProductionError when the record can never be sent (too large)."""
 
     def poll(self) -> None:
-        """Let the client do its housekeeping; raises ProductionError if a queued record was refused for good."""
+        """Let the client do its housekeeping; raises ProductionError if a queued record was refused for good, and
+        UndeliveredError if nobody took it for ``message.timeout.ms``, or the producer has come to its end."""
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was queued is acknowledged; False if time ran out. Raises like ``poll``."""
@@ -138,13 +139,23 @@ class RecordProducer(Protocol):
         """Give up what is queued and leave. Idempotent."""
 
 
-class TransactionAbortedError(StreamsError):
+class UndeliveredError(StreamsError):
+    """Of what was sent since the last commit some is not written, or nobody knows whether it is, though no record is
+    wrong: the tasks go on from what is committed, with another producer. Mirrors ``TaskCorruptedException``."""
+
+    happened: ClassVar[str] = "records not delivered"
+    producer_is_spent = True
+    """The producer can do nothing any more, or nobody knows what it has done: another must take its place."""
+
+
+class TransactionAbortedError(UndeliveredError):
     """Kafka did not take a transaction, or nobody knows whether it did: what was sent in it does not count until
     Kafka says so, and the tasks go on from what is committed. Mirrors ``TaskMigratedException``.
 
-    ``producer_is_spent``: the producer can do nothing any more, or nobody knows what it has done: another must take its
-    ``transactional.id``.
+    Where the ``producer_is_spent`` another must take its ``transactional.id``.
     """
+
+    happened = "transaction aborted"
 
     def __init__(self, message: str, *, producer_is_spent: bool = False) -> None:
         super().__init__(message)
@@ -241,7 +252,8 @@ class GroupMember(Protocol):
         """
 
     def poll(self, timeout_s: float) -> None:
-        """Keep the seat: call at least every few seconds. Raises SessionLostError when only a new client may get it."""
+        """Keep the seat: call at least every few seconds. Raises SessionLostError when only a new client may get it,
+        ApplicationStateError when another process has taken it."""
 
     def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError

@@ -101,9 +101,9 @@ class ConfluentGroupMember(GroupMember):
 
     @override
     def poll(self, timeout_s: float) -> None:
-        """Raises ApplicationStateError when another process has taken the seat, KafkaRefusedError
+        """Raises ApplicationStateError when another process has taken a seat that this one had, KafkaRefusedError
         when the group refuses this client for good, MissingTopicError when a topic is gone and stays away,
-        SessionLostError after a minute without a seat."""
+        SessionLostError after a minute without a seat, and when fenced without one."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -170,6 +170,10 @@ class ConfluentGroupMember(GroupMember):
     def _as_error(self, error: KafkaException) -> StreamsError:
         detail = error.args[0]
         if isinstance(detail, KafkaError) and is_fenced(detail):
+            if self._unseated_s is not None:
+                # After an outage the broker answers what the client asked meanwhile, too, and fences by the older of
+                # two requests to join the newer. Who else joins by this name just now is fenced by the next client.
+                return SessionLostError(f"{self._no_session()}: it was fenced while it joined, join again")
             return ApplicationStateError(
                 f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
                 "the application runs elsewhere under the same application.id"

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from penstock.common.errors import MissingTopicError, ProductionError, StreamsError
 from penstock.common.records import check_headers as check_headers
 from penstock.common.records import not_bytes as not_bytes
-from penstock.kafka.contracts import TransactionAbortedError
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.kafka.settings import RETRIABLE, UNREACHABLE
 
 Refused = Callable[[int, "str | None", "str | None", "int | None", "bytes | None"], StreamsError]
@@ -20,6 +20,10 @@ No topic: it is the whole producer that has come to its end."""
 def refused(code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
     """Of a producer whose order or exactness would not hold any more, or of one record."""
     said = _said(code, text)
+    if code in SPENT:
+        return UndeliveredError(f"the producer can go on no more: {said}")
+    if code == KafkaError._MSG_TIMED_OUT:
+        return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
     if topic is None:
         return ProductionError(f"the producer has failed, what it had queued is not written: {said}")
     what = f"the record cannot be written to topic {topic!r}: {said}{_HINTS.get(code, '')}"

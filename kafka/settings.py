@@ -33,6 +33,9 @@ _PRODUCER: Mapping[str, Any] = {
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 65_536,
     "topic.metadata.propagation.max.ms": 10_000,  # after so long a topic that is not there is an error
+    # As Java's delivery.timeout.ms. After so long another producer takes over: a client that sends nothing may be what
+    # is stuck (``fetch_watch.py`` says how), and says no more than this.
+    "message.timeout.ms": 120_000,
     "partitioner": "murmur2_random",  # as the Java client; librdkafka's own default puts keys elsewhere
 }
 _TRANSACTIONS: Mapping[str, Any] = {

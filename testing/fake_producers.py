@@ -23,6 +23,7 @@ from penstock.kafka.contracts import (
     RecordProducer,
     TransactionAbortedError,
     TransactionalProducer,
+    UndeliveredError,
 )
 from penstock.kafka.counting import PlainCountingSender
 from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeRecord, FakeTransaction, TransactionState
@@ -91,10 +92,11 @@ class FakeProducer(RecordProducer):
 
     @override
     def poll(self) -> None:
-        if not self._broker.answers:
+        if self._failure is None and not self._broker.answers:
             return
         numbers: Counter[TopicPartition] = Counter()
-        for _ in range(min(len(self._queue), self.most_at_once or len(self._queue))):
+        waiting = len(self._queue)
+        for _ in range(waiting if self.most_at_once is None else min(waiting, self.most_at_once)):
             topic, record, partition, mark = self._queue.popleft()
             tp = TopicPartition(topic, partition)
             try:
@@ -128,6 +130,13 @@ class FakeProducer(RecordProducer):
             raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
         self._counts[topic] = count
         return count
+
+    def expire(self) -> None:
+        """``message.timeout.ms`` has passed for all that is queued."""
+        if self._queue:
+            topic = self._queue[0][0]
+            self._failure = UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms")
+            self._queue.clear()
 
     @override
     def close(self) -> None:

@@ -20,8 +20,6 @@ def test_the_short_run_has_every_kind_of_fault() -> None:
 
 
 @pytest.mark.slow
-# Seen once in four runs, and not understood yet: docs/RELIABILITY.md.
-@pytest.mark.xfail(strict=False, reason="a producer that begins while the broker comes back may send nothing")
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
     said = played("--guarantee", "at_least_once")
     assert f"{len(ON_ONE_NODE)} faults; back to rest" in said

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import GroupMember
+from penstock.kafka.contracts import GroupMember, SessionLostError
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -104,3 +104,19 @@ def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -
     eventually(lambda: seat.has(TopicPartition(topic, 0)), "the assignment")
     seat.member.close()
     assert rig.clients.admin().group_members(rig.group) == 1
+
+
+def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, eventually: Eventually) -> None:
+    """By its own older request, which a broker that was away has found; nobody else has what it never had."""
+    topic = real.topic(partitions=2)
+    neighbour = Seat(real, "two", topic)
+    eventually(lambda: neighbour.has(TopicPartition(topic, 0), TopicPartition(topic, 1)), "the first assignment")
+    joining = Seat(real, "one", topic)
+    admin = real.clients.admin()
+    eventually(
+        lambda: not joining.has() and admin.group_members(real.group) == 2,
+        "it waits for the neighbour, which does not poll",
+    )
+    by_the_same_name = Seat(real, "one", topic)
+    with pytest.raises(SessionLostError, match="fenced while it joined"):
+        eventually(lambda: joining.has() or by_the_same_name.has(), "the fence")

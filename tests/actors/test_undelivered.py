@@ -1,0 +1,142 @@
+"""At least once: records that the broker did not take in time. The tasks go on from the last commit, by a new producer.
+
+A client that sends nothing says no more than that (docs/RELIABILITY.md), nor does a broker that is away for long.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+import penstock as ps
+from penstock.actors.messages import TaskState
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import TaskId
+from penstock.kafka.contracts import RecordProducer
+from penstock.testing.fake_producers import FakeProducer
+from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, settle, states
+from tests.actors.test_commit_failures import failing_on
+
+TASK = TaskId(0, 0)
+
+
+def counting(store: Any, caching: bool) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    kept: Any = ps.Materialized.as_(store)
+    kept = kept.with_caching_enabled() if caching else kept.with_caching_disabled()
+    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key().count(kept)
+    counts.to_stream().to("out", ps.Produced.with_(STRING, LONG))
+    return builder.build()
+
+
+SHAPES = {
+    "cached": lambda: counting("counts", True),
+    "uncached": lambda: counting("counts", False),
+    "in memory": lambda: counting(ps.Stores.in_memory_key_value_store("counts"), False),
+}
+
+
+def producer_of(loop: StreamLoop) -> FakeProducer:
+    producer = loop._guarantee.producer
+    assert isinstance(producer, FakeProducer)
+    return producer
+
+
+def expire(loop: StreamLoop) -> RecordProducer:
+    """What the loop's producer was given is taken by nobody; which it was."""
+    producer = producer_of(loop)
+    producer.expire()
+    return producer
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path: Path, shape: str) -> None:
+    rig = Rig(tmp_path, SHAPES[shape]())
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1), ("b", "x", 1))
+    rig.commit(loop)
+    producer_of(loop).most_at_once = 0  # stuck
+    rig.write("in", ("a", "x", 2))
+    rig.clock.now_ms += 1001
+    for _ in range(20):
+        loop.step()
+    assert rig.committed() == 2, "nothing is committed whose results are not delivered"
+    with capture_logs() as logs:
+        before = expire(loop)
+        settle(loop)
+        rig.commit(loop)
+    (line,) = [line for line in logs if line["event"].endswith("going back to the last commit")]
+    assert line["event"].startswith("records not delivered")
+    assert "topic" in line["reason"]
+    assert loop._guarantee.producer is not before
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    assert rig.counts()[-1] == rig.counts(CHANGELOG)[-1] == ("a", 2)
+    assert (count_of(loop, "a"), count_of(loop, "b"), rig.committed()) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_what_reached_a_changelog_is_restored_before_the_records_come_again(tmp_path: Path, shape: str) -> None:
+    """As after a crash: a record may count twice, never is a store behind its changelog."""
+    rig = Rig(tmp_path, SHAPES[shape]())
+    loop = rig.running()
+    producer_of(loop).most_at_once = 1  # a round
+    rig.write("in", ("a", "x", 1), ("b", "x", 1))
+    rig.clock.now_ms += 1001
+    while not rig.counts(CHANGELOG):
+        loop.step()
+    producer_of(loop).most_at_once = 0
+    expire(loop)
+    settle(loop)
+    rig.commit(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    folded = dict(rig.counts(CHANGELOG))
+    assert folded == {key: count_of(loop, key) for key in "ab"}
+    assert folded["a"] in (1, 2)
+    assert folded["b"] in (1, 2)
+    assert rig.committed() == 2
+
+
+def test_an_outage_that_is_longer_than_records_may_wait_ends_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.down = True
+    rig.clock.now_ms += 1001
+    for _ in range(3):
+        for _ in range(20):
+            loop.step()
+        expire(loop)
+        rig.clock.now_ms += 121_000
+    for _ in range(20):
+        loop.step()
+    assert not loop.finished.done()
+    rig.broker.down = False
+    rig.clock.now_ms += 10_000
+    settle(loop)
+    rig.commit(loop)
+    assert (count_of(loop, "a"), rig.counts()[-1], rig.committed()) == (1, ("a", 1), 1)
+
+
+def test_an_actor_that_stops_or_fails_ends_though_its_last_records_are_not_delivered(tmp_path: Path) -> None:
+    for number, bad in enumerate(["", "bad"]):
+        rig = Rig(tmp_path / str(number), failing_on("bad", 2), partitions=2)
+        loop = rig.running()
+        producer_of(loop).most_at_once = 0
+        rig.write("in", ("a", "x", 1), partition=1)
+        settle(loop)
+        if bad:
+            rig.write("in", ("b", bad, 1), partition=0)
+        else:
+            loop.stop()
+        for _ in range(50):
+            loop.step()
+        assert not loop.finished.done(), "it waits for what it has sent"
+        expire(loop)
+        settle(loop)
+        assert loop.finished.done()
+        assert ("cannot bear bad" in (loop.finished.result() or "")) == bool(bad)
+        assert rig.committed(1) is None
