@@ -199,8 +199,8 @@ class Dispatcher:
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:
-        copies = {"standbys": sorted(map(str, standbys))} if standbys else {}
-        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **copies)
+        kept = {"standbys": sorted(map(str, standbys))} if standbys else {}
+        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **kept)
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         assigned = events.ActorAssigned(name, epoch)
