@@ -17,7 +17,7 @@ def statuses(
     tasks: Collection[HostedTask],
     meters: ThreadMeters,
     reader: SourceReader,
-    restoration: Restoration[HostedTask],
+    restoration: Restoration,
     commits: tuple[StopWatch, int],
     life: tuple[bool, bool],
     now_s: float,

@@ -2,106 +2,124 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-
-from typing_extensions import override
 
 from penstock.actors.clock import Clock
 from penstock.actors.messages import StandbyStatus
-from penstock.actors.restoration import Replay, Restoration
+from penstock.actors.replays import Replay, Replays
+from penstock.actors.restore_starts import RestoreStarts
 from penstock.actors.standby_task import StandbyTask
 from penstock.common.ids import TopicPartition
-from penstock.common.records import RecordBatch
+from penstock.common.log import logger
 from penstock.kafka.contracts import Admin, RecordConsumer
 
-_FOR_EVER = sys.maxsize
 
-
-class Following(Restoration[StandbyTask]):
-    """A restore that goes on when the stores have what was there at its beginning: each replay then has no end, but for
-    source topics, which are followed as far as the active task has processed them."""
-
-    follows = True
+class Following:
+    """All standbys of an actor. Their replays go on when the stores have what was there at the beginning, but for
+    source topics: those are followed as far as the active task has processed them."""
 
     def __init__(
         self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool
     ) -> None:
-        super().__init__(make_consumer, admin, clock, None, exactly_once)
-        self._log = self._log.bind(standby=True)
+        log = logger(__name__).bind(standby=True)
+        self._clock = clock
+        self._replays = Replays[StandbyTask](make_consumer, clock, log)
+        self._starts = RestoreStarts(admin, clock, exactly_once, log)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
 
-    @override
-    def _wanted(self, replay: Replay[StandbyTask], read: RecordBatch) -> RecordBatch:
-        # What follows the first end is fetched once: nobody reads it again.
-        return super()._wanted(replay, read) if replay.of_source else read
+    @property
+    def active(self) -> bool:
+        """Whether anything is being followed."""
+        return bool(self._replays.by_partition)
 
-    @override
-    def _finished(self) -> list[TopicPartition]:
-        for tp in super()._finished():
-            replay = self._replays[tp]
+    def begin(self, standby: StandbyTask) -> None:
+        """Follow its changelogs. May be called again after an error."""
+        if not standby.changelogs:
+            return
+        for store, tp, position, end, _ in self._starts.find(standby, self._replays.consumer):
+            # What comes behind the first end is fetched once: nobody reads it again.
+            self._replays.add(standby, store, tp, position, end, followed=store not in standby.source_changelogs)
+        self._replays.assign()
+
+    def step(self) -> bool:
+        """Follow for one slice; whether there were records."""
+        busy, reached = self._replays.step()
+        for replay in reached:
             if not replay.caught_up:
                 replay.caught_up = True
-                self._tell_end(replay)
+                self._replays.tell_end(replay)
             if replay.of_source:
-                self._consumer().pause([tp])
-            else:
-                replay.end = _FOR_EVER
-        return []
+                self._replays.consumer.pause([replay.partition])
+        if self._replays.tell_if_due():
+            self._note_commits()
+        return busy
 
-    @override
+    @property
+    def overtaken(self) -> bool:
+        """Whether a changelog has deleted records before they were read: see :meth:`begin_again`."""
+        return bool(self._replays.overtaken)
+
     def begin_again(self) -> None:
-        followed = {tp for tp in self._overtaken & self._replays.keys() if not self._replays[tp].of_source}
-        for tp, end in self._consumer().fetch_end_offsets(followed).items():
+        """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
+        beginning. May be called again after an error."""
+        replays = self._replays.by_partition
+        followed = {tp for tp in self._replays.overtaken & replays.keys() if replays[tp].followed}
+        for tp, end in self._replays.consumer.fetch_end_offsets(followed).items():
             # Without an end it would be gathered, and never be enough to be written.
-            self._replays[tp].end, self._replays[tp].caught_up = end, False
-        super().begin_again()
+            replays[tp].end, replays[tp].caught_up = end, False
+        self._replays.begin_again()
 
     def processed(self, standby: StandbyTask) -> None:
         """The active task has processed more of its source topics."""
-        for tp, replay in self._replays.items():
+        for tp, replay in self._replays.by_partition.items():
             end = standby.source_ends.get(tp, 0)
-            if replay.hosted is standby and replay.of_source and end > replay.end:
+            if replay.task is standby and replay.of_source and end > replay.end:
                 replay.end = end
                 # What was fetched behind the old end was thrown away.
-                self._consumer().seek(tp, replay.position)
-                self._consumer().resume([tp])
+                self._replays.consumer.seek(tp, replay.position)
+                self._replays.consumer.resume([tp])
 
-    @override
-    def _tell(self) -> None:
-        super()._tell()
-        consumer, ends = self._consumer(), self._ends
+    def _note_commits(self) -> None:
+        consumer, ends, replays = self._replays.consumer, self._ends, self._replays.by_partition
         lacking = {
-            replay.hosted.id
-            for tp, replay in self._replays.items()
+            replay.task.id
+            for tp, replay in replays.items()
             if not replay.caught_up or tp not in ends or consumer.position(tp) < ends[tp]
         }
-        for standby in {replay.hosted for replay in self._replays.values()}:
+        for standby in {replay.task for replay in replays.values()}:
             if standby.id not in lacking:
                 # What is written all the time is never read to its end, but to where that was a while ago.
                 standby.directory.note_commit(self._ends_at_ms)
-        known = {tp: self._end_of(tp, replay) for tp, replay in self._replays.items()}
+        known = {tp: self._end_of(replay) for tp, replay in replays.items()}
         self._ends = {tp: end for tp, end in known.items() if end is not None}
         self._ends_at_ms = self._clock.wall_ms()
 
     def knows(self, standby: StandbyTask) -> bool:
         """Whether it is known what ``standby`` lacks."""
-        return self._restores(standby) or not standby.changelogs
+        return self._replays.has(standby) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
         """How far the stores of ``standby`` have come."""
-        return StandbyStatus(standby.id, self._lag(standby), self.progress(standby).total)
+        return StandbyStatus(standby.id, self._lag(standby), self._replays.progress(standby).total)
 
     def _lag(self, standby: StandbyTask) -> int:
-        consumer, lag = self._consumer(), 0
-        for tp, replay in self._replays.items():
-            if replay.hosted is standby:
-                end = self._end_of(tp, replay)
+        consumer, lag = self._replays.consumer, 0
+        for tp, replay in self._replays.by_partition.items():
+            if replay.task is standby:
+                end = self._end_of(replay)
                 position = max(replay.position, consumer.position(tp))
                 lag += max(0, end - position) if end is not None else 0
         return lag
 
-    def _end_of(self, tp: TopicPartition, replay: Replay[StandbyTask]) -> int | None:
+    def _end_of(self, replay: Replay[StandbyTask]) -> int | None:
         """How far there is something to follow; None before the first fetch."""
-        return replay.end if replay.end != _FOR_EVER else self._consumer().end_offset(tp)
+        return self._replays.consumer.end_offset(replay.partition) if replay.goes_on else replay.end
+
+    def forget(self, standby: StandbyTask) -> None:
+        """Follow it no more; what was written of it is on disk."""
+        self._replays.forget(standby)
+
+    def close(self) -> None:
+        """Close the consumer; what was restored is on disk."""
+        self._replays.close()

@@ -30,7 +30,7 @@ class HostedTasks:
     def __init__(
         self,
         opening: TaskOpening,
-        restoration: Restoration[HostedTask],
+        restoration: Restoration,
         standbys: Standbys,
         global_stores: GlobalStores,
         reader: SourceReader,

@@ -106,7 +106,7 @@ class Standbys:
         if not self._following.active:
             return False, []
         self._find_processed()
-        busy, _ = self._following.step()
+        busy = self._following.step()
         begin_again = self._following.begin_again
         return busy, [retry_while_unavailable(begin_again, self._clock)] if self._following.overtaken else []
 

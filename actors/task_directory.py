@@ -27,9 +27,9 @@ GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
 _NAME = re.compile(r"\d+_\d+(-\d+)?")
 _STANDBY = "standby"
-_MOST_COPIES = 100
+_MOST_DIRECTORIES = 100
 _LOCK = ".lock"
-_COPY = re.compile(r"\d+")
+_GLOBAL_COPY = re.compile(r"\d+")
 _NOTE_EVERY_MS = 60_000
 _CLEANUP_AT_MOST_EVERY_S = 10.0
 
@@ -43,7 +43,8 @@ class LocalState:
 
 
 class TaskDirectory:
-    """What one task has on this node. A file in it says when its last commit was: copies keep that, unlike a file time.
+    """What one task has on this node. A file in it says when its last commit was: unlike the time of a file, that stays
+    when the directory is copied.
 
     RocksDB's own lock says who has the stores open. Beside it ``<task>.lock`` is held while they are being opened or
     removed, so that nobody opens what is just being removed.
@@ -64,7 +65,7 @@ class TaskDirectory:
         if not any(builder.persistent for builder in builders):
             return open_task_stores(self.path, builders)
         with self._written(), self._locked():
-            claim(self.path.parent.parent if _COPY.fullmatch(self.path.name) else self.path.parent)
+            claim(self.path.parent.parent if _GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
             self._current_ms = self._last_commit_ms()
             try:
                 return open_task_stores(self.path, builders)
@@ -167,17 +168,18 @@ def open_task_directory(
 ) -> tuple[TaskDirectory, TaskStores]:
     """Open the stores of ``task`` below ``root``, the directory of the application on this node.
 
-    Where several actors of the node have the task, one active and the others as standbys, each has a copy of its own:
-    this is the copy that nobody has open and that has come furthest, else a new one. But what has no changelog is only
-    where the active task was: then that goes on there, and no standby takes it. Raises as :meth:`TaskDirectory.open`;
-    StateStoreLockedError when an active task that is to be closed has its copy open still.
+    Where several actors of the node have the task, one active and the others as standbys, each has a directory of
+    its own: this is the one that nobody has open and that has come furthest, else a new one. But what has no
+    changelog is only where the active task was: then that goes on there, and no standby takes it. Raises as
+    :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its directory
+    open still.
     """
     if not any(builder.persistent for builder in builders):
         directory = TaskDirectory(root / str(task))
         return directory, directory.open(builders)
     irreplaceable = any(builder.persistent and not _restorable(builder) for builder in builders)
     opened: list[tuple[TaskDirectory, TaskStores]] = []
-    names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_COPIES)]
+    names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_DIRECTORIES)]
     for directory in (TaskDirectory(root / name) for name in names):
         there = directory.path.exists()
         if (opened and not there) or (irreplaceable and standby and there and not directory.is_standby):
@@ -191,11 +193,11 @@ def open_task_directory(
                 stores.close()
             raise
     if not opened:
-        raise StateStoreLockedError(f"all copies of the stores of task {task} below {root} are open elsewhere")
+        raise StateStoreLockedError(f"all directories of task {task} below {root} are open elsewhere")
     persistent = [builder.name for builder in builders if builder.persistent]
 
-    def worth(copy: tuple[TaskDirectory, TaskStores]) -> tuple[bool, int]:
-        directory, stores = copy
+    def worth(found: tuple[TaskDirectory, TaskStores]) -> tuple[bool, int]:
+        directory, stores = found
         has_all = irreplaceable and not directory.is_standby
         return has_all, sum(stores.changelog_offset(name) or 0 for name in persistent)
 
@@ -288,7 +290,7 @@ def _unused_paths(root: Path, mine: set[Path]) -> Iterator[Path]:
         if _NAME.fullmatch(path.name) and path not in mine:
             yield path
         elif path.name == GLOBAL:
-            yield from (copy for copy in sorted(path.iterdir()) if _COPY.fullmatch(copy.name))
+            yield from (copy for copy in sorted(path.iterdir()) if _GLOBAL_COPY.fullmatch(copy.name))
 
 
 def _restorable(builder: AnyStoreBuilder) -> bool:

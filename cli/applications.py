@@ -37,12 +37,12 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show an application's state, tasks, placement and lag; or list the applications of every Ray cluster here."""
-    from penstock.cluster import control
+    from penstock.cluster import connections, control
 
     if application is None:
         _list(as_json)
         return
-    control.connect_to(application)
+    connections.connect_to(application)
     found = control.require_status(application)
     if as_json:
         print_json(application_body(found))
@@ -51,11 +51,11 @@ def status(
 
 
 def _list(as_json: bool) -> None:
-    from penstock.cluster import control
+    from penstock.cluster import connections, control
 
     found: list[tuple[str, ApplicationStatus]] = []
     silent: list[str] = []
-    for cluster in control.each_cluster():
+    for cluster in connections.each_cluster():
         for name in cluster.applications:
             try:
                 found.append((cluster.address, control.require_status(name)))
@@ -83,9 +83,9 @@ def stop(
     timeout: Annotated[float, typer.Option(min=0, help="Seconds; then its actors are ended without a commit")] = 120.0,
 ) -> None:
     """Drain and commit an application, then end all its actors."""
-    from penstock.cluster import control
+    from penstock.cluster import connections, control
 
-    control.connect_to(application)
+    connections.connect_to(application)
     last = control.stop_application(application, timeout)
     if last is None:
         raise StreamsError(
@@ -113,8 +113,8 @@ def resume(application: Application) -> None:
 
 
 def _pause(application: str, paused: bool) -> None:
-    from penstock.cluster import control
+    from penstock.cluster import connections, control
     from penstock.cluster.named_actors import require_coordinator
 
-    control.connect_to(application)
+    connections.connect_to(application)
     control.pause_application(application, require_coordinator(application), paused)

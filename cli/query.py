@@ -85,7 +85,7 @@ def query(
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
     --json each row is a line of JSON.
     """
-    from penstock.cluster import control
+    from penstock.cluster import connections
     from penstock.cluster.queries import StateQueries
 
     if key is not None and (from_key is not None or to_key is not None or prefix is not None):
@@ -93,7 +93,7 @@ def query(
     if prefix is not None and (from_key is not None or to_key is not None):
         raise ConfigError("give --prefix, or --from and --to, not both")
     search_current_folder_last()
-    control.connect_to(application)
+    connections.connect_to(application)
     asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse)
     found = asyncio.run(answer(StateQueries(application), store, asked, as_json, limit))
     if not found:

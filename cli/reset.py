@@ -108,14 +108,14 @@ def _subject(target: str, bootstrap_servers: str | None, state_dir: Path | None)
 
 
 def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) -> None:
-    from penstock.cluster import control, local_state
+    from penstock.cluster import connections, control, local_state
 
     control.refuse_if_running(it.application_id)
     members = it.tools.members(it.application_id)
     if members and not force:
         raise _has_members(it.application_id, members)
     plan = _plan(it, wanted)
-    with control.connected_where_it_starts() as ray_cluster:
+    with connections.connected_where_it_starts() as ray_cluster:
         nodes = local_state.look(it.directory)
         console().print(_shown(it, plan, nodes, members, ray_cluster))
         if dry_run:

@@ -93,9 +93,9 @@ def _run_to_the_end(app: KafkaStreams) -> None:
 
 
 def _run_and_drain(app: KafkaStreams, console: Console) -> None:
-    from penstock.cluster import control
+    from penstock.cluster import starting
 
-    with control.connection(app.application_id):
+    with starting.connection(app.application_id):
         # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
         with _signals() as stop:
             app.start()

@@ -31,14 +31,14 @@ def scale(
     as_json: AsJson = False,
 ) -> None:
     """Set the number of stream actors; or explain by --dry-run how many the load takes."""
-    from penstock.cluster import actor_changes, control
+    from penstock.cluster import actor_changes, connections, control
     from penstock.cluster.named_actors import require_coordinator
 
     if actors is not None and dry_run:
         raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")
     if actors is None and not dry_run:
         raise ConfigError("say how many stream actors there are to be, or --dry-run to see how many the load takes")
-    control.connect_to(application)
+    connections.connect_to(application)
     scaling = control.require_status(application).scaling
     if dry_run:
         if scaling is None:

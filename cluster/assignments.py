@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import AssignTasks, Instruction
 from penstock.cluster.owned_tasks import OwnedTasks
-from penstock.cluster.placement import Placement
+from penstock.cluster.task_placer import TaskPlacer
 from penstock.common.ids import TaskId
 
 
@@ -19,7 +19,7 @@ class Assignments:
         self,
         actors: Mapping[str, ActorRecord],
         owned: OwnedTasks,
-        placement: Placement,
+        placer: TaskPlacer,
         first_epoch: int,
         out: Callable[[Instruction], None],
     ) -> None:
@@ -27,7 +27,7 @@ class Assignments:
         """The last one given out."""
         self._actors = actors
         self._owned = owned
-        self._placement = placement
+        self._placer = placer
         self._out = out
 
     def go_above(self, epoch: int) -> None:
@@ -48,8 +48,8 @@ class Assignments:
         unsure = any(actor.unsure for actor in self._actors.values())
         holders = Counter(task for actor in self._actors.values() for task in actor.held)
         meant_for: dict[str, set[TaskId]] = defaultdict(set)
-        for task in self._owned.tasks & self._placement.target.keys():
-            meant_for[self._placement.target[task]].add(task)
+        for task in self._owned.tasks & self._placer.target.keys():
+            meant_for[self._placer.target[task]].add(task)
         for name, actor in self._actors.items():
             if actor.phase is not Phase.UP or actor.epoch != actor.confirmed:
                 continue
@@ -58,7 +58,7 @@ class Assignments:
                 meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
             tasks = frozenset(meant & actor.held if unsure else meant)
             issued = {task: self._owned.plan.partitions[task] for task in tasks}
-            standbys = self._placement.standbys_of(name, tasks)
+            standbys = self._placer.standbys_of(name, tasks)
             if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.outdated:
                 self.epoch += 1
                 actor.outdated, actor.standbys = False, standbys

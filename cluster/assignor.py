@@ -11,14 +11,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from penstock.common.ids import TaskId
 
 
-def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, copies: int = 1) -> int:
-    """How many actors ``tasks`` tasks get: ``tasks.per.actor`` decides, else one per CPU, never more than tasks. But no
-    fewer than a task has ``copies``, if there are CPUs: standbys belong to other actors than the active task."""
+def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, standbys: int = 0) -> int:
+    """How many actors ``tasks`` tasks get: ``tasks.per.actor`` decides, else one per CPU, never more than tasks. But so
+    many, if there are CPUs, that the ``standbys`` of a task have each an actor beside that of the active task."""
     if tasks == 0:
         return 0
+    apart = 1 + standbys
     if tasks_per_actor is not None:
-        return max(-(-tasks // tasks_per_actor), min(copies, cpus))
-    return max(1, min(max(tasks, copies), cpus))
+        return max(-(-tasks // tasks_per_actor), min(apart, cpus))
+    return max(1, min(max(tasks, apart), cpus))
 
 
 def assign(

@@ -60,10 +60,10 @@ from penstock.cluster.events import (
 )
 from penstock.cluster.names import actor_id, actor_number
 from penstock.cluster.owned_tasks import OwnedTasks
-from penstock.cluster.placement import Placement
 from penstock.cluster.replacements import Replacements
 from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
+from penstock.cluster.task_placer import TaskPlacer
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -86,8 +86,8 @@ class Coordinator(CoordinatorView):
         self._exactly_once = exactly_once
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._elasticity = Elasticity(self._actors, tasks_per_actor, 1 + standby_policy.replicas)
-        self._placement = Placement(self._actors, self._owned, standby_policy, self._elasticity.leaves)
+        self._elasticity = Elasticity(self._actors, tasks_per_actor, standby_policy.replicas)
+        self._placer = TaskPlacer(self._actors, self._owned, standby_policy, self._elasticity.leaves)
         self._cpus: int | None = None
         self._replacements = Replacements()
         self._waiting_for_actors = False
@@ -95,7 +95,7 @@ class Coordinator(CoordinatorView):
         self._out: list[Instruction] = []
         parts, out = (self._actors, self._owned), lambda it: self._out.append(it)
         self._commits = CommitRequests(*parts, exactly_once, out)
-        self._assignments = Assignments(*parts, self._placement, first_epoch, out)
+        self._assignments = Assignments(*parts, self._placer, first_epoch, out)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -146,7 +146,7 @@ class Coordinator(CoordinatorView):
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
-        self._placement.take_labels(event.labels)
+        self._placer.take_labels(event.labels)
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
         self._owned.replan(event.plan)
@@ -157,7 +157,7 @@ class Coordinator(CoordinatorView):
             Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
             standbys=event.standbys,
         )  # fmt: skip
-        self._placement.recovered(event.actor_id)
+        self._placer.recovered(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
         self._assignments.go_above(event.epoch)
         if event.stopping:
@@ -177,7 +177,7 @@ class Coordinator(CoordinatorView):
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
-            self._nothing_new = actor.running == event.running and self._placement.tells_nothing(actor, event.lags)
+            self._nothing_new = actor.running == event.running and self._placer.tells_nothing(actor, event.lags)
             actor.running, actor.lags = event.running, event.lags
             actor.worked = actor.worked or bool(event.running)
 
@@ -261,7 +261,7 @@ class Coordinator(CoordinatorView):
 
     def _start_and_stop_actors(self) -> None:
         """Start actors that are missing, stop those too many or on a node that will be gone."""
-        for name in self._elasticity.must_end(set(self._placement.target.values())):
+        for name in self._elasticity.must_end(set(self._placer.target.values())):
             self._end(name)
         if self.session_lost:
             return  # most likely the next one has the same tasks
@@ -289,12 +289,12 @@ class Coordinator(CoordinatorView):
         if self.session_lost:
             return  # in the next one a task goes on where it was, without a long restore
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
-        self._placement.keep_or_promote()
+        self._placer.keep_or_promote()
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
         elif self._waiting_for_actors or self._replacements.backing_off:
             return
-        self._placement.choose()
+        self._placer.choose()
 
     def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""

@@ -6,8 +6,8 @@ from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignments import Assignments
 from penstock.cluster.elasticity import Elasticity
 from penstock.cluster.owned_tasks import OwnedTasks
-from penstock.cluster.placement import Placement
 from penstock.cluster.replacements import Replacements
+from penstock.cluster.task_placer import TaskPlacer
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -20,7 +20,7 @@ class CoordinatorView:
     _cpus: int | None
     _elasticity: Elasticity
     _owned: OwnedTasks
-    _placement: Placement
+    _placer: TaskPlacer
     _replacements: Replacements
 
     @property
@@ -58,7 +58,7 @@ class CoordinatorView:
     @property
     def moving(self) -> dict[TaskId, str]:
         """Task to the actor that it is to move to once its stores have caught up there."""
-        return dict(self._placement.moving)
+        return dict(self._placer.moving)
 
     @property
     def standbys(self) -> dict[TaskId, tuple[str, ...]]:

@@ -168,7 +168,7 @@ class Dispatcher:
         except ActorNameTakenError as error:
             # Ray has not yet let go of the name of one that died before our restart: the next has another number.
             self._log.warning("actor not created", actor=name, error=str(error))
-            self._loop.call_soon(self.feed, events.ActorLost(name, str(error)))
+            self._loop.call_soon(self.feed, events.ActorLost(name))
             return
         self._handles[name] = handle
         self._spawn(self._start(handle, slot))
@@ -199,8 +199,8 @@ class Dispatcher:
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:
-        copies = {"standbys": sorted(map(str, standbys))} if standbys else {}
-        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **copies)
+        kept = {"standbys": sorted(map(str, standbys))} if standbys else {}
+        self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **kept)
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         assigned = events.ActorAssigned(name, epoch)
@@ -246,7 +246,7 @@ class Dispatcher:
     def _lost(self, name: str, reason: str) -> None:
         if self._release(name):
             self._log.warning("actor lost", actor=name, reason=reason)
-            self.feed(events.ActorLost(name, reason))
+            self.feed(events.ActorLost(name))
 
     def _release(self, name: str) -> bool:
         """Forget the actor and kill its process, so that it holds no tasks; whether it was there."""

@@ -121,7 +121,6 @@ class ActorLost:
     """The actor's process is gone."""
 
     actor_id: str
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, local_state
+from penstock.cluster import connections, control, local_state, starting
 from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
@@ -146,7 +146,7 @@ class KafkaStreams(BeforeStart, ActorChanges):
             server = self._server() if serve and self.config.application_server else None
             settings = None if server is None else ServerSettings.of(self.config)
             self.check()
-            control.connect(self.application_id)
+            starting.connect(self.application_id)
             control.remove_ended(self.application_id, topology=self.describe())
             self._coordinator = self._start_actors(server, settings)
             if self._listener is not None:
@@ -159,10 +159,10 @@ class KafkaStreams(BeforeStart, ActorChanges):
     def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
         """The HTTP server first: a port in use is an error before anything has joined the group."""
         if server is None or settings is None:
-            return control.start_coordinator(self._spec)
+            return starting.start_coordinator(self._spec)
         http, address = start_http(self.application_id, settings, server)
         try:
-            return control.start_coordinator(self._spec, address)
+            return starting.start_coordinator(self._spec, address)
         except BaseException:
             stop_http(http)
             raise
@@ -377,7 +377,7 @@ class KafkaStreams(BeforeStart, ActorChanges):
                     "start() and after close()"
                 )
             control.refuse_if_running(self.application_id)
-            with control.connected_where_it_starts():
+            with connections.connected_where_it_starts():
                 local_state.clean_up(self.config.state_dir / self.application_id)
 
     def _running(self) -> ApplicationStatus:

@@ -40,7 +40,7 @@ def test_a_commit_does_not_ask_the_broker_where_its_changelogs_end(
     def never(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(loop._restoration._admin, "end_offsets", never)
+    monkeypatch.setattr(loop._restoration._starts._admin, "end_offsets", never)
     monkeypatch.setattr(loop._consumer, "fetch_end_offsets", never)
     rig.write("in", ("a", "x", 1), ("b", "x", 2))
     settle(loop)

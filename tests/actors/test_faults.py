@@ -50,7 +50,7 @@ def test_an_error_of_a_leader_change_during_a_restore_is_waited_out(tmp_path: Pa
     rig.stop(rig.running())
     rig.spec = Rig(tmp_path / "another disk").spec
     loop = rig.loop()
-    consumer, asked = loop._restoration._consumer(), []
+    consumer, asked = loop._restoration._replays.consumer, []
     fetch_end_offsets = consumer.fetch_end_offsets
 
     def fails_first(partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
@@ -215,7 +215,7 @@ def test_the_changelog_of_a_task_that_leaves_while_it_restores_is_not_read_on(tm
     for _ in range(3):
         states(loop)
     assert list(states(loop)) == [TaskId(0, 1)]
-    batches = loop._restoration._consumer().poll(100_000, 0)
+    batches = loop._restoration._replays.consumer.poll(100_000, 0)
     assert {batch.partition for batch in batches} == {TopicPartition(CHANGELOG, 1)}
 
 

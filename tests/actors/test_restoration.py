@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors import restoration
+from penstock.actors import replays
 from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
@@ -56,7 +56,7 @@ def kill(loop: StreamLoop) -> None:
 @pytest.fixture
 def small_loads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Files of some thousand rows; which files were taken in, by store."""
-    monkeypatch.setattr(restoration, "_LARGEST_LOAD", 200_000)
+    monkeypatch.setattr(replays, "_LARGEST_LOAD", 200_000)
     taken: list[tuple[str, str]] = []
     ingest = RocksDBTaskStores.ingest
 
@@ -117,7 +117,7 @@ def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)
-    step_until(loop, lambda: len(small_loads) == 4 and loop._restoration._writing is None)
+    step_until(loop, lambda: len(small_loads) == 4 and loop._restoration._replays._writing is None)
     offset = loop._tasks[RESTORED].state_manager.changelog_offset("counts")
     assert offset is not None
     assert 10_000 < offset < RECORDS
@@ -132,7 +132,7 @@ def restore_and_kill(rig: Rig, loads: list[tuple[str, str]], wanted: int) -> Non
     """Until there were so many files."""
     loop = rig.loop()
     rig.assign(loop, wanted, RESTORED)
-    step_until(loop, lambda: len(loads) >= wanted and loop._restoration._writing is None)
+    step_until(loop, lambda: len(loads) >= wanted and loop._restoration._replays._writing is None)
     kill(loop)
 
 
@@ -223,7 +223,7 @@ def usual_slice(path: Path, alone: bool, monkeypatch: pytest.MonkeyPatch) -> int
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED) if alone else rig.assign(loop, 1, RESTORED, RUNNING)
     asked: list[int] = []
-    consumer = loop._restoration._consumer()
+    consumer = loop._restoration._replays.consumer
     poll = consumer.poll
 
     def watched(max_records: int, timeout_s: float) -> list[RecordBatch]:
@@ -247,21 +247,21 @@ def test_slices_are_longer_while_no_task_runs_than_beside_one_that_does(
 def test_a_task_processes_between_two_steps_of_a_file_that_is_written(
     tmp_path: Path, small_loads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoration, "_LARGEST_LOAD", 1_000_000)
+    monkeypatch.setattr(replays, "_LARGEST_LOAD", 1_000_000)
     rig = Rig(tmp_path, partitions=2)
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED, RUNNING)
-    step_until(loop, lambda: loop._restoration._writing is not None)
-    rig.clock = loop._clock = loop._restoration._clock = SlowClock()
-    monkeypatch.setattr(restoration, "_SLICE_S", 0.0)
+    step_until(loop, lambda: loop._restoration._replays._writing is not None)
+    rig.clock = loop._clock = loop._restoration._replays._clock = SlowClock()
+    monkeypatch.setattr(replays, "_SLICE_S", 0.0)
     rig.write("in", ("k", "x", 1), partition=1)
     rounds = 0
 
     def written() -> bool:
         nonlocal rounds
         rounds += 1
-        return loop._restoration._writing is None
+        return loop._restoration._replays._writing is None
 
     step_until(loop, written)
     assert rounds > 3

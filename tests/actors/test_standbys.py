@@ -226,7 +226,7 @@ def test_what_is_written_while_a_standby_begins_is_not_left_out(tmp_path: Path) 
 def test_a_standby_that_is_never_quite_at_the_end_is_not_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(tmp_path)
     standby = standby_of(rig)
-    consumer = standby._standbys._following._consumer()
+    consumer = standby._standbys._following._replays.consumer
     end_offset = consumer.end_offset
     monkeypatch.setattr(consumer, "end_offset", lambda tp: (end_offset(tp) or 0) + 1)  # one is on its way
     directory = standby._standbys.by_id[TASK].directory

@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cluster import control, named_actors
+from penstock.cluster import connections, control, named_actors
 from penstock.common.errors import ApplicationStateError
 
 
 def test_an_application_is_paused_and_resumed_and_the_way_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, bool]] = []
-    monkeypatch.setattr(control, "connect_to", lambda application_id: None)
+    monkeypatch.setattr(connections, "connect_to", lambda application_id: None)
     monkeypatch.setattr(named_actors, "require_coordinator", lambda application_id: object())
     monkeypatch.setattr(control, "pause_application", lambda name, _, paused: asked.append((name, paused)))
     paused = CliRunner().invoke(app, ["pause", "word-count"])
@@ -26,5 +26,5 @@ def test_what_cannot_be_paused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*_: object) -> None:
         raise ApplicationStateError("application 'word-count' is in state ERROR: boom")
 
-    monkeypatch.setattr(control, "connect_to", refuse)
+    monkeypatch.setattr(connections, "connect_to", refuse)
     assert isinstance(CliRunner().invoke(app, ["pause", "word-count"]).exception, ApplicationStateError)

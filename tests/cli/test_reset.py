@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
-from penstock.cluster import control
+from penstock.cluster import connections
 from penstock.common.errors import ConfigError, MissingTopicError, StateStoreLockedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import SENT_NOW
@@ -51,8 +51,8 @@ class Subject:
 @pytest.fixture
 def it(broker: str, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
     monkeypatch.setattr("ray.is_initialized", lambda: False)
-    monkeypatch.setattr(control, "clusters", list)
-    monkeypatch.setattr(control, "started_here", lambda: None)
+    monkeypatch.setattr(connections, "clusters", list)
+    monkeypatch.setattr(connections, "started_here", lambda: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return Subject(broker, topic_name("app"), tmp_path)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from penstock.actors.messages import ActorCount, ApplicationState, ApplicationStatus, ScalingStatus
 from penstock.cli.main import app
-from penstock.cluster import actor_changes, control, named_actors
+from penstock.cluster import actor_changes, connections, control, named_actors
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 COUNTS = (ActorCount(2, 8, 1.56, 210.4), ActorCount(4, 4, 0.78, 45.0), ActorCount(1, 16, 3.1, None))
@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     scaling = ScalingStatus(2, 4, "it never catches up", True, 1, 8, COUNTS)
     status = ApplicationStatus("app", ApplicationState.RUNNING, 1, (), {}, scaling=scaling)
-    monkeypatch.setattr(control, "connect_to", lambda application: None)
+    monkeypatch.setattr(connections, "connect_to", lambda application: None)
     monkeypatch.setattr(control, "require_status", lambda application: status)
     monkeypatch.setattr(named_actors, "require_coordinator", lambda application: None)
     monkeypatch.setattr(actor_changes, "ask_coordinator", ask)

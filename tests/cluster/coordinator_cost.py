@@ -88,7 +88,7 @@ def row(tasks: int) -> str:
 
     reported = microseconds(cluster, lambda: cluster.feed(cluster.reports[next(names)]), _TIMES)
     asked = microseconds(cluster, ask, _TIMES)
-    lost = microseconds(cluster, lambda: cluster.feed(ActorLost(machine.actors[0], "killed")), _LOSSES)
+    lost = microseconds(cluster, lambda: cluster.feed(ActorLost(machine.actors[0])), _LOSSES)
     assert machine.state is ApplicationState.RUNNING
     return f"| {tasks} | {len(machine.actors)} | {reported:.1f} | {asked:.0f} | {lost:.0f} |"
 

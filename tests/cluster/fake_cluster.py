@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, kafka_streams
+from penstock.cluster import control, kafka_streams, starting
 from penstock.cluster.kafka_streams import KafkaStreams
 
 
@@ -35,9 +35,9 @@ class FakeCluster:
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
         for module in (control, kafka_streams):
             patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
-        patch.setattr(control, "connect", lambda application_id: self.calls.append("connect"))
+        patch.setattr(starting, "connect", lambda application_id: self.calls.append("connect"))
         patch.setattr(control, "remove_ended", lambda application_id, topology: self.calls.append("remove ended"))
-        patch.setattr(control, "start_coordinator", self.start_coordinator)
+        patch.setattr(starting, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
         patch.setattr(kafka_streams, "cluster_cpus", lambda: 4)

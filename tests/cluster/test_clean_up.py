@@ -11,7 +11,7 @@ from ray.exceptions import GetTimeoutError, RayTaskError
 
 from penstock.actors.messages import ApplicationState
 from penstock.actors.task_directory import LocalState
-from penstock.cluster import control, local_state
+from penstock.cluster import connections, local_state
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.local_state import NodeState
 from penstock.cluster.ray_clusters import RayCluster
@@ -24,8 +24,8 @@ from tests.cluster.fake_cluster import cluster as cluster
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is connected to no Ray, and none is to be found."""
     monkeypatch.setattr("ray.is_initialized", lambda: False)
-    monkeypatch.setattr(control, "clusters", list)
-    monkeypatch.setattr(control, "started_here", lambda: None)
+    monkeypatch.setattr(connections, "clusters", list)
+    monkeypatch.setattr(connections, "started_here", lambda: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
@@ -67,8 +67,8 @@ def test_an_application_that_runs_in_another_process_keeps_its_state(
 ) -> None:
     path, addresses = state(tmp_path), []
     found = RayCluster("here:1", ("app", "other"))
-    monkeypatch.setattr(control, "clusters", lambda: [RayCluster("there:1", ("other",)), found])
-    monkeypatch.setattr(control, "_init", lambda it, **_: addresses.append(it.address))
+    monkeypatch.setattr(connections, "clusters", lambda: [RayCluster("there:1", ("other",)), found])
+    monkeypatch.setattr(connections, "connect_to_cluster", lambda it, **_: addresses.append(it.address))
     monkeypatch.setattr("ray.shutdown", lambda: addresses.append("shutdown"))
     cluster.coordinator = object()
     with pytest.raises(
@@ -86,19 +86,19 @@ def test_the_cluster_that_the_application_would_start_in_is_the_one_that_is_clea
     no_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(control, "_init", lambda it, **_: calls.append(it.address))
+    monkeypatch.setattr(connections, "connect_to_cluster", lambda it, **_: calls.append(it.address))
     monkeypatch.setattr("ray.shutdown", lambda: calls.append("shutdown"))
-    monkeypatch.setattr(control, "probe", RayCluster)
-    with control.connected_where_it_starts() as address:
+    monkeypatch.setattr(connections, "probe", RayCluster)
+    with connections.connected_where_it_starts() as address:
         assert address is None
-    monkeypatch.setattr(control, "started_here", lambda: RayCluster("here:1"))
-    with control.connected_where_it_starts() as address:
+    monkeypatch.setattr(connections, "started_here", lambda: RayCluster("here:1"))
+    with connections.connected_where_it_starts() as address:
         assert address == "here:1"
     monkeypatch.setenv("RAY_ADDRESS", "named:1")
-    with control.connected_where_it_starts() as address:
+    with connections.connected_where_it_starts() as address:
         assert address == "named:1"
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    with control.connected_where_it_starts() as address:
+    with connections.connected_where_it_starts() as address:
         assert address is None
     assert calls == ["here:1", "shutdown", "named:1", "shutdown"]
 

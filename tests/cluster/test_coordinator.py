@@ -92,7 +92,7 @@ def test_a_late_report_from_before_an_assignment_counts_for_nothing(play: Play) 
 
 def test_a_lost_actor_is_replaced_by_another_and_its_tasks_go_there(play: Play) -> None:
     given = play.running()
-    play(ActorLost("stream/1", "killed"))
+    play(ActorLost("stream/1"))
     assert play.of(StartActor) == [StartActor("stream/3", slot=1)]
     assert play.machine.state is ApplicationState.REBALANCING
     assert play.of(AssignTasks) == []
@@ -106,7 +106,7 @@ def test_losses_of_actors_that_have_not_worked_wait_longer_and_longer_but_not_fo
     delays = []
     for _ in range(12):
         (name,) = play.machine.actors
-        play(ActorUp(name), ActorLost(name, "killed"))
+        play(ActorUp(name), ActorLost(name))
         waits = [timer.delay_ms for timer in play.of(SetTimer) if timer.timer is Timer.REPLACE_ACTORS]
         if waits:
             assert play.of(StartActor) == []
@@ -121,7 +121,7 @@ def test_an_actor_whose_tasks_have_run_is_replaced_at_once_however_often(play: P
     play.running(cpus=1)
     for _ in range(6):
         (name,) = play.machine.actors
-        play(ActorLost(name, "killed"))
+        play(ActorLost(name))
         assert [it.timer for it in play.of(SetTimer)] == [Timer.WAIT_FOR_ACTORS]
         (started,) = play.of(StartActor)
         play(ActorUp(started.actor_id))
@@ -134,7 +134,7 @@ def test_calm_forgets_the_losses(play: Play) -> None:
     play.running(cpus=1)
     for _ in range(3):
         (name,) = play.machine.actors
-        play(ActorLost(name, "killed"), TimerFired(Timer.FORGET_LOSSES))
+        play(ActorLost(name), TimerFired(Timer.FORGET_LOSSES))
         assert len(play.of(StartActor)) == 1
 
 
@@ -164,7 +164,7 @@ def test_a_stop_ends_every_actor_and_then_the_application(play: Play) -> None:
     assert {stop.actor_id for stop in play.of(StopActor)} == {"stream/1", "stream/2"}
     play(ActorStopped("stream/1"))
     assert play.machine.state is ApplicationState.PENDING_SHUTDOWN
-    assert play(ActorLost("stream/2", "killed")) == [SetState(ApplicationState.NOT_RUNNING)]
+    assert play(ActorLost("stream/2")) == [SetState(ApplicationState.NOT_RUNNING)]
     assert play(StopRequested()) == []
 
 
@@ -246,7 +246,7 @@ def test_an_actor_that_is_lost_without_a_session_is_replaced_in_the_next(play: P
     play.running()
     play(GroupAssigned(None))
     play.confirm()
-    play(ActorLost("stream/1", "killed"), ClusterResized(2))
+    play(ActorLost("stream/1"), ClusterResized(2))
     assert play.of(StartActor) == []
     play(GroupAssigned(ALL))
     assert [it.actor_id for it in play.of(StartActor)] == ["stream/3"]

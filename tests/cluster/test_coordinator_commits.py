@@ -134,7 +134,7 @@ def test_the_commit_of_an_actor_that_was_lost_meanwhile_is_answered_but_not_repe
     given = play.running()
     task = next(iter(given["stream/1"]))
     request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
-    play(CommitRequested(request), ActorLost("stream/1", "killed"))
+    play(CommitRequested(request), ActorLost("stream/1"))
     (answer,) = play(CommitFailed(request, "the broker was away"))
     assert isinstance(answer, RefuseCommit)
 

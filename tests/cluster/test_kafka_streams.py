@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState
-from penstock.cluster import control, http_actor, kafka_streams, store_reader, store_view
+from penstock.cluster import http_actor, kafka_streams, starting, store_reader, store_view
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.metrics import MetricName
 from penstock.cluster.queries import StateQueries
@@ -151,7 +151,7 @@ def test_a_coordinator_that_cannot_start_takes_the_http_server_along(
     def fail(*_: object) -> object:
         raise ApplicationStateError("no room")
 
-    monkeypatch.setattr(control, "start_coordinator", fail)
+    monkeypatch.setattr(starting, "start_coordinator", fail)
     with pytest.raises(ApplicationStateError, match="no room"):
         ps.KafkaStreams(counting(), {"application.id": "app"}).start()
     assert cluster.calls[-2:] == ["start http", "stop http"]
@@ -382,9 +382,9 @@ def test_a_start_that_fails_leaves_no_coordinator_behind(
     killed: list[object] = []
     actor = FakeActorClass(taken)
     ray = SimpleNamespace(remote=lambda _: actor, get=get, kill=killed.append)
-    monkeypatch.setattr(control, "ray", ray)
+    monkeypatch.setattr(starting, "ray", ray)
     with pytest.raises(ApplicationStateError, match=says):
-        control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
+        starting.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     assert killed == [actor] * kills
 
 
@@ -396,10 +396,10 @@ def test_ctrl_c_in_a_start_leaves_no_actor_behind(monkeypatch: pytest.MonkeyPatc
     actor = FakeActorClass(taken=False)
     context = SimpleNamespace(get_node_id=lambda: "0" * 56)
     ray = SimpleNamespace(remote=lambda _: actor, get=get, kill=killed.append, get_runtime_context=lambda: context)
-    monkeypatch.setattr(control, "ray", ray)
+    monkeypatch.setattr(starting, "ray", ray)
     monkeypatch.setattr(http_actor, "ray", ray)
     with pytest.raises(KeyboardInterrupt):
-        control.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
+        starting.start_coordinator(ApplicationSpec(counting(), StreamsConfig.of({"application.id": "app"})))
     with pytest.raises(KeyboardInterrupt):
         http_actor.start_http("app", ServerSettings(), NotImplemented)
     assert killed == [actor, actor]

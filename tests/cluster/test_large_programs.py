@@ -11,7 +11,7 @@ from ray import cloudpickle
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec
-from penstock.cluster import control
+from penstock.cluster import starting
 from penstock.common.config import StreamsConfig
 
 OBJECT_STORE_FROM_BYTES = 100 * 1024
@@ -43,7 +43,7 @@ def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_drive
 
     monkeypatch.setattr(ray, "remote", lambda cls: Remote())
     monkeypatch.setattr(ray, "get", lambda answer, timeout: None)
-    control.start_coordinator(large_program())
+    starting.start_coordinator(large_program())
     name, *pieces = called
     assert name == "large"
     assert max(map(len, pieces)) < OBJECT_STORE_FROM_BYTES < sum(map(len, pieces))
@@ -53,7 +53,7 @@ def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_drive
 
 def test_what_is_too_large_even_in_pieces_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the arguments of a call Ray takes 10 MiB along (``task_rpc_inlined_bytes_limit``)."""
-    control._pieces(bytes(9 << 20))
+    starting._pieces(bytes(9 << 20))
     assert "program" not in capsys.readouterr().err
-    control._pieces(bytes((9 << 20) + 1))
+    starting._pieces(bytes((9 << 20) + 1))
     assert "Ray keeps it with this process" in capsys.readouterr().err

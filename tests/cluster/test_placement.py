@@ -75,7 +75,7 @@ class Cluster:
     def lose(self, name: str) -> None:
         self.tasks.pop(name, None)
         self.standbys.pop(name, None)
-        self(ActorLost(name, "killed"))
+        self(ActorLost(name))
 
     def on(self, *nodes: str) -> list[str]:
         """Run on these nodes."""

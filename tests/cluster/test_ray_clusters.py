@@ -17,7 +17,7 @@ import pytest
 from ray._private.authentication import authentication_token_setup
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
-from penstock.cluster import control, ray_clusters
+from penstock.cluster import connections, control, ray_clusters, starting
 from penstock.cluster.ray_clusters import RayCluster
 from penstock.common.errors import ApplicationStateError, ConfigError
 
@@ -174,13 +174,15 @@ def test_an_address_that_is_not_a_clusters_is_refused_with_what_is_wanted(
 def disconnected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """``connect_to`` with these clusters instead of the machine's; gives back the addresses it connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
 
     def connect_to(application_id: str, *found: RayCluster) -> list[str]:
         connected: list[str] = []
-        monkeypatch.setattr(control, "clusters", lambda: list(found))
-        monkeypatch.setattr(control, "_init", lambda cluster, log_to_driver: connected.append(cluster.address))
-        control.connect_to(application_id)
+        monkeypatch.setattr(connections, "clusters", lambda: list(found))
+        monkeypatch.setattr(
+            connections, "connect_to_cluster", lambda cluster, log_to_driver: connected.append(cluster.address)
+        )
+        connections.connect_to(application_id)
         return connected
 
     return connect_to
@@ -208,10 +210,10 @@ def test_no_cluster_at_all_is_said_to_be_so(disconnected: Callable[..., list[str
 def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)
-    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
-    monkeypatch.setattr("penstock.cluster.control.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
+    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.connections.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
     with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
-        control.connect("app")
+        starting.connect("app")
 
 
 @pytest.fixture
@@ -269,49 +271,49 @@ def test_the_token_is_not_shown_unasked_to_another_machine(
 
 
 @pytest.fixture
-def starting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def start_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Start ``app`` where no ``ray start`` was, with these clusters on the machine; gives back whom Ray connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("penstock.cluster.control.ray.is_initialized", lambda: False)
-    monkeypatch.setattr(control, "started_here", lambda: None)
+    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
+    monkeypatch.setattr(connections, "started_here", lambda: None)
     monkeypatch.setattr(control, "find_coordinator", lambda _: "coordinator")
 
     def connect(state: ApplicationState, *found: RayCluster) -> list[str]:
         connected: list[str] = []
-        monkeypatch.setattr(control, "clusters", lambda: list(found))
+        monkeypatch.setattr(connections, "clusters", lambda: list(found))
         monkeypatch.setattr(control, "status_of", lambda _: ApplicationStatus("app", state, 1, (), {}))
         monkeypatch.setattr(control, "end_actors", lambda name, _: connected.append(f"{name} is ended"))
-        monkeypatch.setattr("penstock.cluster.control.ray.init", lambda address, **_: connected.append(address))
-        monkeypatch.setattr("penstock.cluster.control.ray.shutdown", lambda: connected.append("left"))
-        control.connect("app")
+        monkeypatch.setattr("penstock.cluster.connections.ray.init", lambda address, **_: connected.append(address))
+        monkeypatch.setattr("penstock.cluster.connections.ray.shutdown", lambda: connected.append("left"))
+        starting.connect("app")
         return connected
 
     return connect
 
 
 def test_an_application_that_runs_in_another_cluster_of_this_machine_is_not_started_in_a_new_one(
-    starting: Callable[..., list[str]],
+    start_app: Callable[..., list[str]],
 ) -> None:
     with pytest.raises(ApplicationStateError, match=r"already running in the Ray cluster at h:2 .*penstock stop app"):
-        starting(ApplicationState.RUNNING, RayCluster("h:1", ("other",)), RayCluster("h:2", ("app",)))
+        start_app(ApplicationState.RUNNING, RayCluster("h:1", ("other",)), RayCluster("h:2", ("app",)))
 
 
 def test_an_application_that_has_ended_in_another_cluster_is_cleared_away_and_started(
-    starting: Callable[..., list[str]],
+    start_app: Callable[..., list[str]],
 ) -> None:
-    assert starting(ApplicationState.ERROR, RayCluster("h:2", ("app",))) == ["h:2", "app is ended", "left", "local"]
+    assert start_app(ApplicationState.ERROR, RayCluster("h:2", ("app",))) == ["h:2", "app is ended", "left", "local"]
 
 
 def test_a_cluster_that_cannot_be_asked_or_has_others_lets_an_application_start(
-    starting: Callable[..., list[str]],
+    start_app: Callable[..., list[str]],
 ) -> None:
     foreign = RayCluster("h:1", problem="the Ray cluster at h:1 asks for a token")
-    assert starting(ApplicationState.RUNNING, foreign, RayCluster("h:2", ("other",))) == ["local"]
+    assert start_app(ApplicationState.RUNNING, foreign, RayCluster("h:2", ("other",))) == ["local"]
 
 
 def test_ray_gives_no_advice_on_the_token_of_a_cluster_that_ends_with_the_process(
-    starting: Callable[..., list[str]],
+    start_app: Callable[..., list[str]],
 ) -> None:
     authentication_token_setup.logger.setLevel(logging.NOTSET)
-    starting(ApplicationState.RUNNING)
+    start_app(ApplicationState.RUNNING)
     assert not authentication_token_setup.logger.isEnabledFor(logging.WARNING)

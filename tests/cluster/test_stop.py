@@ -18,7 +18,7 @@ from ray.exceptions import (
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control
+from penstock.cluster import control, starting
 from penstock.cluster.http_actor import start_http, stop_http
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
@@ -205,7 +205,7 @@ def test_a_coordinator_that_does_not_come_up_leaves_no_actor_behind(
     builder.stream("lines").to("copies")
     spec = ApplicationSpec(builder.build(), StreamsConfig.of({"application.id": "app"}))
     with pytest.raises(ApplicationStateError, match="coordinator of application 'app'"):
-        control.start_coordinator(spec)
+        starting.start_coordinator(spec)
     assert killed == [coordinator]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 import penstock as ps
-from penstock.cluster import control
+from penstock.cluster import starting
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -105,7 +105,7 @@ def test_an_application_does_not_start_on_half_a_backfill(broker: FakeBroker, mo
     stream.group_by_key().count(ps.Materialized.as_("counts"))
     app = KafkaStreams(builder.build(), {"application.id": "app"})
     monkeypatch.setattr(app, "_clients", FakeClients("app", broker))
-    monkeypatch.setattr(control, "connect", lambda application_id: pytest.fail("it went on to Ray"))
+    monkeypatch.setattr(starting, "connect", lambda application_id: pytest.fail("it went on to Ray"))
     app.check()
     attempt(broker, 3)
     with pytest.raises(ApplicationStateError, match="is unfinished"):

@@ -11,8 +11,8 @@ from penstock.cluster.standby_assignor import Place, StandbyPolicy, assign_stand
 from penstock.common.ids import TaskId
 
 
-class Placement:
-    """The part of the coordinator's state machine that moves tasks. Mirrors ``HighAvailabilityTaskAssignor``.
+class TaskPlacer:
+    """The part of the coordinator's state machine that decides the placement. Mirrors ``HighAvailabilityTaskAssignor``.
 
     A task whose actor is lost goes at once to a standby that has caught up. One that is to move, for balance alone,
     stays where it is until its stores are where it goes to: on the disk of the same node, or in a standby that is made

@@ -1,0 +1,136 @@
+"""Starting an application: the Ray cluster that it gets, and its coordinator there."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray._common.constants import HEAD_NODE_RESOURCE_NAME
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.connections import cluster_to_start_in, connect_to_cluster, each_cluster_with
+from penstock.cluster.control import remove_ended
+from penstock.cluster.coordinator_actor import CoordinatorActor
+from penstock.cluster.names import NAMESPACE, coordinator_name
+from penstock.cluster.ray_errors import last_line
+from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.log import logger
+
+_START_S = 60.0
+_PIECE_BYTES = 64 * 1024
+_ALL_PIECES_BYTES = 9 << 20
+
+
+def connect(application_id: str) -> None:
+    """Connect to Ray to start ``application_id``, unless this process is connected: to ``RAY_ADDRESS``, to the cluster
+    that ``ray start`` started last on this machine, else to a new one that lives as long as this process.
+
+    Raises ApplicationStateError, within seconds, when the cluster does not answer or wants a token, and instead of a
+    new cluster when the application runs in another one on this machine.
+    """
+    if ray.is_initialized():
+        return
+    if (cluster := cluster_to_start_in()) is not None:
+        connect_to_cluster(cluster, log_to_driver=True)
+        return
+    _remove_ended_elsewhere(application_id)
+    # What Ray advises of its token is for clusters that others can reach.
+    logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
+    # A cluster that ends with this process reports to nobody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+
+
+@contextmanager
+def connection(application_id: str) -> Iterator[None]:
+    """:func:`connect`, and disconnect at the end if this process was not connected before: then Ray prints no more."""
+    was = ray.is_initialized()
+    connect(application_id)
+    try:
+        yield
+    finally:
+        if not was:
+            ray.shutdown()
+
+
+def _remove_ended_elsewhere(application_id: str) -> None:
+    """On one machine two Ray clusters would find one process id in ``state.dir``, and take the seat from each other."""
+    for where in each_cluster_with(application_id):
+        remove_ended(application_id, where)
+
+
+def _pieces(pickled: bytes) -> list[bytes]:
+    """Ray moves an argument of 100 KiB or more to its object store, where it ends with the driver: a coordinator that
+    dies after that could not be restarted. Smaller ones travel with the call, up to 10 MiB of them."""
+    if len(pickled) > _ALL_PIECES_BYTES:
+        logger(__name__).warning(
+            "the program is so large that Ray keeps it with this process: once this process has ended, a coordinator "
+            "that dies cannot be restarted. Have the functions load what is large where they "
+            "run, instead of holding it",
+            program_bytes=len(pickled),
+            good_up_to_bytes=_ALL_PIECES_BYTES,
+        )
+    return [pickled[begin : begin + _PIECE_BYTES] for begin in range(0, len(pickled), _PIECE_BYTES)]
+
+
+def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) -> Any:
+    """Create the application's coordinator, which gets the address of its HTTP server;
+    :func:`~penstock.cluster.control.remove_ended` goes before.
+
+    Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
+    """
+    application_id = spec.application_id
+    try:
+        pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]  # untyped in Ray
+    except Exception as error:  # pickling runs arbitrary code of the user's objects
+        raise ConfigError(
+            f"application {application_id!r} cannot be sent to the cluster: something that its functions or its "
+            f"configuration refer to cannot be pickled: {type(error).__name__}: {error}"
+        ) from error
+    remote: Any = ray.remote(CoordinatorActor).options(
+        name=coordinator_name(application_id),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        num_cpus=0,
+        # The one node that does not come and go: any actor keeps a node, or is lost with it.
+        resources={HEAD_NODE_RESOURCE_NAME: 0.001},
+        max_restarts=-1,
+        max_task_retries=-1,
+        enable_task_events=False,
+    )
+    try:
+        coordinator = remote.remote(application_id, *_pieces(pickled))
+    except ValueError as error:
+        raise ApplicationStateError(
+            f"application {application_id!r} is being started by someone else at this moment: {error}"
+        ) from error
+    try:
+        # A driver that ends before a detached actor exists takes it along.
+        ray.get(coordinator.ready.remote(), timeout=_START_S)
+        ray.get(coordinator.set_http_address.remote(http_address), timeout=_START_S)
+    except RayActorError as error:
+        ray.kill(coordinator)
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} cannot start in the Ray cluster; penstock and "
+            f"its dependencies must be installed there: {last_line(error)}"
+        ) from error
+    except GetTimeoutError:
+        ray.kill(coordinator)
+        raise ApplicationStateError(
+            f"Ray did not start the coordinator of application {application_id!r} within {_START_S:.0f} s"
+        ) from None
+    except RayError as error:  # such as a node that has run out of memory
+        ray.kill(coordinator)
+        raise ApplicationStateError(
+            f"the coordinator of application {application_id!r} cannot start in the Ray cluster: {last_line(error)}"
+        ) from error
+    except BaseException:  # Ctrl-C too: a detached actor would go on, and the caller holds nothing to end it by
+        ray.kill(coordinator)
+        raise
+    return coordinator
