@@ -129,6 +129,7 @@ class CoordinatorActor:
             self._pausing.paused,
             self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
             self._scaling.status if self._scaling is not None else None,
+            it.machine.unhosted if it and not self._state.has_ended else {},
         )
 
     def _waits_for(self) -> str | None:
