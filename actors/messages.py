@@ -314,7 +314,7 @@ class ApplicationStatus:
     epoch: int
     actors: tuple[ActorStatus, ...]
     placement: Mapping[TaskId, str]
-    """Task to actor id, for every task the group has given to this cluster."""
+    """Task to actor id, for every task that an actor has."""
     http_address: str | None = None
     error: str | None = None
     waiting: str | None = None
@@ -325,6 +325,13 @@ class ApplicationStatus:
     """Tasks that stand still although there is something to do."""
     scaling: ScalingStatus | None = None
     """None before it has actors."""
+    unhosted: Mapping[TaskId, str] = field(default_factory=dict)
+    """Every task of this cluster's that no actor has now, and what it waits for. How far it lags is not known."""
+
+    @property
+    def task_count(self) -> int:
+        """How many tasks the group has given to this cluster, hosted or not."""
+        return len(self.placement) + len(self.unhosted)
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:

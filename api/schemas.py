@@ -21,12 +21,13 @@ class PartitionBody(_Body):
 
 
 class TaskBody(_Body):
-    """A task. Everything but its id is null while its actor has not reported it yet."""
+    """A task. All figures are null while its actor has not reported it yet, or no actor has it."""
 
     task_id: str
-    actor_id: str | None
+    actor_id: str | None = Field(description="null while no actor has it: see ``waits_for``.")
     node_id: str | None
     state: Literal["created", "restoring", "running", "closed"] | None
+    waits_for: str | None = Field(description="Why no actor has it; null where one has.")
     records_processed: int | None
     dropped_records: int | None
     lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
@@ -97,8 +98,8 @@ class ApplicationBody(_Body):
     application_id: str
     state: Literal["CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR"]
     epoch: int
-    lag: int
-    placement: dict[str, str] = Field(description="Task id to actor id.")
+    lag: int = Field(description="The sum over the tasks whose lag is known.")
+    placement: dict[str, str] = Field(description="Task id to actor id, of every task that an actor has.")
     tasks: list[TaskBody]
     actors: list[ActorBody]
     http_address: str | None

@@ -10,10 +10,12 @@ from penstock.common.ids import TaskId
 
 
 def application_body(status: ApplicationStatus) -> dict[str, Any]:
-    """The body of ``GET /v1/applications/{app}``: each task is listed once, whether an actor has reported it or not."""
+    """The body of ``GET /v1/applications/{app}``: each task is listed once, whether an actor has it, and has
+    reported it, or not."""
     reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
     unreported = [_unreported(task_id, status.placement[task_id]) for task_id in status.placement.keys() - reported]
-    tasks = [_task(actor, task) for actor, task in reported.values()] + unreported
+    unhosted = [_unreported(task, None, why) for task, why in status.unhosted.items() if task not in reported]
+    tasks = [_task(actor, task) for actor, task in reported.values()] + unreported + unhosted
     return {
         "application_id": status.application_id,
         "state": status.state.value,
@@ -49,6 +51,7 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
         "actor_id": actor.actor_id,
         "node_id": actor.node_id,
         "state": task.state.value,
+        "waits_for": None,
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
         "lost_records": task.lost_records,
@@ -69,11 +72,12 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
     }
 
 
-def _unreported(task_id: TaskId, actor_id: str) -> dict[str, Any]:
+def _unreported(task_id: TaskId, actor_id: str | None, waits_for: str | None = None) -> dict[str, Any]:
     figures = ("records_processed", "dropped_records", "lost_records", "lag")
     restore = ("restore_remaining", "restore_total", "restore_rate", "restore_seconds_left")
     unknown = ("node_id", "state", *figures, *restore)
-    return {"task_id": str(task_id), "actor_id": actor_id, **dict.fromkeys(unknown), "partitions": []}
+    known = {"task_id": str(task_id), "actor_id": actor_id, "waits_for": waits_for}
+    return {**known, **dict.fromkeys(unknown), "partitions": []}
 
 
 def _actor(actor: ActorStatus) -> dict[str, Any]:

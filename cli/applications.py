@@ -73,9 +73,14 @@ def _overview(found: list[tuple[str, ApplicationStatus]]) -> Table:
     several = len({address for address, _ in found}) > 1
     table = Table("Application", "State", "Actors", "Tasks", "HTTP", *(["Ray cluster"] if several else []))
     for address, each in sorted(found, key=lambda row: (row[1].application_id, row[0])):
-        row = (each.application_id, state_text(each), str(len(each.actors)), str(len(each.placement)))
+        row = (each.application_id, state_text(each), str(len(each.actors)), _tasks(each))
         table.add_row(*row, each.http_address or "", *([address] if several else []))
     return table
+
+
+def _tasks(status: ApplicationStatus) -> str:
+    waiting = f", {len(status.unhosted)} of them waiting" if status.unhosted else ""
+    return f"{status.task_count}{waiting}"
 
 
 def stop(

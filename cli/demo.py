@@ -185,7 +185,7 @@ def _note(lines: int, complete: bool) -> str:
 
 
 def _caught_up(status: ApplicationStatus) -> bool:
-    everywhere = len(status.tasks) == len(status.placement) > 0 and status.state is ApplicationState.RUNNING
+    everywhere = len(status.tasks) == status.task_count > 0 and status.state is ApplicationState.RUNNING
     return everywhere and all(task.lags and task.lag == 0 for task in status.tasks)
 
 

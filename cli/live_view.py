@@ -14,6 +14,7 @@ from penstock.common.ids import TaskId
 
 # Rates are means over this time: shorter ones flicker, longer ones hide a stall.
 RATE_WINDOW_S = 3.0
+_MOST_NAMED = 10
 
 _STATE_STYLES = {
     ApplicationState.RUNNING: "bold green",
@@ -39,8 +40,7 @@ class LiveView:
         lines: list[RenderableType] = [_headline(status)]
         if note:
             lines.append(Text(note))
-        if status.waiting:
-            lines.append(Text(status.waiting, style="yellow"))
+        lines += [Text(line, style="yellow") for line in waiting_lines(status)]
         lines += [Text(str(stuck), style="red") for stuck in status.stuck]
         lines.append(_table(status, tasks, rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
@@ -65,6 +65,25 @@ def state_text(status: ApplicationStatus) -> str:
     return f"{status.state.value} (paused)" if status.paused else status.state.value
 
 
+def lag_text(status: ApplicationStatus) -> str:
+    """The lag of all tasks together, as far as it is known."""
+    known = f"{sum(task.lag for task in status.tasks):,}"
+    return f"{known} + ?" if status.unhosted else known
+
+
+def waiting_lines(status: ApplicationStatus) -> list[str]:
+    """What the application waits for, and which tasks no actor has, those that wait for the same in one line."""
+    lines = [status.waiting] if status.waiting else []
+    by_reason: dict[str, list[TaskId]] = {}
+    for task_id, why in sorted(status.unhosted.items()):
+        by_reason.setdefault(why, []).append(task_id)
+    for why, tasks in by_reason.items():
+        one = len(tasks) == 1
+        which = ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")
+        lines.append(f"{len(tasks)} task{'' if one else 's'} wait{'s' if one else ''} ({which}): {why}")
+    return lines
+
+
 def _headline(status: ApplicationStatus) -> Text:
     line = Text(status.application_id, style="bold").append("  ", style="default")
     line.append(state_text(status), style="bold yellow" if status.paused else _STATE_STYLES.get(status.state, "bold"))
@@ -78,7 +97,6 @@ def _table(
 ) -> Table:
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     processed = sum(task.records_processed for task in tasks.values())
-    lag = sum(task.lag for task in tasks.values())
     table.add_column("task", "all")
     table.add_column("actor")
     standbys = _standbys(status)
@@ -87,14 +105,15 @@ def _table(
     table.add_column("state")
     table.add_column("processed", f"{processed:,}", justify="right")
     table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
-    table.add_column("lag", f"{lag:,}", justify="right")
+    table.add_column("lag", lag_text(status), justify="right")
     table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
-    for task_id in sorted({*tasks, *status.placement}):
+    for task_id in sorted({*tasks, *status.placement, *status.unhosted}):
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
         copies = [standbys.get(task_id, "")] if standbys else []
         if task is None:
-            table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"))
+            unknown = ["", "", "?"] if task_id in status.unhosted else []
+            table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"), *unknown)
             continue
         table.add_row(
             str(task_id),

@@ -21,6 +21,7 @@ from penstock.cluster.read_side import (
     PrefixQuery,
     Query,
     RangeQuery,
+    Reading,
     ReadSide,
     RowsQuery,
     SessionQuery,
@@ -55,6 +56,7 @@ class Asked:
     as_of: str | None = None
     history: bool = False
     reverse: bool = False
+    stale: bool = False
 
 
 def register(app: typer.Typer) -> None:
@@ -76,6 +78,9 @@ def query(
     as_of: Annotated[str | None, typer.Option(help="The version that was valid then; versioned stores")] = None,
     history: Annotated[bool, typer.Option("--history", help="All versions of KEY; versioned stores")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="Backwards")] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Where a task moves or restores, take a standby's answer, or what it has")
+    ] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +88,7 @@ def query(
 
     Of a window or session store: windows, of KEY or of all keys, as lines of key, start, end, value. Of a versioned
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
-    --json each row is a line of JSON.
+    --json each row is a line of JSON. An answer to --stale that may lack the newest is said to be one on stderr.
     """
     from penstock.cluster import connections
     from penstock.cluster.queries import StateQueries
@@ -94,7 +99,7 @@ def query(
         raise ConfigError("give --prefix, or --from and --to, not both")
     search_current_folder_last()
     connections.connect_to(application)
-    asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse)
+    asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse, stale)
     found = asyncio.run(answer(StateQueries(application), store, asked, as_json, limit))
     if not found:
         Console(stderr=True).print(f"store {store} has no key {key}", markup=False, soft_wrap=True)
@@ -107,14 +112,17 @@ async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False
     serde = await side.key_serde(store)
     if store not in stores:
         raise unknown_store(side.application_id, store, stores)
-    question = _question(stores[store].kind, store, serde, asked)
+    question, reading, found = _question(stores[store].kind, store, serde, asked), Reading(stale=asked.stale), True
     if isinstance(question, RowsQuery):
-        await _print_rows(side, store, question, as_json, limit)
-        return True
-    entry = await side.one(store, question)
-    if entry is not None:
-        typer.echo(entry_json(entry).decode() if as_json else shown(entry.value))
-    return entry is not None
+        await _print_rows(side, store, question, reading, as_json, limit)
+    else:
+        entry = await side.one(store, question, reading)
+        found = entry is not None
+        if entry is not None:
+            typer.echo(entry_json(entry).decode() if as_json else shown(entry.value))
+    if reading.was_stale:
+        typer.echo("a standby has answered, or a task that restores: the newest may be missing", err=True)
+    return found
 
 
 def _question(kind: str, store: str, serde: Serde[Any], asked: Asked) -> Query:
@@ -198,11 +206,13 @@ def _of_text(serde: Serde[Any], text: str) -> Any:
         raise ConfigError(f"the key serde {serde.name} cannot read {text!r}: {error}") from error
 
 
-async def _print_rows(side: ReadSide, store: str, question: RowsQuery, as_json: bool, limit: int | None) -> None:
+async def _print_rows(
+    side: ReadSide, store: str, question: RowsQuery, reading: Reading, as_json: bool, limit: int | None
+) -> None:
     cursor: str | None = None
     left = sys.maxsize if limit is None else limit
     while left > 0:
-        page = await side.page(store, question, min(_PAGE, left), cursor)
+        page = await side.page(store, question, min(_PAGE, left), cursor, reading)
         for row in page.entries:
             typer.echo(entry_json(row).decode() if as_json else _line(row))
         cursor = page.cursor

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.live_view import LiveView, state_text
+from penstock.cli.live_view import LiveView, lag_text, state_text, waiting_lines
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
@@ -192,10 +192,9 @@ class _Lines:
         rate = max(0, processed - self._processed) / (now_s - self._at) if self._at else 0.0
         self._state, self._at, self._processed = status.state, now_s, processed
         running = sum(task.state is TaskState.RUNNING for task in status.tasks)
-        lag = sum(task.lag for task in status.tasks)
         where = f"  {status.http_address}" if status.http_address else ""
-        why = f"\n{status.waiting}" if status.waiting else ""
+        why = "".join(f"\n{line}" for line in waiting_lines(status))
         return (
-            f"{status.application_id}  {state_text(status)}  {running}/{len(status.placement)} tasks run  "
-            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag:,}{where}{why}"
+            f"{status.application_id}  {state_text(status)}  {running}/{status.task_count} tasks run  "
+            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag_text(status)}{where}{why}"
         )

@@ -87,6 +87,7 @@ class CoordinatorActor:
         self._error: str | None = None
         self._waiting: str | None = None
         self._broker_watch: BrokerWatch | None = None
+        self._topic_watch: TopicWatch | None = None
         self._http_address: str | None = None
         self._stuck: StuckTaskWatch | None = None
         self._ray_metrics = RayMetrics()
@@ -129,12 +130,15 @@ class CoordinatorActor:
             self._pausing.paused,
             self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
             self._scaling.status if self._scaling is not None else None,
+            it.machine.unhosted if it and not self._state.has_ended else {},
         )
 
     def _waits_for(self) -> str | None:
         machine = self._dispatcher.machine if self._dispatcher is not None else None
         no_session = _NO_SESSION if machine is not None and machine.session_lost else None
-        reasons = [self._no_broker(), no_session, machine.waits_for if machine is not None else None, self._waiting]
+        no_topic = self._topic_watch.missing if self._topic_watch is not None else None
+        failures = machine.waits_for if machine is not None else None
+        reasons = [self._no_broker(), no_topic, no_session, failures, self._waiting]
         return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:
@@ -236,7 +240,7 @@ class CoordinatorActor:
         )
         await self._scale(spec, dispatcher)
         drains = DrainWatch(self._application_id, draining_nodes, lambda: time.time() * 1000)
-        watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
+        self._topic_watch = watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
         self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
         self._stuck = StuckTaskWatch(spec.config, self._loop.time, self._log)
         self._repeat(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks)

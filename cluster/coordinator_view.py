@@ -56,6 +56,25 @@ class CoordinatorView:
         }
 
     @property
+    def unhosted(self) -> dict[TaskId, str]:
+        """The tasks that no actor has now, and what each of them waits for."""
+        return {task: self._why_unhosted(task) for task in self._owned.tasks - self.placement.keys()}
+
+    def _why_unhosted(self, task: TaskId) -> str:
+        target = self._placement.target.get(task)
+        for name, actor in self._actors.items():
+            if task in actor.held and actor.phase is Phase.FENCING:
+                return f"{name} is lost, and must be kept from writing before another goes on"
+            if task in actor.held and name != target:
+                return f"{name} must release it"
+        if target is not None:
+            return f"{target} must confirm what it was assigned before"
+        if self._replacements.backing_off:
+            return self.waits_for or "stream actors are lost one after another, the next one is started after a while"
+        starting = self.starting
+        return f"{', '.join(starting)} must start" if starting else "there is no stream actor"
+
+    @property
     def moving(self) -> dict[TaskId, str]:
         """Task to the actor that it is to move to once its stores have caught up there."""
         return dict(self._placer.moving)

@@ -23,11 +23,11 @@ from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
-_CHECK_EACH_S = 30.0
-_CHECK_PATTERNS_EACH_S = 10.0
-"""Who reads a topic that is gone gives it up after 30 s, and with it the application."""
+_CHECK_EACH_S = 10.0
+"""Who reads a topic that is gone gives it up after 30 s, and with it the application: a user hears of it before."""
 _GONE_AFTER_S = 2.0
 """So long must a topic be away before it counts as deleted."""
+_GIVEN_UP_AFTER_S = 30.0
 _LOOK_AGAIN_S = 1.0
 ONE_AFTER_ANOTHER_S = 30.0
 """Topics that are joined get their partitions one after another: so long may they differ."""
@@ -39,6 +39,8 @@ class TopicWatch:
     def __init__(
         self, topology: Topology, config: StreamsConfig, admin: Callable[[], TopicAdmin], clock: Callable[[], float]
     ) -> None:
+        self.missing: str | None = None
+        """What to tell a user while a topic is gone that no pattern has found; None while all are there."""
         self._topology = topology
         self._config = config
         self._admin = admin
@@ -51,15 +53,13 @@ class TopicWatch:
         self._orphaned: frozenset[TopicPartition] = frozenset()
         sources = [source for sub in topology.subtopologies for source in sub.sources]
         self._named = {topic for source in sources if source.pattern is None for topic in source.topics}
-        has_patterns = any(source.pattern is not None for source in sources)
-        at_most_s = _CHECK_PATTERNS_EACH_S if has_patterns else _CHECK_EACH_S
-        # As often as the group's member looks, so that both know of it at the same time.
-        asked_ms = config.client_entries("consumer.").get(_REFRESH, at_most_s * 1000)
-        self._check_each_s = max(_LOOK_AGAIN_S, min(at_most_s, float(asked_ms) / 1000))
+        # At least as often as the group's member looks, so that both know of it at the same time.
+        asked_ms = config.client_entries("consumer.").get(_REFRESH, _CHECK_EACH_S * 1000)
+        self._check_each_s = max(_LOOK_AGAIN_S, min(_CHECK_EACH_S, float(asked_ms) / 1000))
         self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool, orphaned: frozenset[TopicPartition] = frozenset()) -> bool:
-        """Whether it is time to check: every 30 s, with patterns every 10 s, or as often as the group's member looks
+        """Whether it is time to check: every 10 s, or as often as the group's member looks if that is more often
         (``consumer.topic.metadata.refresh.interval.ms``); at once when partitions are ``unplanned``,
         that is, assigned by the group but read by no task, or others are ``orphaned`` than before: assigned, but not
         all that their task reads."""
@@ -81,6 +81,7 @@ class TopicWatch:
         self._answered = False
         existing = self._client.topics()
         self._answered = True
+        self._look_for_missing(plan, existing)
         if gone := self._gone(plan, existing):
             self._log.warning("source topics deleted, going on without them", topics=sorted(gone))
             return plan.without(gone)
@@ -98,6 +99,22 @@ class TopicWatch:
             return None
         self._differ_since = None
         return planned
+
+    def _look_for_missing(self, plan: TaskPlan, existing: dict[str, int]) -> None:
+        missing = sorted(topic for topic in plan.topics if self._must_be_there(topic, plan) and topic not in existing)
+        if missing:
+            self._next_check = self._clock() + _LOOK_AGAIN_S
+            several = len(missing) > 1
+            self.missing = (
+                f"{'topics' if several else 'topic'} {', '.join(map(repr, missing))} {'do' if several else 'does'} not "
+                f"exist any more; who reads a topic waits {_GIVEN_UP_AFTER_S:.0f} s for it, then the application ends: "
+                "create it again, and reset the application if its records were deleted"
+            )
+        else:
+            self.missing = None
+
+    def _must_be_there(self, topic: str, plan: TaskPlan) -> bool:
+        return topic in self._named or topic in plan.repartition_topics
 
     def _gone(self, plan: TaskPlan, existing: dict[str, int]) -> set[str]:
         """Topics of patterns that have been away for long enough."""

@@ -163,3 +163,14 @@ def test_one_that_has_ended_is_not_paused(client: httpx.Client, read_side: FakeR
     answer = client.post("/v1/applications/word-count/pause")
     assert answer.status_code == 503
     assert "boom" in answer.text
+
+
+def test_a_task_that_no_actor_has_is_listed_with_what_it_waits_for(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.current = replace(read_side.current, unhosted={TaskId(1, 1): "stream/3 must start"})
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    waiting = body.tasks[-1]
+    assert (waiting.task_id, waiting.actor_id, waiting.waits_for) == ("1_1", None, "stream/3 must start")
+    assert (waiting.state, waiting.lag) == (None, None)
+    assert [task.waits_for for task in body.tasks[:-1]] == [None, None, None]

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from penstock.actors.messages import StandbyStatus
 from penstock.cli.live_view import LiveView
+from penstock.cli.run import _Lines
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
@@ -120,3 +121,20 @@ def test_one_snapshot_alone_shows_no_rate() -> None:
     frame = text(LiveView(), snapshot(5000), 10.0)
     assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5,000", "1,234", "1", "42"]
     assert row(frame, "all") == ["all", "5,000", "1,234", "1", "42"]
+
+
+def test_a_task_that_no_actor_has_is_shown_as_waiting_with_the_reason_and_an_unknown_lag() -> None:
+    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 must start", TaskId(1, 1): "stream/3 must start"})
+    frame = text(LiveView(), status, 10.0)
+    assert row(frame, "1_0") == ["1_0", "waiting", "?"]
+    assert "2 tasks wait (1_0, 1_1): stream/3 must start" in frame
+    assert "1,234 + ?" in frame
+
+
+def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
+    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 must start"})
+    line = _Lines().line(status, 10.0)
+    assert line is not None
+    assert "1/3 tasks run" in line
+    assert "lag 1,234 + ?" in line
+    assert line.endswith("\n1 task waits (1_0): stream/3 must start")

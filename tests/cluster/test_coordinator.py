@@ -27,6 +27,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.cluster.replacements import LONGEST_BACKOFF_MS
+from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.coordinator_play import ALL, MORE, PLAN, TASKS, Play, epoch_of
@@ -347,3 +348,34 @@ def test_tasks_that_a_plan_has_no_more_go_and_the_others_stay_where_they_are(pla
     assert {task.subtopology for send in play.of(AssignTasks) for task in send.tasks} <= {1}
     play.confirm()
     assert play.machine.placement == {task: name for task, name in before.items() if task.subtopology == 1}
+
+
+def test_what_nobody_hosts_is_told_and_why(play: Play) -> None:
+    play(ClusterResized(2), GroupAssigned(ALL))
+    assert play.machine.unhosted == dict.fromkeys(TASKS, "stream/1, stream/2 must start")
+    play(*(ActorUp(start.actor_id) for start in [StartActor("stream/1"), StartActor("stream/2")]))
+    assert play.machine.unhosted == {}
+    assert play.machine.placement.keys() == TASKS
+    given = {it.actor_id: it.tasks for it in play.of(AssignTasks)}
+    play.confirm()
+    play(ActorReported("stream/1", given["stream/1"], epoch_of(play, "stream/1")))
+    play(ActorLost("stream/1", "killed"))
+    assert play.machine.unhosted == dict.fromkeys(given["stream/1"], "stream/3 must start")
+    assert play.machine.placement == dict.fromkeys(given["stream/2"], "stream/2")
+
+
+def test_what_waits_between_the_replacements_of_a_crash_loop_is_told(play: Play) -> None:
+    play.running(cpus=1)
+    play(ActorFailed("stream/1", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
+    play(ActorFailed("stream/2", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
+    (why,) = set(play.machine.unhosted.values())
+    assert why == "stream actors fail one after another, the next one is started after a while: ValueError: bad"
+
+
+def test_a_task_that_another_must_release_first_is_told(play: Play) -> None:
+    play(ClusterResized(2), GroupAssigned(ALL), ActorUp("stream/1"))
+    play(TimerFired(Timer.WAIT_FOR_ACTORS))
+    play.confirm()
+    play(ActorUp("stream/2"))
+    (less,) = play.of(AssignTasks)
+    assert play.machine.unhosted == dict.fromkeys(TASKS - less.tasks, "stream/1 must release it")

@@ -226,6 +226,19 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
     run(play())
 
 
+def test_the_status_says_that_a_source_topic_is_gone() -> None:
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        watch: Any = SimpleNamespace(missing="topic 'orders' does not exist any more")
+        coordinator._topic_watch = watch
+        assert "topic 'orders' does not exist any more" in str((await coordinator.status()).waiting)
+        await coordinator.stop()
+
+    run(play())
+
+
 def test_an_http_server_that_does_not_answer_does_not_hold_up_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = SimpleNamespace(known_address=SimpleNamespace(remote=lambda: SimpleNamespace(future=Future)))
     monkeypatch.setattr(ray, "get_actor", lambda *_, **__: silent)

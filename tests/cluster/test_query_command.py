@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock.cli import query as command
 from penstock.cluster.queries import StateQueries
-from penstock.common.errors import ConfigError
+from penstock.common.errors import ConfigError, TaskNotReadyError
+from penstock.common.ids import TaskId
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication
 from tests.cluster.test_store_questions import application as application
@@ -105,3 +107,24 @@ def test_options_that_say_nothing_of_a_store_are_refused_with_its_kind(
     with pytest.raises(ConfigError) as refused:
         asyncio.run(command.answer(StateQueries(APPLICATION), store, command.Asked(**asked)))
     assert said in str(refused.value)
+
+
+def test_a_standby_answers_where_a_task_moves_if_that_is_wanted_and_it_is_said(
+    application: LocalApplication, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application.write("in", "a", "A", BASE)
+    application.settle()
+    assert printed(capsys, "all", key="a", stale=True) == ["A"]
+    assert capsys.readouterr().err == "", "the tasks themselves have answered"
+    whole = application._metadata()
+    copies: dict[TaskId, tuple[str, ...]] = {task: (name,) for task, name in whole.placement.items()}
+    moving = replace(whole, placement={}, standbys=copies)
+    application.metadata._function = lambda: moving
+    with pytest.raises(TaskNotReadyError):
+        printed(capsys, "all", key="a")
+    for key, line in (("a", "A"), (None, "a\tA")):
+        asked = command.Asked(key, stale=True)
+        assert asyncio.run(command.answer(StateQueries(APPLICATION), "all", asked))
+        said = capsys.readouterr()
+        assert said.out.splitlines() == [line]
+        assert said.err == "a standby has answered, or a task that restores: the newest may be missing\n"

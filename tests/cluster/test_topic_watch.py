@@ -167,6 +167,27 @@ def test_a_named_topic_that_is_gone_is_not_planned_away() -> None:
         kafka.now += 10
 
 
+def test_a_named_topic_that_is_gone_is_told_at_the_first_look_and_until_it_is_there_again() -> None:
+    kafka = Kafka(by_pattern("a"), {"a": 1, "x-1": 1})
+    kafka.counts |= {"app-counts-repartition": 1, "app-counts-changelog": 1}
+    kafka.look()
+    assert kafka.watch.missing is None
+    kafka.now += 10
+    assert kafka.watch.due(unplanned=False), "long before who reads it gives it up"
+    del kafka.counts["a"], kafka.counts["x-1"]
+    kafka.look()
+    assert kafka.watch.missing is not None
+    assert kafka.watch.missing.startswith("topic 'a' does not exist any more; "), "that of the pattern may go"
+    del kafka.counts["app-counts-repartition"]
+    kafka.look()
+    assert kafka.watch.missing.startswith("topics 'a', 'app-counts-repartition' do not exist any more; ")
+    kafka.now += 1
+    assert kafka.watch.due(unplanned=False), "so it looks again soon"
+    kafka.counts["app-counts-repartition"] = 1
+    kafka.look(a=1)
+    assert kafka.watch.missing is None
+
+
 def test_topics_are_looked_at_once_when_the_group_gives_less_than_a_task_reads() -> None:
     kafka = Kafka(by_pattern(), {"x-1": 1, "x-2": 1})
     kafka.look()
@@ -183,7 +204,7 @@ def test_topics_are_looked_at_now_and_then_and_at_once_when_the_group_assigns_wh
     kafka.look()
     assert not kafka.watch.due(unplanned=False)
     assert kafka.watch.due(unplanned=True)
-    kafka.now += 30
+    kafka.now += 10
     assert kafka.watch.due(unplanned=False)
     kafka.away = True
     with pytest.raises(BrokerUnreachableError):
