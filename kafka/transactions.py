@@ -21,7 +21,7 @@ from penstock.kafka.settings import MISSING_TOPIC, REFUSED_FOR_GOOD, as_streams_
 
 _INIT_S = 10.0
 _INIT_AGAIN_S = 0.05
-"""The first question for an id whose transaction is open only makes the broker end that: it says so, and has to be asked
+"""The first question for an id whose transaction is open only makes the broker end that: it says so, and must be asked
 again when that is done, some 10 ms later. librdkafka does so after 500 ms, or when the call is repeated."""
 _COMMIT_S = 30.0
 """A transaction that is not through by then has an unknown end, which only a new producer can find out."""

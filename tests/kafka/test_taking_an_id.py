@@ -51,7 +51,7 @@ def test_who_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_be_ended
 def test_it_asks_no_more_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.0)
     client = Librdkafka(ENDING, ENDING)
-    with pytest.raises(BrokerUnreachableError, match="transactional id 'id'.*another is being ended"):
+    with pytest.raises(BrokerUnreachableError, match=r"transactional id 'id'.*another is being ended"):
         Transactions(client, "id", "broker").init().result(10)
     assert client.answers == [ENDING]
 
