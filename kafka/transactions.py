@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, NoReturn, Protocol
@@ -19,6 +20,9 @@ from penstock.kafka.refusals import SPENT, refused_in_transaction
 from penstock.kafka.settings import MISSING_TOPIC, REFUSED_FOR_GOOD, as_streams_error, transactional_settings
 
 _INIT_S = 10.0
+_INIT_AGAIN_S = 0.05
+"""The first question for an id whose transaction is open only makes the broker end that: it says so, and must be asked
+again when that is done, some 10 ms later. librdkafka does so after 500 ms, or when the call is repeated."""
 _COMMIT_S = 30.0
 """A transaction that is not through by then has an unknown end, which only a new producer can find out."""
 _ABORT_S = 5.0
@@ -71,14 +75,20 @@ class Transactions:
         return done
 
     def _init(self) -> None:
-        try:
-            self._client.init_transactions(_INIT_S)
-        except KafkaException as error:
-            detail: KafkaError = error.args[0]
-            if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
-                detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
-            what = f"take the transactional id {self._id!r}"
-            raise as_streams_error(KafkaException(detail), what, self._address) from error
+        until_s = time.monotonic() + _INIT_S
+        while True:
+            try:
+                self._client.init_transactions(_INIT_AGAIN_S)
+            except KafkaException as error:
+                detail: KafkaError = error.args[0]
+                if detail.retriable() and time.monotonic() < until_s:
+                    continue  # the call goes on where it was; a question that is under way is not asked twice
+                if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
+                    detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
+                what = f"take the transactional id {self._id!r}"
+                raise as_streams_error(KafkaException(detail), what, self._address) from error
+            else:
+                return
 
     def _commit(self, offsets: Any, group_metadata: Any) -> None:
         try:

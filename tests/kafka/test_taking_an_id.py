@@ -1,0 +1,83 @@
+"""How a ``transactional.id`` is taken while the transaction of whoever had it is open: so is a lost actor fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.common.errors import BrokerUnreachableError, StreamsError
+from penstock.kafka.contracts import TransactionAbortedError
+from penstock.kafka.transactions import Transactions
+from tests.kafka.conftest import Rig
+from tests.kafka.test_transactions import Reader, producing
+
+Eventually = Callable[[Callable[[], bool], str], None]
+
+
+class Librdkafka:
+    """Its ``init_transactions``, of a broker that says ``answers`` one after the other and then gives the id: it asks
+    once a call, and of itself again only after half a second, which here never passes."""
+
+    def __init__(self, *answers: KafkaError) -> None:
+        self.answers = [*answers]
+        self.waited_s = 0.0
+
+    def init_transactions(self, timeout_s: float) -> None:
+        self.waited_s += timeout_s
+        if self.answers:
+            raise KafkaException(self.answers.pop(0))
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        raise AssertionError("no transaction has begun")
+
+    begin_transaction = commit_transaction = abort_transaction = send_offsets_to_transaction
+
+
+ENDING = KafkaError(KafkaError.CONCURRENT_TRANSACTIONS, "another is being ended", retriable=True)
+NOBODY = KafkaError(KafkaError._TIMED_OUT, "nobody answers", retriable=True)
+NOT_ALLOWED = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed", fatal=True)
+
+
+def test_who_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_be_ended() -> None:
+    client = Librdkafka(NOBODY, ENDING, ENDING)
+    Transactions(client, "id", "broker").init().result(10)
+    assert not client.answers
+    assert client.waited_s < 0.5, "sooner than librdkafka would by itself"
+
+
+def test_it_asks_no_more_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.0)
+    client = Librdkafka(ENDING, ENDING)
+    with pytest.raises(BrokerUnreachableError, match=r"transactional id 'id'.*another is being ended"):
+        Transactions(client, "id", "broker").init().result(10)
+    assert client.answers == [ENDING]
+
+
+def test_what_is_refused_for_good_is_not_asked_again() -> None:
+    client = Librdkafka(NOT_ALLOWED)
+    with pytest.raises(StreamsError, match="not allowed"):
+        Transactions(client, "id", "broker").init().result(10)
+
+
+def test_an_id_goes_from_hand_to_hand_with_every_transaction_open(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(3)
+    with ExitStack() as ends:
+        zombies = []
+        for number in range(8):
+            taker = ends.enter_context(producing(rig))
+            for partition in range(3):
+                taker.send(topic, b"k", b"%d" % number, number, None, partition)
+            assert taker.flush(10)
+            zombies.append(taker)
+        last = zombies.pop()
+        for zombie in zombies:
+            with pytest.raises(TransactionAbortedError) as fenced:
+                zombie.commit_transaction({}, b"").result(40)
+            assert fenced.value.producer_is_spent
+        last.commit_transaction({}, b"").result(40)
+        reader = Reader(rig, topic)
+        ends.callback(reader.consumer.close)
+        eventually(reader.comes_to(b"7"), "the last one's record alone")
