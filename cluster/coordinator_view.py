@@ -61,7 +61,7 @@ class CoordinatorView:
         return {task: self._why_unhosted(task) for task in self._owned.tasks - self.placement.keys()}
 
     def _why_unhosted(self, task: TaskId) -> str:
-        target = self._placement.target.get(task)
+        target = self._placer.target.get(task)
         for name, actor in self._actors.items():
             if task in actor.held and actor.phase is Phase.FENCING:
                 return f"{name} is lost, and must be kept from writing before another goes on"

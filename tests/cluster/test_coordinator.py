@@ -359,7 +359,7 @@ def test_what_nobody_hosts_is_told_and_why(play: Play) -> None:
     given = {it.actor_id: it.tasks for it in play.of(AssignTasks)}
     play.confirm()
     play(ActorReported("stream/1", given["stream/1"], epoch_of(play, "stream/1")))
-    play(ActorLost("stream/1", "killed"))
+    play(ActorLost("stream/1"))
     assert play.machine.unhosted == dict.fromkeys(given["stream/1"], "stream/3 must start")
     assert play.machine.placement == dict.fromkeys(given["stream/2"], "stream/2")
 
