@@ -125,7 +125,8 @@ class ProductionError(RecordError):
 
 
 class RuleBrokenError(StreamsError):
-    """A function changes what it was given, or a value does not come back from its store's serde as it was.
+    """A function changes what it was given, a value does not come back from its store's serde as it was, or records
+    come back without end to the topology that writes them.
 
     Raised by ``TopologyTestDriver`` alone: live, nobody looks, and the results are wrong. No handler drops the record.
     """

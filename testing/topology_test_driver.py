@@ -37,6 +37,8 @@ from penstock.topology.physical.topology import SinkNode, SourceNode, Topology, 
 
 K = TypeVar("K")
 V = TypeVar("V")
+_MOST_ROUNDS = 10_000
+"""So often in a row may records come back to the topology that wrote them."""
 
 
 class TopologyTestDriver(StoreAccess):
@@ -52,7 +54,9 @@ class TopologyTestDriver(StoreAccess):
     of the program's own must have written to its changelog what it put to its rows; the processor of a read-only store
     must have put what its topic has.
 
-    A record of a global store's topic, piped in or written by the program, is in the store at once.
+    A record of a global store's topic, piped in or written by the program, is in the store at once. What the program
+    writes to a source topic of its own is processed before the call returns; where that has no end, as live, an error
+    says so.
 
     ``config`` needs no ``application.id``. ``initial_wall_clock_ms`` is in ms since the epoch, or a ``datetime`` with a
     time zone; 0 unless it is given, where Kafka Streams takes the moment. Close the driver, or use it in a ``with``.
@@ -86,6 +90,7 @@ class TopologyTestDriver(StoreAccess):
         self._waits = checked.max_task_idle_ms > 0
         self._arrived: deque[tuple[int, ArrivedRecord]] = deque()
         self._queued = False
+        self._unprocessed = 0
         self._open(open_task_stores(None, program.stores.values()))
         self._globals.init(self._now_ms)
         self._begin()
@@ -240,15 +245,35 @@ class TopologyTestDriver(StoreAccess):
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
         self._arrived.append((offset, record))
+        self._unprocessed += 1
         self._read_only.piped(*record[:4])
 
     def _work(self) -> None:
         self._read_back()
+        rounds, of_this_round = 0, self._unprocessed
         while self._process():
+            self._unprocessed -= 1
+            of_this_round -= 1
             self._commit()
             self._read_back()
+            if of_this_round <= 0:
+                rounds, of_this_round = rounds + 1, self._unprocessed
+                if rounds > _MOST_ROUNDS:
+                    raise self._endless()
+        if not self._queued:
+            self._unprocessed = 0  # some may have been dropped as they came
         self._read_only.check(self._state_manager, self._rows)
         self._task.between_records(self._now_ms)
+
+    def _endless(self) -> RuleBrokenError:
+        topics = {record[0] for _, record in self._arrived}
+        topics |= {topic for topic, partition in self._partitions.items() if self._task.buffered(partition)}
+        names = ", ".join(map(repr, sorted(topics)))
+        return RuleBrokenError(
+            f"records come back without end: the topology reads what it writes to {names}, and after {_MOST_ROUNDS:,} "
+            "rounds it still writes more. Live it would go on for ever, too: write to another topic, or filter what has "
+            "come back often enough"
+        )
 
     def _process(self) -> bool:
         """Process one record, that which is the task's next; False if there is none that may be processed now."""

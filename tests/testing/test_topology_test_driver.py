@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from penstock.common.errors import ConfigError, ProcessingError, StreamsError, TopologyError, UnknownStateStoreError
+from penstock.common.errors import (
+    ConfigError,
+    ProcessingError,
+    RuleBrokenError,
+    StreamsError,
+    TopologyError,
+    UnknownStateStoreError,
+)
 from penstock.common.handlers import LogAndContinue
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
@@ -19,6 +26,7 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.physical.topology import Topology
 from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
 
 STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
@@ -342,3 +350,43 @@ class TestEnding:
                 topic.pipe_input("k", "no number")
             with pytest.raises(StreamsError, match=r"has ended with: ValueError.*Make a new driver"):
                 topic.pipe_input("k", "7")
+
+
+# ---- a topology that writes to its own source ----
+
+
+def retrying(*, without_end: bool) -> Topology:
+    """Counts a record down, by way of its own source."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("retries", Consumed.with_(Serdes.string(), Serdes.integer()))
+    left = numbers if without_end else numbers.filter(lambda n: n > 0).map_values(lambda n: n - 1)
+    left.to("retries", Produced.with_(Serdes.string(), Serdes.integer()))
+    return builder.build()
+
+
+def test_what_is_written_to_a_source_of_the_topology_is_processed_before_the_input_returns() -> None:
+    with TopologyTestDriver(retrying(without_end=False)) as driver:
+        retries = driver.create_input_topic("retries", Serdes.string(), Serdes.integer())
+        written = driver.create_output_topic("retries", Serdes.string(), Serdes.integer())
+        for _ in range(2):
+            retries.pipe_input("k", 9_000)
+            assert written.read_values_to_list() == list(reversed(range(9_000)))
+
+
+def test_records_that_come_back_without_end_are_an_error_that_says_so() -> None:
+    with TopologyTestDriver(retrying(without_end=True)) as driver:
+        retries = driver.create_input_topic("retries", Serdes.string(), Serdes.integer())
+        with pytest.raises(RuleBrokenError, match=r"come back without end: .* writes to 'retries', .* 10,000 rounds"):
+            retries.pipe_input("k", 1)
+        with pytest.raises(StreamsError, match="has ended with: records come back without end"):
+            retries.pipe_input("k", 1)
+
+
+def test_many_records_of_one_input_that_come_back_once_are_no_error() -> None:
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", STRINGS)
+    lines.flat_map_values(str.split).to("words", OUT)
+    builder.stream("words", STRINGS).to("out", OUT)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("lines", Serdes.string(), Serdes.string()).pipe_input("k", "word " * 11_000)
+        assert driver.create_output_topic("out", Serdes.string(), Serdes.string()).get_queue_size() == 11_000
