@@ -17,9 +17,9 @@ class Elasticity:
     """The part of the coordinator's state machine that knows what is wanted of CPUs and nodes."""
 
     def __init__(self, actors: Mapping[str, ActorRecord], tasks_per_actor: int | None, copies: int = 1) -> None:
-        """``copies``: so many has each task, itself and its standbys, each on another actor."""
+        self.copies = copies
+        """So many has each task, itself and its standbys, each on another actor."""
         self._actors = actors
-        self._copies = copies
         self._tasks_per_actor = tasks_per_actor
         self._count: int | None = None
         self._draining: Mapping[str, float | None] = {}
@@ -40,8 +40,8 @@ class Elasticity:
     def count(self, tasks: int, cpus: int) -> int:
         """How many actors there should be for ``tasks`` tasks."""
         if self._count is not None:
-            return min(self._count, max(tasks, self._copies) if tasks else 0)
-        return wanted_actors(tasks, self._tasks_per_actor, cpus, self._copies)
+            return min(self._count, max(tasks, self.copies) if tasks else 0)
+        return wanted_actors(tasks, self._tasks_per_actor, cpus, self.copies)
 
     def leaves(self, name: str) -> bool:
         """Whether the actor is on a node that will be gone: it gets no more tasks, and another takes its place."""
