@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-import ray
 from ray import cloudpickle
 
 from penstock.actors.failure import UncaughtErrors
@@ -39,6 +38,7 @@ from penstock.cluster.metadata import metadata_of
 from penstock.cluster.metrics import metric_families
 from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
+from penstock.cluster.own_actor import own_id, was_restarted
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.periodic_work import TOPICS, check_topics, repeat
 from penstock.cluster.purger import Purger
@@ -160,7 +160,7 @@ class CoordinatorActor:
 
     async def stop(self) -> ApplicationStatus:
         """Drain, commit and end every stream actor; returns when that is done (or when the application had ended)."""
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        if was_restarted():
             await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
         if self._dispatcher is not None:
             self._dispatcher.feed(events.StopRequested())
@@ -202,7 +202,7 @@ class CoordinatorActor:
             self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
             if await self._has_ended():
                 return
-            kept = await asyncio.to_thread(final_state.load_paused, _own_id())
+            kept = await asyncio.to_thread(final_state.load_paused, own_id())
             self._pausing.begin(spec.paused if kept is None else kept)
             clients = ConfluentClients.of(spec.config)
             self._broker_watch = BrokerWatch(
@@ -251,7 +251,7 @@ class CoordinatorActor:
         self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
 
     async def _scale(self, spec: ApplicationSpec, dispatcher: Dispatcher) -> None:
-        actor_id = str(ray.get_runtime_context().get_actor_id())
+        actor_id = own_id()
         kept = await asyncio.to_thread(wanted_count.load, actor_id)
         save, clock = partial(wanted_count.save, actor_id), self._loop.time
         self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, clock, self._log)
@@ -259,10 +259,9 @@ class CoordinatorActor:
 
     async def _has_ended(self) -> bool:
         """After a restart, whether the application had ended before: then only its status is served."""
-        context = ray.get_runtime_context()
-        if not context.was_current_actor_reconstructed:
+        if not was_restarted():
             return False
-        ended = await asyncio.to_thread(final_state.load, _own_id())
+        ended = await asyncio.to_thread(final_state.load, own_id())
         if ended is None:
             return False
         self._http_address = await self._ask_http()
@@ -271,7 +270,7 @@ class CoordinatorActor:
 
     async def _plan(self, spec: ApplicationSpec, clients: ConfluentClients) -> TopicPlan:
         # Its actors may work while topics get partitions one after another, as if there had been no restart.
-        restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        restarted = was_restarted()
         patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
         planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
         while True:
@@ -288,7 +287,7 @@ class CoordinatorActor:
     async def _recover(self, dispatcher: Dispatcher) -> None:
         """After a restart go on with the actors that live; otherwise end them: they ran another program."""
         found = await asyncio.to_thread(StreamActorHandle.find, self._application_id)
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        if was_restarted():
             await dispatcher.recover(found)
             self._http_address = await self._ask_http()
         else:
@@ -316,7 +315,7 @@ class CoordinatorActor:
 
     async def _end(self) -> None:
         try:
-            await asyncio.to_thread(final_state.save, _own_id(), self._state, self._error)
+            await asyncio.to_thread(final_state.save, own_id(), self._state, self._error)
         except Exception as error:  # whatever Ray has: the end itself must go on
             self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
@@ -391,8 +390,4 @@ class CoordinatorActor:
 
 
 async def _keep_paused(paused: bool) -> None:
-    await asyncio.to_thread(final_state.save_paused, _own_id(), paused)
-
-
-def _own_id() -> str:
-    return str(ray.get_runtime_context().get_actor_id())
+    await asyncio.to_thread(final_state.save_paused, own_id(), paused)

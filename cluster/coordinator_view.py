@@ -114,6 +114,16 @@ class CoordinatorView:
         return self._elasticity.count(len(self._owned.tasks), self._cpus or 0)
 
     @property
+    def actors_per_task(self) -> int:
+        """How many actors a task is on with all its standbys."""
+        return self._elasticity.actors_per_task
+
+    @property
+    def most(self) -> int:
+        """More actors than that would have nothing to do."""
+        return max(len(self._owned.tasks), self.actors_per_task) if self._owned.tasks else 0
+
+    @property
     def staying(self) -> list[str]:
         """Every actor that is up, or starts, and is not to end."""
         return self._elasticity.staying()

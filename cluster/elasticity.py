@@ -18,8 +18,9 @@ class Elasticity:
 
     def __init__(self, actors: Mapping[str, ActorRecord], tasks_per_actor: int | None, standbys: int = 0) -> None:
         """``standbys``: so many has each task, each on another actor."""
+        self.actors_per_task = 1 + standbys
+        """It is on one, each of its standbys on another."""
         self._actors = actors
-        self._standbys = standbys
         self._tasks_per_actor = tasks_per_actor
         self._count: int | None = None
         self._draining: Mapping[str, float | None] = {}
@@ -40,8 +41,8 @@ class Elasticity:
     def count(self, tasks: int, cpus: int) -> int:
         """How many actors there should be for ``tasks`` tasks."""
         if self._count is not None:
-            return min(self._count, max(tasks, 1 + self._standbys) if tasks else 0)
-        return wanted_actors(tasks, self._tasks_per_actor, cpus, self._standbys)
+            return min(self._count, max(tasks, self.actors_per_task) if tasks else 0)
+        return wanted_actors(tasks, self._tasks_per_actor, cpus, self.actors_per_task - 1)
 
     def leaves(self, name: str) -> bool:
         """Whether the actor is on a node that will be gone: it gets no more tasks, and another takes its place."""

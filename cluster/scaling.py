@@ -73,9 +73,13 @@ def even_counts(tasks: int, minimum: int, maximum: int | None) -> list[int]:
 
 
 class Scaling:
-    """The state machine. ``minimum`` and ``maximum``: how many actors there may be; None: one for each task."""
+    """The state machine. ``minimum`` and ``maximum``: how many actors there may be; None: one for each task. With fewer
+    than ``actors_per_task``, standbys would have no place."""
 
-    def __init__(self, minimum: int, maximum: int | None, window_s: float, stateful: frozenset[int]) -> None:
+    def __init__(
+        self, minimum: int, maximum: int | None, window_s: float, stateful: frozenset[int], actors_per_task: int = 1
+    ) -> None:
+        self._actors_per_task = actors_per_task
         self._minimum = minimum
         self._maximum = maximum
         self._window_s = window_s
@@ -211,7 +215,8 @@ class Scaling:
         if not self._demands or seen.now_s - self._demands[0][0] < DOWN_WINDOWS * self._window_s:
             return None
         most = self._most_of_late()
-        return next((c for c in counts if c < seen.wanted and self._busiest(c, most) <= ROOM_WHEN_FEWER), None)
+        fewer = [count for count in counts if self._actors_per_task <= count < seen.wanted]
+        return next((count for count in fewer if self._busiest(count, most) <= ROOM_WHEN_FEWER), None)
 
     def _most_of_late(self) -> dict[TaskId, float]:
         return {task: max(demands[task] for _, demands in self._demands) for task in self._placement}

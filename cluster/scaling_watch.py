@@ -48,7 +48,9 @@ class ScalingWatch:
         self._saving = asyncio.Lock()
         window_s = config.scaling_window_ms / 1000
         self._window = LoadWindow(window_s)
-        self._scaling = Scaling(self._minimum, self._maximum, window_s, frozenset(self._machine.plan.stateful))
+        stateful, actors_per_task = frozenset(self._machine.plan.stateful), self._machine.actors_per_task
+        actors_per_task = min(actors_per_task, self._maximum or actors_per_task)
+        self._scaling = Scaling(self._minimum, self._maximum, window_s, stateful, actors_per_task)
         self._advice: Advice | None = None
         if kept is not None:
             dispatcher.feed(ActorsWanted(kept.count))
@@ -101,7 +103,7 @@ class ScalingWatch:
         if self._wanted is not None and call in self._wanted.answers:
             return self._wanted.answers[call]
         before, machine = self._machine.wanted, self._machine
-        if self.refusal(before + by) is not None or before + by > len(machine.tasks):
+        if self.refusal(before + by) is not None or before + by > machine.most:
             return None
         staying = set(machine.staying)
         self._dispatcher.feed(ActorsWanted(before + by))
@@ -133,11 +135,11 @@ class ScalingWatch:
     @property
     def status(self) -> ScalingStatus | None:
         """What is wanted, what is advised, and why."""
-        wanted, tasks = self._machine.wanted, len(self._machine.tasks)
+        wanted, most = self._machine.wanted, self._machine.most
         if not wanted:
             return None
         advice = self._advice or Advice(wanted, "not measured yet")
-        most = min(tasks, self._maximum or tasks)
+        most = min(most, self._maximum or most)
         return ScalingStatus(
             wanted, advice.actors, advice.reason, self._automatic, min(self._minimum, most), most, advice.counts
         )

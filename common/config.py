@@ -241,6 +241,13 @@ class StreamsConfig(BaseModel):
         shared = self.security_entries if prefix in CLIENTS else {}
         return Entries({_ALIASES.get(key, key): value for key, value in (shared | mine).items()})
 
+    @field_validator("processing_guarantee", mode="before")
+    @classmethod
+    def _not_as_kafka_streams_called_it_before(cls, value: object) -> object:
+        if value in ("exactly_once", "exactly_once_beta"):
+            raise ValueError("Kafka 4 has removed this name: write 'exactly_once_v2'")
+        return value
+
     @field_validator("default_timestamp_extractor", "deserialization_exception_handler", "processing_exception_handler")
     @classmethod
     def _called_per_record(cls, value: object) -> object:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import penstock.common.interrupted  # noqa: F401  # before all that takes its time
+
+# isort: split
 from penstock.common.errors import (
     ApplicationStateError,
     BrokerUnreachableError,

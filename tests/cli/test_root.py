@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -91,3 +92,26 @@ def test_a_command_that_runs_no_program_executes_nothing_that_lies_in_this_folde
 def test_json_for_programs_keeps_integers_of_any_size(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"n": 2**64, "none": []})
     assert capsys.readouterr().out == '{\n  "n": 18446744073709551616,\n  "none": []\n}\n'
+
+
+@pytest.mark.parametrize("name", ["penstock", "program.py"])
+def test_ctrl_c_while_the_command_is_still_imported_shows_no_traceback(name: str, tmp_path: Path) -> None:
+    script = tmp_path / name
+    script.write_text("import signal\nimport penstock\nsignal.raise_signal(signal.SIGINT)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert ("Traceback" in done.stderr) == (name != "penstock"), "of a program of the user's it is the user's"
+
+
+def test_that_is_the_first_thing_that_is_imported() -> None:
+    program = """
+import sys
+sys.argv, former = ["penstock"], sys.excepthook
+sys.modules["penstock.common.errors"] = None
+try:
+    import penstock
+except ImportError:
+    print(former is sys.excepthook)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "False\n", done.stderr

@@ -34,6 +34,7 @@ class Application:
     actors: int = 2
     minimum: int = 1
     maximum: int | None = None
+    actors_per_task: int = 1
     cost_s: float = 0.001
     sink_rate: float | None = None
     places: int = 100
@@ -49,7 +50,7 @@ class Application:
         self.names = [f"stream/{number + 1}" for number in range(self.actors)]
         self.placement: dict[TaskId, str] = {}
         self._place()
-        self.scaling = Scaling(self.minimum, self.maximum, WINDOW_S, frozenset())
+        self.scaling = Scaling(self.minimum, self.maximum, WINDOW_S, frozenset(), self.actors_per_task)
         self._measured_since = self.now_s
 
     def _place(self) -> None:
@@ -352,3 +353,11 @@ def test_whatever_load_comes_the_number_stays_within_its_bounds_and_settles_when
     app.run(1000)
     assert len(app.changes) == settled, app.said
     assert len(app.names) == min(allowed)
+
+
+@pytest.mark.parametrize("tasks", [1, 12])
+def test_there_are_no_fewer_actors_than_a_task_and_its_standbys_need(tasks: int) -> None:
+    app = Application(tasks=tasks, actors=3, actors_per_task=2)
+    app.comes(1)
+    app.run(2 * DOWN_WINDOWS * WINDOW_S)
+    assert app.changes == ([] if tasks == 1 else [2])

@@ -17,6 +17,7 @@ from penstock.cluster.drain_watch import DrainWatch
 from penstock.cluster.events import ClusterResized, GroupAssigned, NodesDraining
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.scaling_watch import ScalingWatch
+from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.wanted_count import WantedCount
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
@@ -76,10 +77,11 @@ async def _keep_nothing(paused: bool) -> None: ...
 class Application:
     """A coordinator with its watch. ``kept``: what Ray would keep over a restart."""
 
-    def __init__(self, kept: WantedCount | None = None, **entries: Any) -> None:
+    def __init__(self, kept: WantedCount | None = None, tasks: int = TASKS, **entries: Any) -> None:
         config = StreamsConfig.of({"application.id": "app", **entries})
-        plan = TaskPlan((SubtopologyTasks(0, {"in": TASKS}, stateful=True),))
-        self.machine = Coordinator(plan, None, 1)
+        self.tasks = tasks
+        plan = TaskPlan((SubtopologyTasks(0, {"in": tasks}, stateful=True, logged=True),))
+        self.machine = Coordinator(plan, None, 1, standby_policy=standby_policy(config))
         self.dispatcher = Dispatcher(self.machine, Environment(), Pausing(_keep_nothing, QUIET), QUIET)
         self.kept = kept
         self.now_s = 0.0
@@ -91,7 +93,7 @@ class Application:
     async def begin(self, cpus: int) -> None:
         await self.watch.cluster_has(cpus)
         self.dispatcher.feed(ClusterResized(cpus))
-        self.dispatcher.feed(GroupAssigned(frozenset(TopicPartition("in", number) for number in range(TASKS))))
+        self.dispatcher.feed(GroupAssigned(frozenset(TopicPartition("in", number) for number in range(self.tasks))))
         await self.settle()
         assert self.machine.state is ApplicationState.RUNNING
 
@@ -226,3 +228,17 @@ def test_nodes_that_are_drained_are_told_while_they_are_and_once_more_when_they_
     draining.clear()
     assert watch.check() == NodesDraining({})
     assert watch.check() is None
+
+
+def test_with_standbys_there_may_be_more_actors_than_tasks() -> None:
+    async def story() -> None:
+        standby: dict[str, Any] = {"num.standby.replicas": 1}
+        app = Application(tasks=1, **standby)
+        await app.begin(1)
+        assert app.watch.status is not None
+        assert (app.watch.status.wanted, app.watch.status.maximum) == (1, 2)
+        assert await app.watch.change(1, "a call") == "stream/2"
+        assert await app.watch.change(1, "another") is None
+        assert len(app.machine.actors) == 2
+
+    play(story)

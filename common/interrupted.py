@@ -1,0 +1,24 @@
+"""Ctrl-C while the command ``penstock`` is still being imported, before any of its own code could catch it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+
+def end_without_a_traceback() -> None:
+    """Of the command a Ctrl-C that nobody catches shows nothing; the exit code is that of an interrupt, as ever. Of
+    other programs it is none of penstock's business."""
+    if os.path.basename(sys.argv[0]).removesuffix(".exe") != "penstock":  # noqa: PTH119  # as early as can be
+        return
+    former = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            former(kind, error, traceback)
+
+    sys.excepthook = show
+
+
+end_without_a_traceback()

@@ -1,0 +1,29 @@
+"""What Ray says of an actor to itself."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import runtime_context
+from ray._raylet import ActorID
+from ray.runtime_context import RuntimeContext
+
+from penstock.cluster.own_actor import was_restarted
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_whether_it_was_restarted_is_asked_without_a_warning_of_rays_own(
+    restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker: Any = SimpleNamespace(mode=ray.WORKER_MODE, actor_id=ActorID.from_random(), check_connected=lambda: None)
+    context = RuntimeContext(worker)  # type: ignore[no-untyped-call]  # untyped in Ray
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(runtime_context, "actors", lambda actor_id: {"NumRestarts": restarts})
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert was_restarted() == bool(restarts)
+    assert [str(it.message) for it in heard] == []
