@@ -30,8 +30,8 @@ check: environment  ## lint, format, types
 	@$(RUN) -m mypy
 
 SECONDS ?= 300
-chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray; then prove that nothing was lost
-	@$(RUN) -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(NODES),--nodes $(NODES))
+chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults; then prove that nothing was lost
+	@$(RUN) -m penstock.testing.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY))
 
 simulate: environment  ## play random schedules of coordinator, actors, group and broker for SECONDS=60, from SEED=…, and count them
 	@$(RUN) -m tests.cluster.simulate --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
 from penstock.actors.stored_task import Serialize
-from penstock.common.errors import UnknownQueryError
+from penstock.common.errors import StateStoreCorruptError, UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
 from penstock.state.queries import PASSED, QueryRow
@@ -83,6 +83,7 @@ class QueryExecutor:
         self._globals = global_stores
         self._ranges: deque[_Range] = deque()
         self._seen: dict[tuple[TaskId, str, bool], Position] = {}
+        self._corrupt: StateStoreCorruptError | None = None
 
     @property
     def busy(self) -> bool:
@@ -107,7 +108,10 @@ class QueryExecutor:
                 self._ranges.append(_Range(call, index, query, max(ANSWER_BYTES // ranges, LEAST_BYTES)))
 
     def step(self) -> None:
-        """Go on by one chunk with the range whose turn it is."""
+        """Go on by one chunk with the range whose turn it is. Raises what a store was found to be, if that is corrupt and
+        can be restored: its actor must end for that, whoever has asked."""
+        if self._corrupt is not None:
+            raise self._corrupt
         if not self._ranges:
             return
         ranging = self._ranges.popleft()
@@ -117,7 +121,7 @@ class QueryExecutor:
             try:
                 answer = ranging.go_on(self._asked(ranging.query), self._position(ranging.query))
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
-                answer = _failed(error)
+                answer = self._failed(error)
         if answer is None:
             self._ranges.append(ranging)
         else:
@@ -137,7 +141,13 @@ class QueryExecutor:
             rows = tuple(map(_copied, store.answer(query.query, None, 1, query.committed)))
             return StoreAnswer(rows, position=self._position(query))
         except Exception as error:  # see above
-            return _failed(error)
+            return self._failed(error)
+
+    def _failed(self, error: Exception) -> StoreAnswer:
+        if isinstance(error, StateStoreCorruptError) and error.restorable:
+            self._corrupt = error
+            return StoreAnswer(failure=QueryFailure.NOT_ACTIVE, detail=str(error))
+        return _failed(error)
 
     def _position(self, query: StoreQuery) -> Position:
         """Where the store stands. All look-ups of a call find it at the same place."""

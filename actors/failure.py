@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from structlog.stdlib import BoundLogger
 
-from penstock.common.errors import RecordError, StreamsError
+from penstock.common.errors import RecordError, StateStoreCorruptError, StreamsError
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 
 
@@ -21,8 +21,13 @@ class UncaughtErrors:
         self._log = log
 
     def hear(self, error: BaseException) -> None:
-        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told."""
+        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told.
+
+        Nobody is asked about stores that can be restored, as in Kafka Streams: whoever replaces the actor does that."""
         handler, self._handler = self._handler, None
+        if isinstance(error, StateStoreCorruptError) and error.restorable:
+            self.response = UncaughtExceptionResponse.REPLACE_ACTOR
+            return
         if handler is None:
             return
         try:

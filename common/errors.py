@@ -141,7 +141,12 @@ class StateStoreLockedError(StateStoreError):
 
 
 class StateStoreCorruptError(StateStoreError):
-    """The rows on disk cannot be trusted: wipe the store and restore it. Mirrors ``TaskCorruptedException``."""
+    """The rows on disk cannot be trusted: wipe the store and restore it. Mirrors ``TaskCorruptedException``.
+
+    ``restorable``: that is what whoever opens the task's stores next will do, for all of them have changelogs.
+    """
+
+    restorable = False
 
 
 class UnknownStateStoreError(StreamsError):

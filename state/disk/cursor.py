@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from penstock.common.errors import StateStoreError
-from penstock.state.disk.rocksdb_errors import translated
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
 
@@ -49,9 +48,16 @@ class Cursor:
     """A scan under way. Reads in chunks, so that closing the store can take the iterator away between two of them."""
 
     def __init__(
-        self, what: str, iterator: RowIterator, from_key: bytes | None, to_key: bytes | None, reverse: bool
+        self,
+        what: str,
+        iterator: RowIterator,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        reverse: bool,
+        translated: Callable[[Exception, str], StateStoreError],
     ) -> None:
         self._what = what
+        self._translated = translated
         self._iterator: RowIterator | None = iterator
         self._last = from_key if reverse else to_key
         self._reverse = reverse
@@ -95,4 +101,4 @@ class Cursor:
         try:
             iterator.status()
         except Exception as error:
-            raise translated(error, self._what) from error
+            raise self._translated(error, self._what) from error

@@ -35,7 +35,7 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
-from penstock.state.disk.rocksdb_errors import require_manifest, translated
+from penstock.state.disk.rocksdb_errors import Errors, require_sound, translated
 from penstock.state.in_steps import put_in_order
 
 MEMORY_PER_PROCESS = 52 << 20
@@ -116,8 +116,9 @@ def _store_options() -> Options:
 class RocksDBStore:
     """The committed rows of one store: a column family."""
 
-    def __init__(self, name: str, path: Path, family: Rdict) -> None:
-        self._what = f"store {name!r} in {path}"
+    def __init__(self, name: str, errors: Errors, family: Rdict) -> None:
+        self._what = f"store {name!r} in {errors.path}"
+        self._errors = errors
         self._family: Rdict | None = family
         self._get: Callable[[Any], Any] = family.get
         self._scans: WeakSet[Cursor] = WeakSet()
@@ -128,7 +129,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise translated(error, self._what) from error
+            raise self._errors.translated(error, self._what) from error
         return row
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -137,14 +138,14 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise translated(error, self._what) from error
+            raise self._errors.translated(error, self._what) from error
         return rows
 
     def scan(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         # The cursor is made here, not at the first row: it sees the store as it is now.
-        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse)
+        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse, self._errors.translated)
         self._scans.add(cursor)
         return cursor.rows()
 
@@ -165,7 +166,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise translated(error, self._what) from error
+            raise self._errors.translated(error, self._what) from error
 
     def unsorted_files(self) -> int:
         """How many files of level 0 there are."""
@@ -243,6 +244,7 @@ class RocksDBTaskStores:
         self._what = f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
+        self._errors = Errors(path, all(builder.logging or builder.source_topic is not None for builder in chosen))
         remove_tables(path)
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
@@ -348,7 +350,7 @@ class RocksDBTaskStores:
         if name in self._stores:
             self._stores[name].reopen(family)
         else:
-            self._stores[name] = RocksDBStore(name, self._path, family)
+            self._stores[name] = RocksDBStore(name, self._errors, family)
         self._handles[name] = self._guarded(lambda: database.get_column_family_handle(_STORE + name))
 
     def _finish_wipe(self, name: str) -> None:
@@ -372,7 +374,7 @@ class RocksDBTaskStores:
         except StateStoreError:
             raise
         except Exception as error:
-            raise translated(error, self._what) from error
+            raise self._errors.translated(error, self._what) from error
 
 
 def destroy(path: Path) -> None:
@@ -386,7 +388,7 @@ def destroy(path: Path) -> None:
 
 
 def _open(path: Path, families: list[str]) -> Rdict:
-    require_manifest(path)
+    require_sound(path)
     existing: list[str] = []
     if (path / "CURRENT").exists():
         existing = Rdict.list_cf(str(path), _options())

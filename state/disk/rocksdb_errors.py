@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+
+_CORRUPT = "CORRUPT"
 
 
 def translated(error: Exception, what: str) -> StateStoreError:
@@ -33,9 +37,29 @@ def translated(error: Exception, what: str) -> StateStoreError:
     )
 
 
-def require_manifest(path: Path) -> None:
-    """Raise StateStoreCorruptError if ``path`` holds rows, but not the files by which RocksDB finds them: it would take
-    it for a new database, or speak of a file that is not there."""
+@dataclass(frozen=True)
+class Errors:
+    """What is said of one database, whose rows are all ``restorable`` from changelogs, or not."""
+
+    path: Path
+    restorable: bool
+
+    def translated(self, error: Exception, what: str) -> StateStoreError:
+        """:func:`translated`. Corruption is noted beside the rows: RocksDB finds it only where it reads, and would open
+        the database again as if nothing were wrong."""
+        found = translated(error, what)
+        if isinstance(found, StateStoreCorruptError) and self.restorable:
+            found.restorable = True
+            with suppress(OSError):  # it is corrupt, whether there is room to note that or not
+                (self.path / _CORRUPT).touch()
+        return found
+
+
+def require_sound(path: Path) -> None:
+    """Raise StateStoreCorruptError if ``path`` was found corrupt before, or if it holds rows, but not the files by which
+    RocksDB finds them: it would take it for a new database, or speak of a file that is not there."""
+    if (path / _CORRUPT).exists():
+        raise StateStoreCorruptError(f"the stores in {path} are corrupt: somebody who read them has found that")
     if not (path / "CURRENT").exists():
         if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
             raise StateStoreCorruptError(

@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": ENGINE | {"kafka", "actors"},
     "api": {"common", "cluster"},
     "pipeline": ENGINE | {"kafka"},
-    "testing": ENGINE | {"kafka", "actors", "cluster"},
+    "testing": ENGINE | {"kafka", "actors", "cluster", "api"},
     "cli": set(PACKAGES),
 }
 
@@ -47,7 +47,7 @@ that name every kind stand at the door."""
 DOOR_OF_STATE = Path("state/stores.py")
 
 CONFINED_TO: dict[str, tuple[str, ...]] = {
-    "ray": ("actors/", "cluster/", "cli/"),
+    "ray": ("actors/", "cluster/", "cli/", "testing/chaos/"),
     "confluent_kafka": ("kafka/",),
     "rocksdict": ("state/disk/rocksdb.py",),
     "sortedcontainers": ("state/ordered_keys.py",),
@@ -117,6 +117,16 @@ def against_the_arrows(folder: str, room: str, rooms: dict[str, set[str]], besid
                 wrong.append(str(found))
     assert seen
     return wrong
+
+
+def test_of_what_tests_topologies_only_the_chaos_harness_knows_the_application_as_users_have_it() -> None:
+    wrong = [
+        str(found)
+        for file in python_files("testing")
+        for found in imports_of(file)
+        if found.module.startswith("penstock.api") and file.parts[:2] != ("testing", "chaos")
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("library", CONFINED_TO)

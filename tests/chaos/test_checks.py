@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos import checks
-from tests.chaos.program import Stamped, Tally, follow
+from penstock.testing.chaos import checks
+from penstock.testing.chaos.numbered import Stamped, Tally, follow
 
 TRUTH = {"a": 4, "b": 2}
 INPUT = [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("b", 1), ("a", 3)]

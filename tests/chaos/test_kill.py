@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.schedule import ON_ONE_NODE, draw
+from penstock.testing.chaos.schedule import CLASSIC, draw
 
 SECONDS, SEED = 24, 1268
 _END_S = 500.0  # rest alone may take 180 s
 
 
 def test_the_short_run_has_every_kind_of_fault() -> None:
-    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(ON_ONE_NODE)
+    assert {fault.kind for fault in draw(SEED, SECONDS)} == set(CLASSIC)
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
     said = played("--guarantee", "at_least_once")
-    assert f"{len(ON_ONE_NODE)} faults; back to rest" in said
+    assert f"{len(CLASSIC)} faults; back to rest" in said
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_exactly_once_each_record_counts_once_whatever_is_killed_or_frozen_but_t
 
 def played(*options: str) -> str:
     # A process of its own: another Ray, and another broker, than the other tests have.
-    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED), *options]
+    command = [sys.executable, "-m", "penstock.testing.chaos", "--seconds", str(SECONDS), "--seed", str(SEED), *options]
     run = subprocess.Popen(
         command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

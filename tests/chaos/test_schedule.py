@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.schedule import FREEZES, ON_ONE_NODE, OUTAGES, draw
+from penstock.testing.chaos.schedule import CLASSIC, LASTING, OUTAGES, draw
 
 SEEDS = range(40)
 
@@ -33,8 +33,8 @@ def test_faults_begin_in_order_and_in_time_a_few_seconds_apart(seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_kind_comes_once_before_one_comes_again(seed: int) -> None:
     kinds = [fault.kind for fault in draw(seed, 240)]
-    for begin in range(0, len(kinds) - len(ON_ONE_NODE), len(ON_ONE_NODE)):
-        assert set(kinds[begin : begin + len(ON_ONE_NODE)]) == set(ON_ONE_NODE)
+    for begin in range(0, len(kinds) - len(CLASSIC), len(CLASSIC)):
+        assert set(kinds[begin : begin + len(CLASSIC)]) == set(CLASSIC)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -48,7 +48,7 @@ def test_the_broker_is_up_for_a_while_between_two_outages(seed: int) -> None:
 def test_what_is_killed_is_killed_and_what_is_frozen_wakes_before_it_is_given_up(seed: int) -> None:
     for fault in draw(seed, 240):
         assert fault.lasts_s <= 16
-        assert (fault.lasts_s > 0) is (fault.kind in FREEZES | OUTAGES)
+        assert (fault.lasts_s > 0) is (fault.kind in LASTING)
 
 
 def test_faults_happen_while_others_last() -> None:

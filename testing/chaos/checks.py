@@ -6,11 +6,15 @@ are the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from penstock.common.ids import TopicPartition
-from tests.chaos.program import Stamped, Tally
+
+if TYPE_CHECKING:
+    from penstock.testing.chaos.numbered import Stamped, Tally
 
 _SHOWN = 3
 
@@ -26,7 +30,7 @@ def numbered(
             wrong.append(f"{key}: number {number} where {following.get(key)} comes next")
         following[key] = number + 1
     wrong += _differences(expected, following)
-    return _told(otherwise, wrong)
+    return told(otherwise, wrong)
 
 
 def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]) -> list[str]:
@@ -43,7 +47,7 @@ def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]
         for key, marks in seen.items()
         if 0 in marks
     ]
-    return _told("lost", lost) + _told("never sent, yet processed", invented)
+    return told("lost", lost) + told("never sent, yet processed", invented)
 
 
 def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
@@ -55,20 +59,44 @@ def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
         if before is not None and number != before + 1:
             wrong.append(f"{key}: {number} after {before} in attempt {attempt}")
         last[key, attempt] = number
-    return _told("out of order within an attempt", wrong)
+    return told("out of order within an attempt", wrong)
 
 
 def followed(tallies: Mapping[str, Tally], expected: Mapping[str, int]) -> list[str]:
     """State never fell behind the offsets it was committed with: every key came to its end without a gap."""
     gaps = [f"{key}: {tally['gaps']} missing" for key, tally in tallies.items() if tally["gaps"]]
     ends = _differences(expected, {key: tally["next"] for key, tally in tallies.items()})
-    return _told("state older than its offsets", gaps) + _told("state that does not end where the input does", ends)
+    return told("state older than its offsets", gaps) + told("state that does not end where the input does", ends)
 
 
-def counted(counts: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
+def counted(counts: Mapping[str, int], expected: Mapping[str, int], where: str = "") -> list[str]:
     """No count is below the truth, and no key is missing or made up."""
     low = [f"{key}: {counts.get(key)} of {count}" for key, count in expected.items() if counts.get(key, 0) < count]
-    return _told("counted too little", low) + _told("made up", [str(key) for key in counts.keys() - expected.keys()])
+    made_up = [str(key) for key in counts.keys() - expected.keys()]
+    return told(f"{where}counted too little", low) + told(f"{where}made up", made_up)
+
+
+def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str, Set[int]]) -> list[str]:
+    """Each number that has a mark met it, and its own, and no other number did."""
+    met: dict[str, set[int]] = {key: set() for key in expected}
+    wrong = []
+    for key, (number, mark) in records:
+        if number != mark or number not in expected.get(key, ()):
+            wrong.append(f"{key}: number {number} with mark {mark}")
+        else:
+            met[key].add(number)
+    lost = [
+        f"{key}: {len(numbers - met[key])} of {len(numbers)}, the first is {min(numbers - met[key])}"
+        for key, numbers in expected.items()
+        if numbers - met[key]
+    ]
+    return told("not joined", lost) + told("joined wrongly", wrong)
+
+
+def joined_once(records: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:
+    """Exactly once: no number met its mark again."""
+    times = Counter((key, number) for key, (number, _) in records)
+    return told("joined again", [f"{key}: number {number}" for (key, number), count in times.items() if count > 1])
 
 
 def each_once(
@@ -81,20 +109,25 @@ def each_once(
     again = [f"{key}: {tally['repeats']}" for key, tally in tallies.items() if tally["repeats"]]
     return [
         *numbered(((key, stamped.number) for key, stamped in records), expected, "what was processed is not the input"),
-        *_told("counted otherwise than once", _differences(expected, counts)),
-        *_told("state has seen records again", again),
+        *told("counted otherwise than once", _differences(expected, counts)),
+        *told("state has seen records again", again),
     ]
 
 
 def no_transaction_is_open(stable: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> list[str]:
     """At rest every reader of committed records comes to the end."""
     held = [f"{at}: {stable[at]} of {end}" for at, end in high.items() if stable[at] != end]
-    return _told("a transaction is open", held)
+    return told("a transaction is open", held)
+
+
+def poison_counted(dropped: int, written: int) -> list[str]:
+    """What cannot be decoded is dropped, and counted once."""
+    return [] if dropped == written else [f"{written} records could not be decoded, {dropped} were counted as dropped"]
 
 
 def equal(what: str, found: Mapping[str, object], meant: Mapping[str, object]) -> list[str]:
     """Two views of the same rows agree."""
-    return _told(what, _differences(meant, found))
+    return told(what, _differences(meant, found))
 
 
 def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
@@ -102,7 +135,8 @@ def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> li
     return [f"{key}: {found.get(key)} instead of {meant.get(key)}" for key in keys if found.get(key) != meant.get(key)]
 
 
-def _told(what: str, cases: list[str]) -> list[str]:
+def told(what: str, cases: list[str]) -> list[str]:
+    """One sentence of some cases and how many more there are; none of none."""
     if not cases:
         return []
     rest = f"; and {len(cases) - _SHOWN:,} more" if len(cases) > _SHOWN else ""

@@ -1,19 +1,18 @@
-"""Back to rest: everything processed, committed, placed on a live actor, and said so."""
+"""Back to rest: everything processed, committed, placed on a live actor with its standbys, and said so."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import psutil
 
-from penstock.cluster.read_side import ApplicationState, TaskState
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TopicPartition
-from tests.chaos import program
-from tests.chaos.rig import APPLICATION, Rig, Role
+from penstock.common.ids import TaskId
+from penstock.testing.chaos.rig import APPLICATION, Rig, Role
 
 _LOOK_EACH_S = 0.2
-SOURCES = (program.INPUT, program.repartition_topic(APPLICATION))
 
 
 def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
@@ -35,17 +34,27 @@ def _unrest(rig: Rig) -> str | None:
         if status.state is not ApplicationState.RUNNING:
             return f"state {status.state.value}: {status.error}"
         admin = rig.clients.admin()
-        ends = admin.end_offsets([TopicPartition(t, p) for t in SOURCES for p in range(program.PARTITIONS)])
+        tasks = rig.plan.partitions
+        ends = admin.end_offsets(rig.plan.reads)
         committed = {at: found.offset for at, found in admin.committed(APPLICATION).items()}
     except StreamsError as error:
         return str(error)
     behind = [f"{at} at {committed.get(at)} of {end}" for at, end in ends.items() if end and committed.get(at) != end]
     if behind:
         return f"not committed: {', '.join(behind)}"
-    lagging = [str(task.task_id) for task in status.tasks if task.lag or task.state is not TaskState.RUNNING]
-    if lagging:
-        return f"tasks that lag or do not run: {', '.join(lagging)}"
-    if len(status.placement) != len(SOURCES) * program.PARTITIONS:
+    return _lagging(status) or _misplaced(rig, status, tasks.keys())
+
+
+def _lagging(status: ApplicationStatus) -> str | None:
+    tasks = [str(task.task_id) for task in status.tasks if task.lag or task.state is not TaskState.RUNNING]
+    if tasks:
+        return f"tasks that lag or do not run: {', '.join(tasks)}"
+    standbys = [f"{each.task_id} by {each.lag}" for actor in status.actors for each in actor.standbys if each.lag]
+    return f"standbys that lag: {', '.join(standbys)}" if standbys else None
+
+
+def _misplaced(rig: Rig, status: ApplicationStatus, tasks: Collection[TaskId]) -> str | None:
+    if status.placement.keys() != set(tasks):
         return f"only these tasks have a place: {', '.join(map(str, status.placement))}"
     alive = {process.pid for process in rig.processes(Role.STREAM_ACTOR) if process.status() != psutil.STATUS_STOPPED}
     homes = {task.task_id: actor for actor in status.actors for task in actor.tasks}
@@ -54,4 +63,8 @@ def _unrest(rig: Rig) -> str | None:
         for task, actor_id in status.placement.items()
         if task not in homes or homes[task].actor_id != actor_id or homes[task].pid not in alive
     ]
-    return f"tasks without a live actor: {', '.join(homeless)}" if homeless else None
+    if homeless:
+        return f"tasks without a live actor: {', '.join(homeless)}"
+    copied = {each.task_id for actor in status.actors for each in actor.standbys}
+    bare = [str(task) for task in tasks if task.subtopology in rig.plan.logged and task not in copied]
+    return f"tasks without a standby: {', '.join(bare)}" if bare else None

@@ -1,0 +1,46 @@
+"""What is done to a Kafka cluster and a group from outside, to see whether an application can stand it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.kafka.settings import admin_settings, member_settings
+
+_ANSWER_S = 15.0
+_POLL_S = 0.1
+
+
+def elect_preferred_leaders(address: str) -> int:
+    """Have each partition be led by the broker that Kafka placed it on first, where that is in sync; how many moved."""
+    answered = AdminClient(admin_settings(address, {})).elect_leaders(
+        ElectionType.PREFERRED, None, request_timeout=_ANSWER_S
+    )
+    found: dict[object, KafkaException | KafkaError | None] = answered.result(_ANSWER_S)
+    return sum(error is None for error in found.values())
+
+
+def sit_in(address: str, group: str, topics: list[str], seconds: float, hurry: threading.Event) -> int:
+    """Be a member of ``group`` for so long, or until ``hurry``, that reads and commits nothing, and leave; how many
+    partitions it was given."""
+    settings = member_settings(address, group, "", {})
+    del settings["group.instance.id"]  # a static member would keep its seat when it leaves
+    client = Consumer(settings)
+    most = 0
+
+    def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        nonlocal most
+        consumer.assign([])
+        most = max(most, len(partitions))
+
+    try:
+        client.subscribe(topics, on_assign=assigned)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not hurry.is_set():
+            client.poll(_POLL_S)
+    finally:
+        client.close()
+    return most

@@ -1,0 +1,110 @@
+"""What stands on disk when the application has ended: each copy of a store is what its changelog makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import BEGINNING
+from penstock.state.contracts import TaskStores
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.program import TaskProgram, TaskPrograms
+from penstock.tasks.state_manager import StateManager
+from penstock.testing.chaos.checks import told
+from penstock.testing.collector import Collector
+from penstock.topology.physical.task_plan import TaskPlan
+
+_DIRECTORY = re.compile(r"(\d+_\d+)(?:-\d+)?")
+_BATCH = 10_000
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The rows of one store in one directory, and how far into its changelog they go."""
+
+    directory: str
+    rows: Mapping[bytes, bytes]
+    offset: int | None
+
+
+def copies_equal(store: str, meant: Mapping[bytes, bytes], end: int, copies: Sequence[Copy], wanted: int) -> list[str]:
+    """At least ``wanted`` copies have come to the ``end`` of the changelog, and each that has holds the rows ``meant``.
+
+    One that lags is of an actor that was lost, and nobody's.
+    """
+    whole = [copy for copy in copies if (copy.offset or 0) >= end]
+    wrong = []
+    if len(whole) < wanted:
+        there = ", ".join(f"{copy.directory} at {copy.offset}" for copy in copies) or "none"
+        wrong = [f"{store}: {len(whole)} of {wanted} copies have come to offset {end} ({there})"]
+    for copy in whole:
+        keys = [key for key in meant.keys() | copy.rows.keys() if meant.get(key) != copy.rows.get(key)]
+        wrong += [
+            f"{store} in {copy.directory}: {key!r} is {copy.rows.get(key)!r} instead of {meant.get(key)!r}"
+            for key in sorted(keys)
+        ]
+    return told("a store is not what its changelog makes", wrong)
+
+
+def stores_are_their_changelogs(
+    home: Path, programs: TaskPrograms, plan: TaskPlan, clients: KafkaClients, copies: int
+) -> list[str]:
+    """For every task below ``home``, the state directory of an application that has ended; ``copies`` of each."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(home.iterdir()):
+        if (match := _DIRECTORY.fullmatch(path.name)) and path.is_dir():
+            found.setdefault(match[1], []).append(path)
+    wrong = []
+    for task, reads in plan.partitions.items():
+        program = programs.of(task.subtopology, reads)
+        if any(store.persistent for store in program.stores.values()):
+            wrong += _of_task(task, program, found.get(str(task), []), clients, copies)
+    return wrong
+
+
+def _of_task(
+    task: TaskId, program: TaskProgram, directories: Sequence[Path], clients: KafkaClients, copies: int
+) -> list[str]:
+    logs = {
+        name: TopicPartition(log.topic, task.partition)
+        for name, log in program.changelogs.items()
+        if not log.is_source_topic and program.stores[name].persistent
+    }
+    opened = {path.name: open_task_stores(path, program.stores.values()) for path in directories}
+    in_memory = open_task_stores(None, program.stores.values())
+    manager = StateManager(task, program, in_memory, Collector(()))
+    wrong = []
+    try:
+        for name, log in logs.items():
+            end = 0
+            for batch in _whole(clients, log):
+                end = batch.offsets[-1] + 1
+                manager.restore(name, batch.keys, batch.values, batch.timestamps, end, batch.headers)
+            there = [
+                Copy(directory, _rows(stores, name), stores.changelog_offset(name))
+                for directory, stores in opened.items()
+            ]
+            wrong += copies_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, copies)
+    finally:
+        for stores in (*opened.values(), in_memory):
+            stores.close()
+    return wrong
+
+
+def _rows(stores: TaskStores, name: str) -> dict[bytes, bytes]:
+    return dict(stores.store(name).scan(None, None))
+
+
+def _whole(clients: KafkaClients, partition: TopicPartition) -> Iterator[RecordBatch]:
+    with closing(clients.consumer()) as consumer:
+        end = consumer.fetch_end_offsets([partition])[partition]
+        consumer.assign({partition: BEGINNING})
+        while end and consumer.position(partition) < end:
+            yield from consumer.poll(_BATCH, _POLL_S)

@@ -1,0 +1,249 @@
+"""Where it happens: a broker of its own, a Ray of its own, the application, and its processes by role."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray.cluster_utils import Cluster
+
+from penstock.api.kafka_streams import KafkaStreams
+from penstock.cluster.names import NAMESPACE
+from penstock.common.handlers import UncaughtExceptionResponse
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
+from penstock.kafka.local_broker.broker import LocalBroker, free_port
+from penstock.testing.chaos.http_client import OK, HttpClient
+from penstock.testing.chaos.program import Guarantee, Program
+from penstock.topology.physical.task_plan import TaskPlan
+from penstock.topology.physical.topic_plan import plan_topics
+
+APPLICATION = "chaos"
+TRANSACTION_TIMEOUT_S = 10.0
+_ACTORS = 3
+_COMMIT_INTERVAL_MS = 1000
+_CLOSE_S = 120.0
+_STORE_BYTES = 100_000_000
+_PAGE = 10_000
+_HTTP_S = 30.0
+_NO_ROOM = ("File too large", "No space left")
+
+
+class Role(Enum):
+    """A kind of process, by the title that Ray gives it."""
+
+    STREAM_ACTOR = "ray::StreamActor"
+    COORDINATOR = "ray::CoordinatorActor"
+    HTTP_ACTOR = "ray::HttpActor"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """All that a run holds. ``folder`` has the broker's files and the state; Ray's logs are in ``ray_logs``."""
+
+    folder: Path
+    ray_logs: Path
+    broker: LocalBroker
+    clients: ConfluentClients
+    app: KafkaStreams
+    http_port: int
+    cluster: Any
+    """Ray's, when it has several nodes."""
+    guarantee: Guarantee
+    orphans: list[psutil.Process] = field(default_factory=list)
+    """Stream actors whose node is gone, while they are not."""
+
+    def processes(self, role: Role) -> list[psutil.Process]:
+        """The living processes of a role, oldest first."""
+        found = []
+        for process in (*psutil.Process().children(recursive=True), *self.orphans):
+            try:
+                if (process.cmdline() or [""])[0].startswith(role.value):
+                    found.append((process.create_time(), process))
+            except psutil.Error:
+                continue  # it has ended meanwhile
+        return [process for _, process in sorted(found, key=lambda it: it[0])]
+
+    @cached_property
+    def plan(self) -> TaskPlan:
+        """The tasks of the application."""
+        return plan_topics(self.app.topology, self.app.config, self.clients.admin().topics()).tasks
+
+    @property
+    def state_dir(self) -> Path:
+        """Where its tasks keep their stores, all nodes together."""
+        return self.app.config.state_dir / APPLICATION
+
+    def lose_node(self, pick: int) -> str:
+        """End all processes of a node that has stream actors' CPUs; its id. Ray finds that out by itself."""
+        node = self._worker_node(pick)
+        self.cluster.remove_node(node, allow_graceful=False)
+        return str(node.node_id)
+
+    def raylet(self, pick: int) -> psutil.Process:
+        """That of a node that has stream actors' CPUs."""
+        return _raylet(self._worker_node(pick))
+
+    def lose_raylet(self, raylet: psutil.Process) -> None:
+        """``kill -9`` it alone: the processes of its actors may live on. What else Ray has of the node ends, too."""
+        self.orphans.extend(child for child in raylet.children() if child in self.processes(Role.STREAM_ACTOR))
+        raylet.kill()
+        psutil.wait_procs([raylet])
+        for node in list(self.cluster.worker_nodes):
+            if _raylet(node).pid == raylet.pid:
+                self.cluster.remove_node(node, allow_graceful=False)
+
+    def add_node(self) -> None:
+        """Another node for a stream actor."""
+        self.cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+        _end_in_good_order_when_told_to()  # Ray has put its own handler in the place of ours
+
+    def _worker_node(self, pick: int) -> Any:
+        nodes = sorted(self.cluster.worker_nodes, key=lambda node: node.node_id)
+        return nodes[pick % len(nodes)]
+
+    def start(self) -> None:
+        """Start the application and its HTTP server."""
+        self.app.start()
+        self.app.wait_until_running()
+
+    def close(self) -> bool:
+        """Whether the application commits and ends in good order."""
+        return self.app.close(_CLOSE_S)
+
+    def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Of every partition the last stable offset, and the high watermark."""
+        admin = self.clients.admin()
+        partitions = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
+        return admin.end_offsets(partitions), admin.high_watermarks(partitions)
+
+    def internal(self, name: str) -> str:
+        """The full name of an internal topic."""
+        return f"{APPLICATION}-{name}"
+
+    def read(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """Keys and values of a whole topic, committed ones alone, in order within each partition."""
+        partitions = [TopicPartition(topic, number) for number in range(self.clients.admin().topics()[topic])]
+        consumer = self.clients.consumer()
+        ends = consumer.fetch_end_offsets(partitions)
+        left = {at for at in partitions if ends[at]}
+        consumer.assign(dict.fromkeys(left, BEGINNING))
+        while left:
+            for batch in consumer.poll(10_000, 0.5):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    assert key is not None
+                    yield key, value
+            left = {at for at in left if consumer.position(at) < ends[at]}
+        consumer.close()
+
+    def rows(self, store: str) -> Mapping[Any, Any]:
+        """A key-value store's committed rows, over HTTP."""
+        found: dict[Any, Any] = {}
+        query: dict[str, str | int] = {"limit": _PAGE, "isolation": "committed"}
+        with HttpClient(self.http_port, _HTTP_S) as client:
+            while True:
+                answer = client.get("v1", "applications", APPLICATION, "stores", store, "range", **query)
+                if answer.status != OK:
+                    raise RuntimeError(f"the rows of {store} were answered by {answer.status}: {answer.body}")
+                found.update((entry["key"], entry["value"]) for entry in answer.body["entries"])
+                if answer.body["cursor"] is None:
+                    return found
+                query["cursor"] = answer.body["cursor"]
+
+
+def _raylet(node: Any) -> psutil.Process:
+    return psutil.Process(node.all_processes["raylet"][0].process.pid)
+
+
+def _end_in_good_order_when_told_to() -> None:
+    """SIGTERM is like Ctrl-C: the broker, which outlives this process otherwise, is stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def without_room(exception: BaseException) -> UncaughtExceptionResponse:
+    """The uncaught exception handler: who has no room on the disk is replaced, anything else ends the run."""
+    if any(text in str(exception) for text in _NO_ROOM):
+        return UncaughtExceptionResponse.REPLACE_ACTOR
+    return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+
+
+@contextmanager
+def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int) -> Iterator[Rig]:
+    """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays. ``nodes``: of
+    Ray, with a stream actor on each; or one for all of them."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
+    port, http_port = free_port(3), free_port()
+    _end_in_good_order_when_told_to()
+    with ExitStack() as stack:
+        broker = LocalBroker(folder / "broker", port, brokers)
+        stack.callback(broker.stop)
+        address = broker.start().bootstrap_servers
+        # Ray's workers import what is imported here, however this process was started.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH"))))
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        cluster = stack.enter_context(_ray_cluster(nodes)) if nodes > 1 else None
+        stack.callback(ray.shutdown)
+        of_its_own: dict[str, Any] = {} if cluster else {"num_cpus": _ACTORS, "object_store_memory": _STORE_BYTES}
+        context: Any = ray.init(
+            cluster.address if cluster else "local", namespace=NAMESPACE, include_dashboard=False,
+            log_to_driver=False, logging_level=logging.ERROR, **of_its_own,
+        )  # fmt: skip
+        _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
+        clients = ConfluentClients(address, APPLICATION, {"isolation.level": "read_committed"})
+        clients.admin().create_topics([NewTopic(name, count) for name, count in program.topics.items()])
+        app = KafkaStreams(program.topology(), _config(program, guarantee, address, folder, http_port))
+        app.set_uncaught_exception_handler(without_room)
+        logs = Path(context.address_info["session_dir"]) / "logs"
+        it = Rig(folder, logs, broker, clients, app, http_port, cluster, guarantee)
+        stack.callback(_end, it.orphans)
+        yield it
+
+
+def _config(program: Program, guarantee: Guarantee, address: str, folder: Path, http_port: int) -> dict[str, Any]:
+    exactly = {"producer.transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000)}
+    return {
+        "commit.interval.ms": _COMMIT_INTERVAL_MS,
+        **(exactly if guarantee is Guarantee.EXACTLY else {}),
+        **program.config,
+        "application.id": APPLICATION,
+        "bootstrap.servers": address,
+        "state.dir": folder / "state",
+        "processing.guarantee": guarantee.value,
+        "num.standby.replicas": 1,
+        "application.server": f"127.0.0.1:{http_port}",
+        "repartition.purge.interval.ms": 86_400_000,  # these topics are read at the end, whole
+        "state.cleanup.delay.ms": 86_400_000,
+    }
+
+
+def _end(orphans: list[psutil.Process]) -> None:
+    for process in orphans:
+        if process.is_running():
+            process.kill()
+
+
+@contextmanager
+def _ray_cluster(nodes: int) -> Iterator[Any]:
+    cluster: Any = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "object_store_memory": _STORE_BYTES, "include_dashboard": False},
+    )
+    try:
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
+        yield cluster
+    finally:
+        cluster.shutdown()

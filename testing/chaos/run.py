@@ -1,0 +1,169 @@
+"""One run from its seed: feed, strike, come to rest, check."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.cluster.read_side import ApplicationStatus
+from penstock.tasks.program import TaskPrograms
+from penstock.testing.chaos import checks
+from penstock.testing.chaos.disks import stores_are_their_changelogs
+from penstock.testing.chaos.feeder import feed, write
+from penstock.testing.chaos.prober import Prober
+from penstock.testing.chaos.program import Guarantee, Program
+from penstock.testing.chaos.rest import come_to_rest
+from penstock.testing.chaos.rig import APPLICATION, Rig, Role, rig
+from penstock.testing.chaos.schedule import OUTAGES, Kind, draw, possible
+from penstock.testing.chaos.strike import Striker
+
+REST_S = 180.0
+_PROCESSES_END_S = 30.0
+_LOOK_EACH_S = 0.2
+_COPIES = 2
+"""Of each store: that of its task, and a standby's."""
+_ATTEMPTS = 3
+
+
+@dataclass
+class Report:
+    """What a run was and what came of it. ``violations`` is empty when all that was promised held."""
+
+    seed: int
+    seconds: float
+    kinds: Collection[Kind]
+    guarantee: Guarantee
+    nodes: int
+    folder: Path
+    """With the broker's files, the state and the logs; it stays only if something is violated."""
+    faults: int = 0
+    rest_s: float = 0.0
+    """How long after the last fault the application had nothing left to do; 0 if it never came there."""
+    poisoned: int = 0
+    """Records that cannot be decoded."""
+    look_ups: Mapping[str, int] = field(default_factory=dict)
+    """How often the HTTP server answered, and how."""
+    violations: list[str] = field(default_factory=list)
+
+
+def run(
+    program: Program,
+    seed: int,
+    seconds: float = 60.0,
+    guarantee: Guarantee = Guarantee.EXACTLY,
+    nodes: int = 1,
+    kinds: Collection[Kind] | None = None,
+    tell: Callable[[str], None] = print,
+) -> Report:
+    """Run ``program`` on a Kafka and a Ray of its own, of so many ``nodes``, strike it for ``seconds`` with faults that
+    ``seed`` decides, and check what its ``guarantee`` promises. Such a run takes a minute more than ``seconds``.
+
+    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``tell`` hears of
+    each thing that is done. In the main thread of a process that uses no Ray otherwise.
+    """
+    chosen = possible(nodes, guarantee, bool(program.poison())) if kinds is None else kinds
+    # Transactions that end while a partition has no leader, Kafka ends without telling the partition
+    # (docs/RELIABILITY.md): what is to be exact wants replicas.
+    moves_leaders = OUTAGES | {Kind.ELECT_LEADERS}
+    replicas = 3 if guarantee is Guarantee.EXACTLY and not moves_leaders.isdisjoint(chosen) else 1
+    with rig(program, guarantee, replicas, nodes) as it:
+        report = Report(seed, seconds, chosen, guarantee, nodes, it.folder)
+        began = time.monotonic()
+
+        def stamped(what: str) -> None:
+            tell(f"{time.monotonic() - began:7.1f} s  {what}")
+
+        try:
+            _run(it, program, report, stamped)
+        finally:
+            if report.violations:
+                shutil.copytree(it.ray_logs, it.folder / "ray-logs", ignore_dangling_symlinks=True)
+    if not report.violations:
+        shutil.rmtree(it.folder)
+    return report
+
+
+def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None]) -> None:
+    stopped = threading.Event()
+    prober = Prober(it.http_port, APPLICATION, program.counting_up)
+    with ThreadPoolExecutor(2, "chaos") as beside:
+        try:
+            fed = beside.submit(feed, it.clients, program, report.seconds, stopped)
+            it.start()
+            probed = beside.submit(prober.ask_until, stopped, report.seed)
+            tell("the application runs; faults begin")
+            striker = Striker(it, program, tell)
+            striker.strike(draw(report.seed, report.seconds, report.kinds), lambda: prober.ended is not None)
+            report.faults, report.poisoned = striker.struck, striker.poisoned
+            tell("faults are over")
+            report.violations += _settled(it, report, fed, prober)
+        finally:
+            stopped.set()
+        probed.result()
+    report.look_ups = prober.answers
+    report.violations += prober.violations
+    if report.rest_s:
+        tell(f"at rest after {report.rest_s:.1f} s; checking")
+        if Kind.POISON in report.kinds:
+            report.violations += _counts_poison(it, program, report)
+        report.violations += program.check(it)
+        if report.guarantee is Guarantee.EXACTLY:
+            report.violations += checks.no_transaction_is_open(*it.ends())
+    report.violations += _closed(it)
+    if report.rest_s:
+        tell("ended; comparing the stores on disk with their changelogs")
+        programs = TaskPrograms(it.app.topology, it.app.config)
+        report.violations += stores_are_their_changelogs(it.state_dir, programs, it.plan, it.clients, _COPIES)
+
+
+def _settled(it: Rig, report: Report, fed: Future[None], prober: Prober) -> list[str]:
+    """Wait for rest, unless the application has ended. Says what keeps it from that."""
+    if prober.ended is not None:
+        return [f"the application ended in state {prober.ended}"]
+    began = time.monotonic()
+    fed.result()
+    unrest = come_to_rest(it, REST_S)
+    if unrest is not None:
+        return [unrest]
+    report.rest_s = time.monotonic() - began
+    return []
+
+
+def _counts_poison(it: Rig, program: Program, report: Report) -> list[str]:
+    """Records that cannot be decoded are dropped and counted. At rest: the count of an actor that is lost is lost."""
+    for _ in range(_ATTEMPTS):
+        before = it.app.status()
+        records = list(program.poison())
+        write(it.clients, records)
+        report.poisoned += len(records)
+        unrest = come_to_rest(it, REST_S)
+        if unrest is not None:
+            return [unrest]
+        after = it.app.status()
+        if _homes(before) == _homes(after):
+            return checks.poison_counted(_dropped(after) - _dropped(before), len(records))
+    return []  # tasks that move for balance begin to count anew
+
+
+def _homes(status: ApplicationStatus) -> dict[str, int]:
+    return {str(task.task_id): actor.pid for actor in status.actors for task in actor.tasks}
+
+
+def _dropped(status: ApplicationStatus) -> int:
+    return sum(task.dropped_records for task in status.tasks)
+
+
+def _closed(it: Rig) -> list[str]:
+    """The application ends when it is told to, and leaves no process."""
+    wrong = [] if it.close() else ["the application did not end in good order when it was told to"]
+    deadline = time.monotonic() + _PROCESSES_END_S
+    while left := [process for role in Role for process in it.processes(role)]:
+        if time.monotonic() > deadline:
+            return [*wrong, f"processes left over: {', '.join(str(process.pid) for process in left)}"]
+        time.sleep(_LOOK_EACH_S)
+    return wrong

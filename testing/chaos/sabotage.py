@@ -1,0 +1,57 @@
+"""What is done to files: bytes that change, and a disk that takes no more."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+_ROOM = 256 << 10
+"""So much may each file of a process have that is to find the disk full: what it logs is less."""
+_FLIPS = 8
+_KINDS = ("*.sst", "MANIFEST-*", "*.log")
+
+
+def open_databases(process: psutil.Process) -> list[Path]:
+    """The directories of RocksDB that ``process`` has locked."""
+    return sorted({Path(file.path).parent for file in process.open_files() if Path(file.path).name == "LOCK"})
+
+
+def damage(databases: Iterable[Path], pick: int) -> list[str]:
+    """Flip some bytes in one file of each of these databases; what was done. Their owner must not be running."""
+    chance = random.Random(pick)
+    done = []
+    for database in databases:
+        kind = chance.choice(_KINDS)
+        files = [file for file in sorted(database.glob(kind)) if file.stat().st_size]
+        if files:
+            file = chance.choice(files)
+            _flip(file, chance)
+            done.append(f"{database.parent.name}/{file.name}")
+    return done
+
+
+def _flip(file: Path, chance: random.Random) -> None:
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        for _ in range(_FLIPS):
+            at = chance.randrange(size)
+            opened.seek(at)
+            (byte,) = opened.read(1)
+            opened.seek(at)
+            opened.write(bytes([byte ^ (1 + chance.randrange(255))]))
+
+
+def fill_disk(process: psutil.Process) -> None:
+    """No file of ``process`` may grow beyond some 256 KB: writing more fails. Where the system can do that (Linux)."""
+    process.rlimit(psutil.RLIMIT_FSIZE, (_ROOM, resource.RLIM_INFINITY))
+
+
+def make_room(process: psutil.Process) -> None:
+    """Files may grow again."""
+    with suppress(psutil.NoSuchProcess):
+        process.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
