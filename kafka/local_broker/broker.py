@@ -71,8 +71,8 @@ class LocalBroker:
     """The broker of a directory. Several may stand side by side in directories of their own.
 
     ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
-    is 1 or 3. ``listeners`` are more places where the one node listens, on which clients must show who they are. All
-    three matter to ``start`` alone. As a context manager it is started, and stopped at the end.
+    is 1 or 3. ``listeners`` are more places where each node listens: that clients must show there who they are, or come
+    to by a proxy. All three matter to ``start`` alone. As a context manager it is started, and stopped at the end.
     """
 
     def __init__(
@@ -80,8 +80,6 @@ class LocalBroker:
     ) -> None:
         if nodes not in _HEAP_MB:
             raise LocalBrokerError(f"A local broker has 1 node or 3, not {nodes}.")
-        if listeners and nodes != 1:
-            raise LocalBrokerError("Only a local broker of 1 node has further listeners.")
         self.directory = directory.expanduser().absolute()
         self._port = port
         self._node_count = nodes
@@ -118,8 +116,9 @@ class LocalBroker:
                 raise LocalBrokerError(f"The broker of {self.directory} runs already, at {before.bootstrap_servers}.")
             nodes = before.nodes if before.alive else self._lay_out(before.nodes)
             missing = [n.address for n in nodes if n.address.node_id not in before.alive]
-            for port in (*(address.port for address in missing), *(each.port for each in self._listeners)):
-                _require_free(port)
+            for address in missing:
+                for port in (address.port, *(each.of_node(address.node_id).port for each in self._listeners)):
+                    _require_free(port)
             self._launch(nodes, missing)
             return replace(self.status(), notes=_stale_notes(before))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -21,15 +21,23 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class Listener:
-    """One more place where the node listens, and what it demands there: SSL, SASL_PLAINTEXT or SASL_SSL.
+    """One more place where the node listens, and what it demands there: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
 
-    ``properties`` are Kafka's of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``.
+    ``properties`` are Kafka's of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``. Clients are
+    told to come by ``advertised_port``, where something passes on to ``port``. Of three nodes the second and third have
+    the ports after these.
     """
 
     name: str
     port: int
     protocol: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    advertised_port: int | None = None
+
+    def of_node(self, node_id: int) -> Listener:
+        """The same place at a node of several."""
+        advertised = None if self.advertised_port is None else self.advertised_port + node_id - 1
+        return replace(self, port=self.port + node_id - 1, advertised_port=advertised)
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,8 @@ def write_node_files(
 ) -> None:
     """Write both configuration files, creating the folder."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    properties = with_listeners(server_properties(address, quorum, files.data), listeners)
+    here = [each.of_node(address.node_id) for each in listeners]
+    properties = with_listeners(server_properties(address, quorum, files.data), here)
     files.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     files.logging.write_text(_LOGGING.format(log=_escape(files.log)))
 
@@ -120,9 +129,8 @@ def with_listeners(properties: Mapping[str, str], listeners: Sequence[Listener])
     """The same node, listening in more places. Who comes in by one of them is told of that one alone."""
     found = dict(properties)
     for each in listeners:
-        place = f"{each.name}://{HOST}:{each.port}"
-        for key in ("listeners", "advertised.listeners"):
-            found[key] += f",{place}"
+        for key, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port or each.port)):
+            found[key] += f",{each.name}://{HOST}:{port}"
         found["listener.security.protocol.map"] += f",{each.name}:{each.protocol}"
         found |= {f"listener.name.{each.name.lower()}.{key}": value for key, value in each.properties.items()}
     return found

@@ -51,8 +51,8 @@ def test_a_command_that_needs_an_extra_says_which(arguments: tuple[str, ...]) ->
     assert line.endswith(("pip install 'penstock[local]'", "pip install 'penstock[spark]'"))
 
 
-def test_extras_are_imported_by_the_local_broker_spark_and_the_demo_alone() -> None:
-    theirs = ("pipeline/", "cli/demo", "cli/broker.py", "kafka/local_broker/")
+def test_extras_are_imported_by_the_local_broker_spark_chaos_and_the_demo_alone() -> None:
+    theirs = ("pipeline/", "cli/demo", "cli/broker.py", "kafka/local_broker/", "testing/chaos/")
     wrong = [
         str(found)
         for file in python_files(*PACKAGES)

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
-from penstock.kafka.local_broker.node_files import NodeAddress, NodeFiles
+from penstock.kafka.local_broker.node_files import Listener, NodeAddress, NodeFiles, write_node_files
 from penstock.kafka.local_broker.node_process import is_node
+from penstock.testing.chaos.proxy import Proxy
 
 
 @pytest.fixture
@@ -95,6 +96,34 @@ def test_a_broker_that_runs_is_not_started_twice_even_at_once(make_broker: Calla
     refused = [str(outcome) for outcome in outcomes if isinstance(outcome, LocalBrokerError)]
     assert len(started) == 1
     assert refused == [f"The broker of {started[0].directory} runs already, at {started[0].bootstrap_servers}."]
+
+
+def test_clients_of_a_listener_behind_a_proxy_come_by_the_proxy_and_others_do_not(tmp_path: Path) -> None:
+    first = free_port()
+    inner = free_port(avoid=[first])
+    outer = free_port(avoid=[first, inner])
+    listener = Listener("PROXIED", inner, "PLAINTEXT", advertised_port=outer)
+    with Proxy(inner, outer) as proxy, LocalBroker(tmp_path / "broker", first, listeners=[listener]) as status:
+        create(status.bootstrap_servers, "lines")
+        write(status.bootstrap_servers, "lines", b"past the proxy")
+        assert proxy.connections() == []
+        write(proxy.address, "lines", b"by the proxy")
+        assert read(proxy.address, "lines", 2) == [b"past the proxy", b"by the proxy"]
+        proxy.cut()
+        with pytest.raises(KafkaException):
+            AdminClient({"bootstrap.servers": proxy.address}).list_topics(timeout=1)
+        assert read(status.bootstrap_servers, "lines", 2)
+
+
+def test_three_nodes_advertise_a_port_of_the_proxy_each(tmp_path: Path) -> None:
+    quorum = [NodeAddress(number, 20_000 + number, 21_000 + number) for number in (1, 2, 3)]
+    listener = Listener("PROXIED", 22_000, "PLAINTEXT", advertised_port=23_000)
+    for at, address in enumerate(quorum):
+        files = NodeFiles(tmp_path / str(at))
+        write_node_files(files, address, quorum, [listener])
+        lines = files.properties.read_text().splitlines()
+        assert f"advertised.listeners=CLIENT://127.0.0.1:{address.port},PROXIED://127.0.0.1:{23_000 + at}" in lines
+        assert any(line.startswith("listeners=") and f"PROXIED://127.0.0.1:{22_000 + at}" in line for line in lines)
 
 
 def test_a_topic_is_not_created_by_naming_it(broker: str) -> None:
