@@ -108,8 +108,8 @@ class QueryExecutor:
                 self._ranges.append(_Range(call, index, query, max(ANSWER_BYTES // ranges, LEAST_BYTES)))
 
     def step(self) -> None:
-        """Go on by one chunk with the range whose turn it is. Raises what a store was found to be, if that is corrupt
-        and can be restored: its actor must end for that, whoever has asked."""
+        """Go on by one chunk with the range whose turn it is. Raises what a store was found to be, if it is corrupt and
+        can be restored: its actor must end for that, whoever has asked."""
         if self._corrupt is not None:
             raise self._corrupt
         if not self._ranges:

@@ -240,8 +240,7 @@ class RocksDBTaskStores:
     """
 
     def __init__(self, path: Path, builders: Iterable[AnyStoreBuilder]) -> None:
-        self._path = path
-        self._what = f"the stores in {path}"
+        self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
         self._errors = Errors(path, all(builder.logging or builder.source_topic is not None for builder in chosen))

@@ -56,7 +56,7 @@ class Errors:
 
 
 def require_sound(path: Path) -> None:
-    """Raise StateStoreCorruptError if ``path`` was found corrupt before, or if it holds rows, but not the files by which
+    """Raise StateStoreCorruptError if ``path`` was found corrupt before, or holds rows, but not the files by which
     RocksDB finds them: it would take it for a new database, or speak of a file that is not there."""
     if (path / _CORRUPT).exists():
         raise StateStoreCorruptError(f"the stores in {path} are corrupt: somebody who read them has found that")

@@ -17,7 +17,7 @@ from penstock.testing.chaos.schedule import OUTAGES, Kind, possible
 
 _RECORDS = 500_000
 _PER_SECOND = 5_000
-_NAMES = {kind.name.lower().replace("_", "-"): kind for kind in Kind}
+NAMES = {kind.name.lower().replace("_", "-"): kind for kind in Kind}
 
 
 def main(
@@ -33,7 +33,7 @@ def main(
         typer.Option(min=1, help="Of the program that comes with it; 500,000, or 5,000 a second."),
     ] = None,
     broker: Annotated[bool, typer.Option("--broker/--without-broker", help="Whether its nodes are hit, too.")] = True,
-    only: Annotated[list[str] | None, typer.Option(help=f"These faults alone: {', '.join(_NAMES)}.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"These faults alone: {', '.join(NAMES)}.")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the Ray cluster; of several some are lost.")] = 1,
     guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
@@ -48,9 +48,9 @@ def main(
 
 
 def _kinds(only: list[str] | None, broker: bool, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    wanted = set(_NAMES) if only is None else {name for each in only for name in each.split(",")}
-    if unknown := wanted - _NAMES.keys():
-        raise typer.BadParameter(f"there is no fault {', '.join(sorted(unknown))}: {', '.join(_NAMES)}")
+    wanted = set(NAMES) if only is None else {name for each in only for name in each.split(",")}
+    if unknown := wanted - NAMES.keys():
+        raise typer.BadParameter(f"there is no fault {', '.join(sorted(unknown))}: {', '.join(NAMES)}")
     hits_broker = OUTAGES | {Kind.ELECT_LEADERS}
     found = tuple(kind for kind in there if _name(kind) in wanted and (broker or kind not in hits_broker))
     if not found:

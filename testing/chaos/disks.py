@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.common.errors import StateStoreCorruptError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
@@ -27,36 +28,42 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Copy:
-    """The rows of one store in one directory, and how far into its changelog they go."""
+    """The rows of one store in one directory, None if they are corrupt, and how far into its changelog they go."""
 
     directory: str
-    rows: Mapping[bytes, bytes]
+    rows: Mapping[bytes, bytes] | None
     offset: int | None
 
 
-def copies_equal(store: str, meant: Mapping[bytes, bytes], end: int, copies: Sequence[Copy], wanted: int) -> list[str]:
+def copies_equal(
+    store: str, meant: Mapping[bytes, bytes], end: int, copies: Sequence[Copy], wanted: int, damaged: bool
+) -> list[str]:
     """At least ``wanted`` copies have come to the ``end`` of the changelog, and each that has holds the rows ``meant``.
 
-    One that lags is of an actor that was lost, and nobody's.
+    One that lags is of an actor that was lost, and nobody's. Where files were ``damaged`` a copy may be corrupt: nobody
+    has read what was damaged yet, and who does will restore it.
     """
-    whole = [copy for copy in copies if (copy.offset or 0) >= end]
-    wrong = []
-    if len(whole) < wanted:
+    corrupt = [copy.directory for copy in copies if copy.rows is None]
+    whole = [copy for copy in copies if copy.rows is not None and (copy.offset or 0) >= end]
+    wrong = [] if damaged else [f"{store} in {directory} is corrupt" for directory in corrupt]
+    if len(whole) + len(corrupt) < wanted:
         there = ", ".join(f"{copy.directory} at {copy.offset}" for copy in copies) or "none"
-        wrong = [f"{store}: {len(whole)} of {wanted} copies have come to offset {end} ({there})"]
+        wrong += [f"{store}: {len(whole)} of {wanted} copies have come to offset {end} ({there})"]
     for copy in whole:
-        keys = [key for key in meant.keys() | copy.rows.keys() if meant.get(key) != copy.rows.get(key)]
+        rows = copy.rows or {}
         wrong += [
-            f"{store} in {copy.directory}: {key!r} is {copy.rows.get(key)!r} instead of {meant.get(key)!r}"
-            for key in sorted(keys)
+            f"{store} in {copy.directory}: {key!r} is {rows.get(key)!r} instead of {meant.get(key)!r}"
+            for key in sorted(meant.keys() | rows.keys())
+            if meant.get(key) != rows.get(key)
         ]
     return told("a store is not what its changelog makes", wrong)
 
 
 def stores_are_their_changelogs(
-    home: Path, programs: TaskPrograms, plan: TaskPlan, clients: KafkaClients, copies: int
+    home: Path, programs: TaskPrograms, plan: TaskPlan, clients: KafkaClients, copies: int, damaged: bool
 ) -> list[str]:
-    """For every task below ``home``, the state directory of an application that has ended; ``copies`` of each."""
+    """For every task below ``home``, the state directory of an application that has ended; ``copies`` of each. See
+    :func:`copies_equal`."""
     found: dict[str, list[Path]] = {}
     for path in sorted(home.iterdir()):
         if (match := _DIRECTORY.fullmatch(path.name)) and path.is_dir():
@@ -65,19 +72,24 @@ def stores_are_their_changelogs(
     for task, reads in plan.partitions.items():
         program = programs.of(task.subtopology, reads)
         if any(store.persistent for store in program.stores.values()):
-            wrong += _of_task(task, program, found.get(str(task), []), clients, copies)
+            wrong += _of_task(task, program, found.get(str(task), []), clients, copies, damaged)
     return wrong
 
 
 def _of_task(
-    task: TaskId, program: TaskProgram, directories: Sequence[Path], clients: KafkaClients, copies: int
+    task: TaskId,
+    program: TaskProgram,
+    directories: Sequence[Path],
+    clients: KafkaClients,
+    copies: int,
+    damaged: bool,
 ) -> list[str]:
     logs = {
         name: TopicPartition(log.topic, task.partition)
         for name, log in program.changelogs.items()
         if not log.is_source_topic and program.stores[name].persistent
     }
-    opened = {path.name: open_task_stores(path, program.stores.values()) for path in directories}
+    opened = {path.name: _opened(path, program) for path in directories}
     in_memory = open_task_stores(None, program.stores.values())
     manager = StateManager(task, program, in_memory, Collector(()))
     wrong = []
@@ -87,15 +99,29 @@ def _of_task(
             for batch in _whole(clients, log):
                 end = batch.offsets[-1] + 1
                 manager.restore(name, batch.keys, batch.values, batch.timestamps, end, batch.headers)
-            there = [
-                Copy(directory, _rows(stores, name), stores.changelog_offset(name))
-                for directory, stores in opened.items()
-            ]
-            wrong += copies_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, copies)
+            there = [_copy(directory, stores, name) for directory, stores in opened.items()]
+            wrong += copies_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, copies, damaged)
     finally:
         for stores in (*opened.values(), in_memory):
-            stores.close()
+            if stores is not None:
+                stores.close()
     return wrong
+
+
+def _opened(path: Path, program: TaskProgram) -> TaskStores | None:
+    try:
+        return open_task_stores(path, program.stores.values())
+    except StateStoreCorruptError:
+        return None
+
+
+def _copy(directory: str, stores: TaskStores | None, name: str) -> Copy:
+    if stores is None:
+        return Copy(directory, None, None)
+    try:
+        return Copy(directory, _rows(stores, name), stores.changelog_offset(name))
+    except StateStoreCorruptError:
+        return Copy(directory, None, None)
 
 
 def _rows(stores: TaskStores, name: str) -> dict[bytes, bytes]:

@@ -27,6 +27,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.testing.chaos.http_client import OK, HttpClient
+from penstock.testing.chaos.network import Network, listener, network
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
@@ -63,6 +64,8 @@ class Rig:
     cluster: Any
     """Ray's, when it has several nodes."""
     guarantee: Guarantee
+    network: Network | None
+    """What the application comes to the broker by, when that is to be troubled. The harness itself comes directly."""
     orphans: list[psutil.Process] = field(default_factory=list)
     """Stream actors whose node is gone, while they are not."""
 
@@ -181,16 +184,20 @@ def without_room(exception: BaseException) -> UncaughtExceptionResponse:
 
 
 @contextmanager
-def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int) -> Iterator[Rig]:
+def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int, proxied: int | None) -> Iterator[Rig]:
     """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays. ``nodes``: of
-    Ray, with a stream actor on each; or one for all of them."""
+    Ray, with a stream actor on each; or one for all of them. ``proxied``: with proxies, and their seed."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
-    port, http_port = free_port(3), free_port()
+    port, http_port = free_port(3 * brokers), free_port()
     _end_in_good_order_when_told_to()
     with ExitStack() as stack:
-        broker = LocalBroker(folder / "broker", port, brokers)
+        inner = port + brokers
+        broker = LocalBroker(
+            folder / "broker", port, brokers, [listener(inner, brokers)] if proxied is not None else []
+        )
         stack.callback(broker.stop)
         address = broker.start().bootstrap_servers
+        proxies = stack.enter_context(network(inner, brokers, proxied)) if proxied is not None else None
         # Ray's workers import what is imported here, however this process was started.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH"))))
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -204,10 +211,13 @@ def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int) -> Ite
         _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
         clients = ConfluentClients(address, APPLICATION, {"isolation.level": "read_committed"})
         clients.admin().create_topics([NewTopic(name, count) for name, count in program.topics.items()])
-        app = KafkaStreams(program.topology(), _config(program, guarantee, address, folder, http_port))
+        app = KafkaStreams(
+            program.topology(),
+            _config(program, guarantee, proxies.bootstrap_servers if proxies else address, folder, http_port),
+        )
         app.set_uncaught_exception_handler(without_room)
         logs = Path(context.address_info["session_dir"]) / "logs"
-        it = Rig(folder, logs, broker, clients, app, http_port, cluster, guarantee)
+        it = Rig(folder, logs, broker, clients, app, http_port, cluster, guarantee, proxies)
         stack.callback(_end, it.orphans)
         yield it
 

@@ -19,7 +19,7 @@ from penstock.testing.chaos.prober import Prober
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.testing.chaos.rest import come_to_rest
 from penstock.testing.chaos.rig import APPLICATION, Rig, Role, rig
-from penstock.testing.chaos.schedule import OUTAGES, Kind, draw, possible
+from penstock.testing.chaos.schedule import OF_NETWORK, OUTAGES, Kind, draw, possible
 from penstock.testing.chaos.strike import Striker
 
 REST_S = 180.0
@@ -71,7 +71,8 @@ def run(
     # (docs/RELIABILITY.md): what is to be exact wants replicas.
     moves_leaders = OUTAGES | {Kind.ELECT_LEADERS}
     replicas = 3 if guarantee is Guarantee.EXACTLY and not moves_leaders.isdisjoint(chosen) else 1
-    with rig(program, guarantee, replicas, nodes) as it:
+    proxied = None if OF_NETWORK.isdisjoint(chosen) else seed
+    with rig(program, guarantee, replicas, nodes, proxied) as it:
         report = Report(seed, seconds, chosen, guarantee, nodes, it.folder)
         began = time.monotonic()
 
@@ -117,8 +118,8 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
     report.violations += _closed(it)
     if report.rest_s:
         tell("ended; comparing the stores on disk with their changelogs")
-        programs = TaskPrograms(it.app.topology, it.app.config)
-        report.violations += stores_are_their_changelogs(it.state_dir, programs, it.plan, it.clients, _COPIES)
+        programs, damaged = TaskPrograms(it.app.topology, it.app.config), Kind.DAMAGE_STORES in report.kinds
+        report.violations += stores_are_their_changelogs(it.state_dir, programs, it.plan, it.clients, _COPIES, damaged)
 
 
 def _settled(it: Rig, report: Report, fed: Future[None], prober: Prober) -> list[str]:

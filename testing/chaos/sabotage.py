@@ -26,10 +26,9 @@ def damage(databases: Iterable[Path], pick: int) -> list[str]:
     chance = random.Random(pick)
     done = []
     for database in databases:
-        kind = chance.choice(_KINDS)
-        files = [file for file in sorted(database.glob(kind)) if file.stat().st_size]
-        if files:
-            file = chance.choice(files)
+        kinds = [[file for file in sorted(database.glob(kind)) if file.stat().st_size] for kind in _KINDS]
+        if kinds := [files for files in kinds if files]:
+            file = chance.choice(chance.choice(kinds))
             _flip(file, chance)
             done.append(f"{database.parent.name}/{file.name}")
     return done

@@ -33,6 +33,11 @@ class Kind(Enum):
     FILL_DISK = "let no file of a stream actor grow"
     REBALANCE = "have another member join the group and leave"
     POISON = "write records that cannot be decoded"
+    CUT_STREAM_ACTOR = "cut a stream actor off from the broker"
+    CUT_COORDINATOR = "cut the coordinator off from the broker"
+    SILENCE_STREAM_ACTOR = "let nothing pass between a stream actor and the broker"
+    DELAY_CONNECTIONS = "delay all that passes between the application and the broker"
+    RESET_CONNECTIONS = "reset all connections to the broker"
     ELECT_LEADERS = "move leaders to the preferred brokers"
     LOSE_NODE = "kill -9 all processes of a Ray node"
     KILL_RAYLET = "kill -9 a raylet"
@@ -53,6 +58,15 @@ CLASSIC = (
 )
 """What needs no more than one node of Ray and one broker, and no cooperation of the program."""
 OUTAGES = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.FREEZE_BROKER})
+OF_NETWORK = frozenset(
+    {
+        Kind.CUT_STREAM_ACTOR,
+        Kind.CUT_COORDINATOR,
+        Kind.SILENCE_STREAM_ACTOR,
+        Kind.DELAY_CONNECTIONS,
+        Kind.RESET_CONNECTIONS,
+    }
+)
 OF_NODES = frozenset({Kind.LOSE_NODE, Kind.KILL_RAYLET, Kind.FREEZE_RAYLET, Kind.ZOMBIE})
 
 _LASTS_S = {
@@ -67,6 +81,11 @@ _LASTS_S = {
     # It must commit something meanwhile.
     Kind.FILL_DISK: (3.0, 8.0),
     Kind.REBALANCE: (1.0, 8.0),
+    # Shorter and longer than a transaction lives; the session in the group is longer.
+    Kind.CUT_STREAM_ACTOR: _FREEZE_S,
+    Kind.CUT_COORDINATOR: _FREEZE_S,
+    Kind.SILENCE_STREAM_ACTOR: _FREEZE_S,
+    Kind.DELAY_CONNECTIONS: (2.0, 8.0),
     # Until Ray knows that a node is gone it takes about 15 s.
     Kind.ZOMBIE: (20.0, 30.0),
 }

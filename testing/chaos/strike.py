@@ -16,9 +16,11 @@ import psutil
 from penstock.kafka.local_broker.disturbances import elect_preferred_leaders, sit_in
 from penstock.testing.chaos import sabotage
 from penstock.testing.chaos.feeder import write
+from penstock.testing.chaos.network import Network, Trouble
 from penstock.testing.chaos.program import Program
+from penstock.testing.chaos.proxy import Flow, Proxy, of_processes
 from penstock.testing.chaos.rig import APPLICATION, Rig, Role
-from penstock.testing.chaos.schedule import LASTING, OUTAGES, Fault, Kind
+from penstock.testing.chaos.schedule import LASTING, OF_NETWORK, OUTAGES, Fault, Kind
 
 _LOOK_EACH_S = 0.1
 _STANDS_S = 2.0
@@ -30,10 +32,19 @@ _VICTIMS = {
     Kind.DAMAGE_STORES: Role.STREAM_ACTOR,
     Kind.FILL_DISK: Role.STREAM_ACTOR,
     Kind.ZOMBIE: Role.STREAM_ACTOR,
+    Kind.CUT_STREAM_ACTOR: Role.STREAM_ACTOR,
+    Kind.SILENCE_STREAM_ACTOR: Role.STREAM_ACTOR,
+    Kind.CUT_COORDINATOR: Role.COORDINATOR,
     Kind.KILL_COORDINATOR: Role.COORDINATOR,
     Kind.FREEZE_COORDINATOR: Role.COORDINATOR,
     Kind.KILL_HTTP_ACTOR: Role.HTTP_ACTOR,
 }
+
+
+def _slow(pick: int, proxy: Proxy) -> None:
+    """By 20 to 300 ms each way, and unsteadily."""
+    flow = Flow(delay_s=0.02 + pick % 280 / 1000, jitter_s=0.05)
+    proxy.shape(flow, flow)
 
 
 class _Agenda:
@@ -100,6 +111,8 @@ class Striker:
                 self._wake(process)
             for process in self._without_room:
                 sabotage.make_room(process)
+            if self._rig.network is not None:
+                self._rig.network.heal()
         for done in self._under_way:
             done.result()
 
@@ -112,6 +125,8 @@ class Striker:
                 # It may have ended by itself since we looked.
                 with contextlib.suppress(psutil.NoSuchProcess):
                     self._hurt(fault, victim)
+        elif fault.kind in OF_NETWORK:
+            self._trouble(fault, partial(_slow, fault.pick))
         elif fault.kind is Kind.LOSE_NODE:
             self._tell(f"{fault} ({self._rig.lose_node(fault.pick)})")
             self._another_node()
@@ -150,6 +165,10 @@ class Striker:
             self._freeze(fault, victim)
             self._rig.lose_raylet(raylet)
             self._another_node()
+        elif fault.kind in OF_NETWORK:
+            which = of_processes([victim.pid])
+            silent = fault.kind is Kind.SILENCE_STREAM_ACTOR
+            self._trouble(fault, partial(Proxy.black_hole if silent else Proxy.cut, which=which), f"pid {victim.pid}")
         elif fault.kind in LASTING:
             self._freeze(fault, victim)
         else:
@@ -179,6 +198,20 @@ class Striker:
         done = sabotage.damage(sabotage.open_databases(victim), fault.pick)
         self._tell(f"{fault} (pid {victim.pid}: {', '.join(done) or 'it has none'})")
         victim.kill()
+
+    def _trouble(self, fault: Fault, trouble: Trouble, whom: str = "all") -> None:
+        network = self._rig.network
+        assert network is not None  # else these kinds would not be drawn
+        if fault.kind is Kind.RESET_CONNECTIONS:
+            self._tell(f"{fault} ({network.reset()})")
+            return
+        self._tell(f"{fault} ({whom})")
+        network.begin(trouble)
+        self._agenda.add(fault.ends_s, partial(self._pass_again, fault, network, trouble))
+
+    def _pass_again(self, fault: Fault, network: Network, trouble: Trouble) -> None:
+        network.end(trouble)
+        self._tell(f"over: {fault.kind.value}")
 
     def _another_node(self) -> None:
         self._rig.add_node()
