@@ -89,6 +89,8 @@ class TopologyTestDriver(StoreAccess):
             self._read(topic)
         self._waits = checked.max_task_idle_ms > 0
         self._arrived: deque[tuple[int, ArrivedRecord]] = deque()
+        self._mixed = False
+        """Whether what has arrived is of several topics: if not, its order is the task's."""
         self._queued = False
         self._unprocessed = 0
         self._open(open_task_stores(None, program.stores.values()))
@@ -244,6 +246,7 @@ class TopologyTestDriver(StoreAccess):
         topic = record[0]
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
+        self._mixed = self._mixed or (bool(self._arrived) and self._arrived[-1][1][0] != topic)
         self._arrived.append((offset, record))
         self._unprocessed += 1
         self._read_only.piped(*record[:4])
@@ -271,14 +274,14 @@ class TopologyTestDriver(StoreAccess):
         names = ", ".join(map(repr, sorted(topics)))
         return RuleBrokenError(
             f"records come back without end: the topology reads what it writes to {names}, and after {_MOST_ROUNDS:,} "
-            "rounds it still writes more. Live it would go on for ever, too: write to another topic, or filter what has "
+            "rounds it still writes more. Live it would go on for ever, too: write to another topic, or drop what has "
             "come back often enough"
         )
 
     def _process(self) -> bool:
         """Process one record, that which is the task's next; False if there is none that may be processed now."""
         arrived = self._arrived
-        if arrived and not self._queued and not self._waits and self._of_one_topic():
+        if arrived and not self._queued and not self._waits and not self._mixed:
             offset, (topic, key, value, timestamp, headers) = arrived[0]
             partition = self._partitions[topic]
             if not headers and self._task.process_alone(partition, key, value, timestamp, offset, self._now_ms):
@@ -286,20 +289,13 @@ class TopologyTestDriver(StoreAccess):
                 return True
         while arrived:
             self._enqueue(*arrived.popleft())
+        self._mixed = False
         if not self._queued:
             return False
         if self._task.process(1, self._now_ms):
             return True
         self._queued = any(self._task.buffered(partition) for partition in self._partitions.values())
         return False
-
-    def _of_one_topic(self) -> bool:
-        """Whether all that has arrived is of one topic, whose order is the task's then."""
-        arrived = self._arrived
-        if len(arrived) == 1:
-            return True
-        topic = arrived[0][1][0]
-        return all(record[0] == topic for _, record in arrived)
 
     def _enqueue(self, offset: int, record: ArrivedRecord) -> None:
         topic, key, value, timestamp, headers = record
