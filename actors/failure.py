@@ -21,8 +21,8 @@ class UncaughtErrors:
         self._log = log
 
     def hear(self, error: BaseException) -> str:
-        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told. What is to be
-        said of the handler itself, behind the error: nothing where it has answered."""
+        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told. Returns
+        what is to be said of the handler itself, behind the error: nothing where it has answered."""
         handler, self._handler = self._handler, None
         if handler is None:
             return ""
