@@ -20,29 +20,31 @@ class UncaughtErrors:
         self._handler = handler
         self._log = log
 
-    def hear(self, error: BaseException) -> None:
-        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told.
+    def hear(self, error: BaseException) -> str:
+        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told. Returns
+        what is to be said of the handler itself, behind the error: nothing where it has answered.
 
         Nobody is asked about stores that can be restored, as in Kafka Streams: whoever replaces the actor does that."""
         handler, self._handler = self._handler, None
         if isinstance(error, StateStoreCorruptError) and error.restorable:
             self.response = UncaughtExceptionResponse.REPLACE_ACTOR
-            return
+            return ""
         if handler is None:
-            return
+            return ""
         try:
             answer = handler(error)
         except Exception as problem:  # a user's function may raise anything
             text = describe_error(problem)
             self._log.error("uncaught exception handler failed, shutting down the client", error=text)
-            return
+            return f"\nThe uncaught exception handler failed, too: {type(problem).__name__}: {problem}"
         if isinstance(answer, UncaughtExceptionResponse):
             self.response = answer
-        else:
-            allowed = [f"{each}" for each in UncaughtExceptionResponse]
-            self._log.error(
-                "uncaught exception handler gave no answer, shutting down the client", answer=answer, allowed=allowed
-            )
+            return ""
+        allowed = [f"{each}" for each in UncaughtExceptionResponse]
+        self._log.error(
+            "uncaught exception handler gave no answer, shutting down the client", answer=answer, allowed=allowed
+        )
+        return f"\nThe uncaught exception handler gave no answer, but {answer!r}: return one of {', '.join(allowed)}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.jobs import Jobs, reject
 from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
+from penstock.actors.refused_records import with_writer
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.standbys import Standbys
@@ -370,9 +371,9 @@ class StreamLoop:
         """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
         if self.finished.done():
             return
-        text = describe_error(error)
+        error = with_writer(error, self._running)
+        text = describe_error(error) + self.uncaught.hear(error)
         self._log.error("stream loop failed", error=text, task=self._task_at_work())
-        self.uncaught.hear(error)
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()

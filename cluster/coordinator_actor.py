@@ -364,9 +364,8 @@ class CoordinatorActor:
 
     def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
         """The uncaught exception handler hears of it, too; but there is no actor that could be replaced."""
-        if self._uncaught is not None:
-            self._uncaught.hear(error)
-        return events.ApplicationFailed(f"{type(error).__name__}: {error}")
+        of_the_handler = self._uncaught.hear(error) if self._uncaught is not None else ""
+        return events.ApplicationFailed(f"{type(error).__name__}: {error}{of_the_handler}")
 
     def _from_thread(self, event: events.Event) -> None:
         assert self._dispatcher is not None

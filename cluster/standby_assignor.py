@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId
@@ -57,8 +58,23 @@ def assign_standbys(
 
     None is that of the active task, and no two are the same: where there are too few actors there are fewer standbys.
     Other nodes go first, then nodes with other tags than all copies that are placed already, then, while none has more
-    than its share, the actors that have the standby now.
+    than its share, the actors that have the standby now. As far as that leaves a choice none has two more than another;
+    and nothing moves for a placement that is no better than the one there is.
     """
+    copies = _Copies(active, places, _one_after_the_other(active, replicas, places, current))
+    copies.spread(current)
+    there = {task: [it for it in current.get(task, ()) if it in places and it != name] for task, name in active.items()}
+    now = _Copies(active, places, {task: tuple(names) for task, names in there.items()})
+    return now.standbys if now.is_as_good_as(copies) else copies.standbys
+
+
+def _one_after_the_other(
+    active: Mapping[TaskId, str],
+    replicas: int,
+    places: Mapping[str, Place],
+    current: Mapping[TaskId, Collection[str]],
+) -> dict[TaskId, tuple[str, ...]]:
+    """The best place for each, by what is placed already. Who comes last finds only what is left."""
     load: Counter[str] = Counter()
     share = -(-len(active) * replicas // max(1, len(places)))
     chosen: dict[TaskId, tuple[str, ...]] = {}
@@ -82,3 +98,83 @@ def assign_standbys(
             copies.append(best)
         chosen[task] = tuple(copies[1:])
     return chosen
+
+
+class _Copies:
+    """Where the copies of each task are: ``standbys`` beside ``active``."""
+
+    def __init__(
+        self, active: Mapping[TaskId, str], places: Mapping[str, Place], standbys: dict[TaskId, tuple[str, ...]]
+    ) -> None:
+        self.standbys = standbys
+        self._active = active
+        self._places = places
+        self._load = Counter(name for names in standbys.values() for name in names)
+
+    def is_as_good_as(self, other: _Copies) -> bool:
+        """Whether each task has as many copies, no nearer to each other, and they are spread as evenly."""
+        if any(
+            len(self.standbys[task]) != len(names) or self._nearness(task) > other._nearness(task)
+            for task, names in other.standbys.items()
+        ):
+            return False
+        return self._unevenness <= other._unevenness
+
+    @property
+    def _unevenness(self) -> int:
+        return sum(self._load[name] ** 2 for name in self._places)
+
+    def _nearness(self, task: TaskId, instead: str = "", there: str = "") -> tuple[int, int]:
+        """How many pairs of copies share a node, and how many values of tags; with one of them ``there`` instead."""
+        names = [self._active[task], *(there if name == instead else name for name in self.standbys[task])]
+        found = [self._places[name] for name in names if name in self._places]
+        pairs = list(combinations(found, 2))
+        same_tags = sum(one == other for a, b in pairs for one, other in zip(a.tags, b.tags, strict=True))
+        return sum(a.node == b.node for a, b in pairs), same_tags
+
+    def spread(self, current: Mapping[TaskId, Collection[str]]) -> None:
+        """Move copies from who has most to who has two less, over others where need be, none nearer to the rest."""
+        of_actor: dict[str, set[TaskId]] = {name: set() for name in self._places}
+        for task, names in self.standbys.items():
+            for name in names:
+                of_actor[name].add(task)
+        while any(self._relieve(name, of_actor, current) for name in sorted(self._places, key=self._by_load)):
+            pass
+
+    def _by_load(self, name: str) -> tuple[int, str]:
+        return -self._load[name], name
+
+    def _relieve(self, most: str, of_actor: dict[str, set[TaskId]], current: Mapping[TaskId, Collection[str]]) -> bool:
+        """Whether a copy could leave the actor."""
+        least = min((self._load[name] for name in self._places), default=0)
+        if self._load[most] - least < 2:
+            return False
+        came: dict[str, tuple[str, TaskId]] = {}
+        reached = [most]
+        for name in reached:
+            for task in sorted(of_actor[name]):
+                held, has = {self._active[task], *self.standbys[task]}, current.get(task, ())
+                near = self._nearness(task)
+                # Where there is a copy now, nothing must be restored.
+                choice = sorted((it not in has, self._load[it], it) for it in self._places if it not in held)
+                for _, _, there in choice:
+                    if there in came or there == most:
+                        continue
+                    if self._nearness(task, name, there) > near:
+                        continue
+                    came[there] = name, task
+                    if self._load[there] <= self._load[most] - 2:
+                        self._move(there, came, of_actor)
+                        return True
+                    reached.append(there)
+        return False
+
+    def _move(self, to: str, came: Mapping[str, tuple[str, TaskId]], of_actor: dict[str, set[TaskId]]) -> None:
+        self._load[to] += 1
+        while to in came:
+            origin, task = came[to]
+            self.standbys[task] = tuple(to if name == origin else name for name in self.standbys[task])
+            of_actor[origin].remove(task)
+            of_actor[to].add(task)
+            to = origin
+        self._load[to] -= 1

@@ -79,7 +79,9 @@ class RecordError(StreamsError):
     def __str__(self) -> str:
         where = [f"operator {self.operator}"] if self.operator else []
         if self.topic is not None:
-            where.append(f"topic {self.topic}, partition {self.partition}, offset {self.offset}")
+            # One that was to be written has no offset, nor, unless it was chosen, a partition.
+            parts = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+            where.append(", ".join(f"{name} {part}" for name, part in parts.items() if part not in (None, -1)))
         if self.key is not None:
             where.append(f"key {self.key!r}")
         return f"{self.what} [{'; '.join(where)}]" if where else self.what

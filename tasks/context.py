@@ -201,6 +201,10 @@ class TaskContext:
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
+    def not_sent(self, error: ProductionError, sink: str) -> None:
+        """The producer has refused a result, too large for one. Always raises, with the record that it was made of."""
+        raise self._error(ProductionError, error.what, sink, error.key) from error
+
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
         error = self._error(kind, what, operator, key)
         error.__cause__ = cause

@@ -91,6 +91,12 @@ class TaskProgram:
             and (node.partitioner is not None or isinstance(node.key_serde, WindowedSerde))
         )
 
+    @cached_property
+    def sinks(self) -> dict[str, str]:
+        """The sink of each topic that the program names."""
+        sinks = [node for node in self.nodes if isinstance(node, SinkNode)]
+        return {node.topic: node.name for node in sinks if isinstance(node.topic, str)}
+
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
         """The task program of one sub-topology, or of several that run as one.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import index
 from typing import Any
 
+from penstock.common.errors import ProductionError
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
@@ -39,7 +40,10 @@ def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
                 value = value_bytes(value)
         except Exception as error:
             context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.readable_key(key))
-        send(topic, raw_key, value, timestamp, context.headers)
+        try:
+            send(topic, raw_key, value, timestamp, context.headers)
+        except ProductionError as error:
+            context.not_sent(error, name)
 
     return run
 
@@ -73,7 +77,10 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
             # Asked for once: a producer does not ask the broker again, either.
             partitions = partitions or partitions_of(topic)
             partition = partition_for(raw_key[:-suffix_bytes], partitions)
-        send(topic, raw_key, value, timestamp, context.headers, partition)
+        try:
+            send(topic, raw_key, value, timestamp, context.headers, partition)
+        except ProductionError as error:
+            context.not_sent(error, name)
 
     return run
 
@@ -149,8 +156,11 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         except Exception as error:
             context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, key)
             return
-        for partition in chosen:
-            send(topic, raw_key, raw_value, timestamp, context.headers, partition)
+        try:
+            for partition in chosen:
+                send(topic, raw_key, raw_value, timestamp, context.headers, partition)
+        except ProductionError as error:
+            context.not_sent(error, name)
 
     return run
 

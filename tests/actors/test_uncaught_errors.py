@@ -71,9 +71,20 @@ def test_a_handler_that_fails_or_answers_something_else_shuts_down_the_client_an
     handler: Any, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     errors = UncaughtErrors(handler, logger(__name__))
-    errors.hear(ValueError("bad"))
+    told = errors.hear(ValueError("bad"))
     assert errors.response is CLIENT
     assert said in "".join(capsys.readouterr())
+    assert said in told
+
+
+def test_that_the_handler_failed_is_told_with_the_error_that_ended_the_loop(tmp_path: Path) -> None:
+    rig = failing(tmp_path, lambda _: 1 / 0)
+    loop = rig.running()
+    rig.write("in", ("k", "apple", 1), partition=0)
+    settle(loop)
+    told = loop.finished.result() or ""
+    assert "bad apple" in told
+    assert told.endswith("\nThe uncaught exception handler failed, too: ZeroDivisionError: division by zero")
 
 
 def test_only_the_first_error_counts() -> None:

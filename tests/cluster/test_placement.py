@@ -310,7 +310,7 @@ def test_a_restarted_coordinator_leaves_tasks_and_standbys_where_they_are() -> N
     assert (again.tasks, again.standbys) == (tasks, standbys)
 
 
-@pytest.mark.parametrize(("tags", "on_c"), [((), 0), (("zone",), 2)])
+@pytest.mark.parametrize(("tags", "on_c"), [((), 1), (("zone",), 2)])
 def test_the_labels_of_nodes_decide_where_tags_are_given(tags: tuple[str, ...], on_c: int) -> None:
     plan = TaskPlan((SubtopologyTasks(0, {"lines": 3}, stateful=True, logged=True),))
     cluster = Cluster(StandbyPolicy(replicas=1, tags=tags), plan)

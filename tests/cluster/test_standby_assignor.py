@@ -52,6 +52,56 @@ def test_24_tasks_on_4_nodes_with_2_standbys_are_spread_evenly() -> None:
     assert max(load.values()) - min(load.values()) <= 2
 
 
+def loads(standbys: dict[TaskId, tuple[str, ...]], places: dict[str, Place]) -> list[int]:
+    count = Counter(name for names in standbys.values() for name in names)
+    return sorted((count[name] for name in places), reverse=True)
+
+
+def test_8_tasks_on_3_nodes_are_spread_evenly_though_two_nodes_had_all_standbys() -> None:
+    places = on("a", "b", "c")
+    active = {task: f"stream/{number % 3 + 1}" for number, task in enumerate(TASKS[:8])}
+    current = {task: ["stream/1" if number in (1, 4, 7, 5) else "stream/2"] for number, task in enumerate(active)}
+    assert not any(active[task] in names for task, names in current.items())
+    standbys = assign_standbys(active, 1, places, current)
+    assert loads(standbys, places) == [3, 3, 2]
+    assert sum(list(standbys[task]) != current[task] for task in standbys) == 2, "no more move than must"
+    both = {task: {*names, *current[task]} for task, names in standbys.items()}
+    assert assign_standbys(active, 1, places, both) == standbys, "while the old copies are kept, too"
+    assert assign_standbys(active, 1, places, standbys) == standbys
+
+
+def test_a_copy_moves_on_to_make_room_for_another() -> None:
+    """Those of the tasks in the west may only be at the one actor in the middle, or in the east."""
+    places = {"w": Place("w", ("1",)), "m": Place("m", ("2",)), "e": Place("e", ("3",)), "x": Place("x", ("2",))}
+    active = {TASKS[0]: "x", TASKS[1]: "w", TASKS[2]: "w", TASKS[3]: "x"}
+    current = {TASKS[0]: ["w"], TASKS[1]: ["e"], TASKS[2]: ["e"], TASKS[3]: ["w"]}
+    assert loads(assign_standbys(active, 1, places, current), places) == [1, 1, 1, 1]
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=2, max_size=8),
+    st.integers(1, 3),
+    st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=len(TASKS), max_size=len(TASKS)),
+    st.lists(st.integers(0, 7), min_size=len(TASKS), max_size=len(TASKS)),
+)
+def test_wherever_standbys_were_they_are_spread_and_stay(
+    nodes: list[str], replicas: int, before: list[list[int]], hosts: list[int]
+) -> None:
+    places = on(*nodes)
+    names = sorted(places)
+    active = {task: names[host % len(names)] for task, host in zip(TASKS, hosts, strict=True)}
+    current = {task: {names[it % len(names)] for it in at} for task, at in zip(TASKS, before, strict=True)}
+    standbys = assign_standbys(active, replicas, places, current)
+    for task, chosen in standbys.items():
+        assert active[task] not in chosen
+        assert len(set(chosen)) == len(chosen) == min(replicas, len(places) - 1)
+    if len(set(nodes)) == len(nodes) and set(active.values()) == set(names) and replicas == 1 and len(nodes) > 2:
+        most = max(Counter(active.values()).values())
+        spread = loads(standbys, places)
+        assert spread[0] - spread[-1] <= 1 or most > len(TASKS) // 2
+    assert assign_standbys(active, replicas, places, standbys) == standbys
+
+
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=8), st.integers(1, 3))
 def test_no_two_copies_are_on_one_actor_and_nothing_moves_when_asked_again(nodes: list[str], replicas: int) -> None:
     places = on(*nodes)

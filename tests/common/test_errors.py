@@ -62,6 +62,8 @@ def test_an_error_can_be_copied() -> None:
         ({}, "it failed"),
         ({"operator": "op"}, "it failed [operator op]"),
         ({"topic": "in", "partition": 0, "offset": 0}, "it failed [topic in, partition 0, offset 0]"),
+        ({"topic": "out", "partition": 1}, "it failed [topic out, partition 1]"),
+        ({"topic": "out", "partition": -1}, "it failed [topic out]"),
         ({"key": b""}, "it failed [key b'']"),
         ({"key": 0}, "it failed [key 0]"),
         ({"operator": "op", "topic": "in", "partition": 1, "offset": 2, "key": "k"},
