@@ -13,11 +13,18 @@ import typer
 from penstock.testing.chaos.numbered import Numbered
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.testing.chaos.run import Report, run
-from penstock.testing.chaos.schedule import OUTAGES, Kind, possible
+from penstock.testing.chaos.schedule import Kind, possible
 
 _RECORDS = 500_000
 _PER_SECOND = 5_000
-NAMES = {kind.name.lower().replace("_", "-"): kind for kind in Kind}
+
+
+def name_of(kind: Kind) -> str:
+    """What it is called here."""
+    return kind.name.lower().replace("_", "-")
+
+
+NAMES = frozenset(map(name_of, Kind))
 
 
 def main(
@@ -32,8 +39,9 @@ def main(
         int | None,
         typer.Option(min=1, help="Of the program that comes with it; 500,000, or 5,000 a second."),
     ] = None,
-    broker: Annotated[bool, typer.Option("--broker/--without-broker", help="Whether its nodes are hit, too.")] = True,
-    only: Annotated[list[str] | None, typer.Option(help=f"These faults alone: {', '.join(NAMES)}.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"These faults alone: {', '.join(map(name_of, Kind))}.")
+    ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the Ray cluster; of several some are lost.")] = 1,
     guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
@@ -41,25 +49,20 @@ def main(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}")
     program = _load(target) if target else Numbered(records or max(_RECORDS, int(seconds * _PER_SECOND)))
-    kinds = _kinds(only, broker, possible(nodes, guarantee, bool(program.poison())))
+    kinds = _kinds(only, possible(nodes, guarantee, bool(program.poison())))
     report = run(program, chosen, seconds, guarantee, nodes, kinds, typer.echo)
     _tell(report, program)
     raise typer.Exit(1 if report.violations else 0)
 
 
-def _kinds(only: list[str] | None, broker: bool, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    wanted = set(NAMES) if only is None else {name for each in only for name in each.split(",")}
-    if unknown := wanted - NAMES.keys():
-        raise typer.BadParameter(f"there is no fault {', '.join(sorted(unknown))}: {', '.join(NAMES)}")
-    hits_broker = OUTAGES | {Kind.ELECT_LEADERS}
-    found = tuple(kind for kind in there if _name(kind) in wanted and (broker or kind not in hits_broker))
+def _kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    wanted = NAMES if only is None else {name for each in only for name in each.split(",")}
+    if unknown := wanted - NAMES:
+        raise typer.BadParameter(f"there is no fault {', '.join(sorted(unknown))}: {', '.join(map(name_of, Kind))}")
+    found = tuple(kind for kind in there if name_of(kind) in wanted)
     if not found:
         raise typer.BadParameter("none of these faults is possible with these options")
     return found
-
-
-def _name(kind: Kind) -> str:
-    return kind.name.lower().replace("_", "-")
 
 
 def _load(target: str) -> Program:
@@ -88,7 +91,7 @@ def _tell(report: Report, program: Program) -> None:
         typer.secho(f"VIOLATED: {violation}", fg="red")
     again = f"SECONDS={report.seconds:g} SEED={report.seed} GUARANTEE={report.guarantee.value} NODES={report.nodes}"
     if set(report.kinds) != set(possible(report.nodes, report.guarantee, bool(program.poison()))):
-        again += f" ONLY={','.join(map(_name, report.kinds))}"
+        again += f" ONLY={','.join(map(name_of, report.kinds))}"
     typer.echo(f"once more: make chaos {again}")
     typer.echo(f"logs and data: {report.folder}")
 
