@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos simulate golden fuzz-parity restored bench bench-recovery bench-failover lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos faults simulate golden fuzz-parity restored bench bench-recovery bench-failover lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -32,6 +32,9 @@ check: environment  ## lint, format, types
 SECONDS ?= 300
 chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults; then prove that nothing was lost
 	@$(RUN) -m penstock.testing.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY))
+
+faults: environment jars  ## play each row of the fault matrix alone and print what held; ONLY=12,13 plays some
+	@$(RUN) -m tests.faults $(if $(ONLY),--only $(ONLY))
 
 simulate: environment  ## play random schedules of coordinator, actors, group and broker for SECONDS=60, from SEED=…, and count them
 	@$(RUN) -m tests.cluster.simulate --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED))

@@ -13,6 +13,7 @@ _PLACES = (
     "tests/chaos/",
     "tests/cluster/",
     "tests/elastic/",
+    "tests/faults/",
     "tests/pipeline/",
     "tests/security/",
 )

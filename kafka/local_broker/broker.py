@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -72,11 +72,17 @@ class LocalBroker:
 
     ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
     is 1 or 3. ``listeners`` are more places where each node listens: that clients must show there who they are, or come
-    to by a proxy. All three matter to ``start`` alone. As a context manager it is started, and stopped at the end.
+    to by a proxy. ``properties`` are Kafka's, instead of what it is started with otherwise. All of them matter to
+    ``start`` alone. As a context manager it is started, and stopped at the end.
     """
 
     def __init__(
-        self, directory: Path, port: int = DEFAULT_PORT, nodes: int = 1, listeners: Sequence[Listener] = ()
+        self,
+        directory: Path,
+        port: int = DEFAULT_PORT,
+        nodes: int = 1,
+        listeners: Sequence[Listener] = (),
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         if nodes not in _HEAP_MB:
             raise LocalBrokerError(f"A local broker has 1 node or 3, not {nodes}.")
@@ -84,6 +90,7 @@ class LocalBroker:
         self._port = port
         self._node_count = nodes
         self._listeners = tuple(listeners)
+        self._properties = dict(properties or {})
         # Kept so that nodes we started are reaped when they end while we live.
         self._children: list[subprocess.Popen[bytes]] = []
 
@@ -138,7 +145,7 @@ class LocalBroker:
         cluster_id = self._cluster_id()
         for address in missing:
             files = self._files(address)
-            write_node_files(files, address, [n.address for n in nodes], self._listeners)
+            write_node_files(files, address, [n.address for n in nodes], self._listeners, self._properties)
             if not (files.data / "meta.properties").exists():
                 format_node(java, jars, files, cluster_id)
         try:

@@ -73,12 +73,16 @@ class NodeFiles:
 
 
 def write_node_files(
-    files: NodeFiles, address: NodeAddress, quorum: Sequence[NodeAddress], listeners: Sequence[Listener] = ()
+    files: NodeFiles,
+    address: NodeAddress,
+    quorum: Sequence[NodeAddress],
+    listeners: Sequence[Listener] = (),
+    overrides: Mapping[str, str] | None = None,
 ) -> None:
     """Write both configuration files, creating the folder."""
     files.folder.mkdir(parents=True, exist_ok=True)
     here = [each.of_node(address.node_id) for each in listeners]
-    properties = with_listeners(server_properties(address, quorum, files.data), here)
+    properties = with_listeners(server_properties(address, quorum, files.data), here) | dict(overrides or {})
     files.properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     files.logging.write_text(_LOGGING.format(log=_escape(files.log)))
 

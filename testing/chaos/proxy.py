@@ -122,6 +122,7 @@ class Proxy:
         self._random = random.Random(seed)
         self._rules: list[tuple[Which | None, _Line]] = []
         self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._trap: tuple[Callable[[bytes], bool], threading.Event, bool] | None = None
         self._listening: socket.socket | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chaos-proxy", daemon=True)
@@ -177,6 +178,19 @@ class Proxy:
 
         return self._do(reset_them())
 
+    def trap(self, wanted: Callable[[bytes], bool], *, passes: bool) -> threading.Event:
+        """Hold the next connection that sends what is ``wanted`` at that very piece, and say so by the event.
+
+        ``passes``: the piece itself goes on to the target, and its answer is what is held.
+        """
+        sprung = threading.Event()
+
+        async def set_it() -> None:
+            self._trap = (wanted, sprung, passes)
+
+        self._do(set_it())
+        return sprung
+
     def heal(self) -> None:
         """Forget all that was said: everybody may come, and all that was held or delayed goes on."""
         self._do(self._heal())
@@ -215,6 +229,7 @@ class Proxy:
 
     async def _heal(self) -> None:
         self._rules.clear()
+        self._trap = None
         if self._listening is None:
             await self._listen()
         for connection in self._connections.values():
@@ -276,6 +291,16 @@ class Proxy:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
 
+    def _springs(self, connection: Connection, piece: bytes) -> bool:
+        """Whether this is what a trap waits for; then the connection is held from here on."""
+        if self._trap is None or not self._trap[0](piece):
+            return False
+        _, sprung, passes = self._trap
+        self._trap = None
+        connection._treat(_Line(FREELY if passes else _HELD, _HELD))
+        sprung.set()
+        return True
+
     def _direction(
         self, connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter, up: bool
     ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
@@ -295,6 +320,8 @@ class Proxy:
             while True:
                 arrived_s, drawn, piece = await under_way.get()
                 await _passes(connection, up, arrived_s, drawn)
+                if up and isinstance(piece, bytes) and self._springs(connection, piece):
+                    await _passes(connection, up, arrived_s, drawn)
                 if isinstance(piece, OSError):
                     raise piece
                 if not piece:

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,18 @@ def drain(cluster: Any, node_id: str, seconds: int) -> None:
 
 
 class SlowCount:
-    """Counts records by key, each of which takes ``record_s``."""
+    """Counts records by key, each of which takes ``record_s``, or the ``work`` that is given."""
 
-    def __init__(self, broker: str, name: str, state_dir: Path, record_s: float, **entries: Any) -> None:
+    def __init__(
+        self,
+        broker: str,
+        name: str,
+        state_dir: Path,
+        record_s: float,
+        work: Callable[[str], str] | None = None,
+        /,
+        **entries: Any,
+    ) -> None:
         self.input, self.output = f"{name}-in", f"{name}-out"
         self.clients = ConfluentClients(broker, name, {"isolation.level": "read_committed"})
         self.clients.admin().create_topics([NewTopic(self.input, PARTITIONS), NewTopic(self.output, 1)])
@@ -78,7 +87,12 @@ class SlowCount:
             "application.id": name, "bootstrap.servers": broker, "state.dir": state_dir, "commit.interval.ms": 200,
             "application.server": "", **entries,
         }  # fmt: skip
-        self.app = ps.KafkaStreams(topology(self.input, self.output, record_s), config)
+        self._topology, self._config = topology(self.input, self.output, work or taking(record_s)), config
+        self.app = self.another()
+
+    def another(self) -> ps.KafkaStreams:
+        """The same application, to be started when this one has ended."""
+        return ps.KafkaStreams(self._topology, self._config)
 
     def send(self, records: int) -> None:
         """So many records, of all keys and partitions alike."""
@@ -91,7 +105,7 @@ class SlowCount:
         assert producer.flush(30)
         producer.close()
 
-    def counts(self) -> Iterable[list[int]]:
+    def counts(self) -> Mapping[str, list[int]]:
         """Of each key all counts that were written, in their order."""
         consumer = self.clients.consumer()
         here = TopicPartition(self.output, 0)
@@ -105,30 +119,34 @@ class SlowCount:
                     assert value is not None
                     found.setdefault(key.decode(), []).append(int(value))
         consumer.close()
-        return found.values()
+        return found
 
     def processed(self) -> int:
         """How many records are counted."""
-        return sum(counts[-1] for counts in self.counts())
+        return sum(counts[-1] for counts in self.counts().values())
 
     def is_exact(self) -> bool:
         """Whether each count was written once, in order, up to what was sent: nothing is lost or counted twice."""
-        found = sorted(self.counts(), key=len)
-        return found == [list(range(1, count + 1)) for count in sorted(self.sent.values())]
+        return self.counts() == {key: list(range(1, count + 1)) for key, count in self.sent.items()}
 
 
-def topology(source: str, sink: str, record_s: float) -> ps.Topology:
+def taking(seconds: float) -> Callable[[str], str]:
+    """Work that takes time and does nothing."""
+
+    def take_time(value: str) -> str:
+        time.sleep(seconds)
+        return value
+
+    return take_time
+
+
+def topology(source: str, sink: str, work: Callable[[str], str]) -> ps.Topology:
     """The program."""
     builder = ps.StreamsBuilder()
     string = ps.Serdes.string()
-
-    def take_time(value: str) -> str:
-        time.sleep(record_s)
-        return value
-
     (
         builder.stream(source, ps.Consumed.with_(string, string))
-        .map_values(take_time)
+        .map_values(work)
         .group_by_key(ps.Grouped.with_(string, string))
         .count(ps.Materialized.as_("counts").with_caching_disabled())
         .to_stream()

@@ -24,6 +24,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.seen = 0
+        self.heard: list[bytes] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._open: list[socket.socket] = []
@@ -46,6 +47,7 @@ class Echo:
     def _echo(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := client.recv(65_536):
+                self.heard.append(piece)
                 client.sendall(piece)
             client.shutdown(socket.SHUT_WR)
 
@@ -224,6 +226,23 @@ def test_chosen_connections_alone_are_held_and_those_chosen_that_come_later(prox
         assert silent(one), "the rule before it does not hold any more"
         proxy.heal()
         assert hear(one, 1) == b"1"
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_trap_holds_a_connection_at_a_chosen_piece_or_at_its_answer_and_no_other(
+    echo: Echo, proxy: Proxy, passes: bool
+) -> None:
+    with connected(proxy) as client, connected(proxy) as other:
+        sprung = proxy.trap(lambda piece: piece.startswith(b"end"), passes=passes)
+        assert say(client, b"begin") == b"begin"
+        assert not sprung.is_set()
+        client.sendall(b"end")
+        assert sprung.wait(SOON_S)
+        assert silent(client)
+        assert (b"end" in echo.heard) is passes
+        assert say(other, b"end") == b"end", "it springs once"
+        proxy.heal()
+        assert hear(client, 3) == b"end"
 
 
 def test_the_connections_of_a_process_are_found(proxy: Proxy) -> None:

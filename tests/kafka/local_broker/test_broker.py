@@ -126,6 +126,14 @@ def test_three_nodes_advertise_a_port_of_the_proxy_each(tmp_path: Path) -> None:
         assert any(line.startswith("listeners=") and f"PROXIED://127.0.0.1:{22_000 + at}" in line for line in lines)
 
 
+def test_properties_of_a_caller_go_before_its_own(tmp_path: Path) -> None:
+    files, address = NodeFiles(tmp_path), NodeAddress(1, 20_000, 21_000)
+    write_node_files(files, address, [address], overrides={"offsets.topic.num.partitions": "7", "log.roll.ms": "1"})
+    lines = files.properties.read_text().splitlines()
+    assert [line for line in lines if line.startswith("offsets.topic.num")] == ["offsets.topic.num.partitions=7"]
+    assert "log.roll.ms=1" in lines
+
+
 def test_a_topic_is_not_created_by_naming_it(broker: str) -> None:
     client = AdminClient({"bootstrap.servers": broker})
     client.list_topics("never-created", timeout=10)

@@ -1,0 +1,130 @@
+"""A Ray that a row may hurt: its processes belong to the test, which is no driver of it; drivers are processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from ray.cluster_utils import Cluster
+
+from tests.elastic.cluster import STORE_BYTES
+from tests.faults.rig import Counting
+
+ROOT = Path(__file__).parents[2]
+
+
+class Driver:
+    """A process that has started the application."""
+
+    def __init__(self, ray: OwnRay, it: Counting, folder: Path, work: str = "") -> None:
+        (folder / "armed").mkdir(exist_ok=True)
+        config = json.dumps(it.settings)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.driver",
+            ray.address,
+            it.application_id,
+            str(folder),
+            config,
+            work,
+        ]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=ray.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.started = self._answer()
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """One command; ``{"ended": code}`` if there is nobody any more who could carry it out."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(f"{command}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"ended": self.process.wait(30)}
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        while line := self.process.stdout.readline():
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        return {"ended": self.process.wait(30)}
+
+
+@dataclass
+class OwnRay:
+    """``cluster`` is Ray's own of several nodes."""
+
+    cluster: Any
+    environment: dict[str, str]
+    drivers: list[Driver] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """For ``ray.init`` and RAY_ADDRESS."""
+        return str(self.cluster.address)
+
+    def start(self, it: Counting, folder: Path, work: str = "") -> Driver:
+        """A driver, once the application runs and has counted something."""
+        self.drivers.append(Driver(self, it, folder, work))
+        assert self.drivers[-1].started.get("state") == "RUNNING", self.drivers[-1].started
+        it.send(100)
+        it.goes_on(100)
+        return self.drivers[-1]
+
+    def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One command, to its end."""
+        command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+        env = self.environment | {"RAY_ADDRESS": self.address}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Those of Ray's that live and are called so: ``ray::StreamActor``."""
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            try:
+                if (process.cmdline() or [""])[0].startswith(title):
+                    found.append(process)
+            except psutil.Error:
+                continue  # it has ended meanwhile
+        return found
+
+
+@contextmanager
+def own_ray(cpus: Sequence[int], **settings: str) -> Iterator[OwnRay]:
+    """A head without CPUs and a node for each number of ``cpus``. ``settings``: of the environment of all."""
+    shared = {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **settings}
+    before = {key: os.environ.get(key) for key in shared}
+    os.environ.update(shared)
+    with ExitStack() as stack:
+        stack.callback(_restore, before)
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+        cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        stack.callback(cluster.shutdown)
+        for each in cpus:
+            cluster.add_node(num_cpus=each, object_store_memory=STORE_BYTES)
+        it = OwnRay(cluster, dict(os.environ))
+        try:
+            yield it
+        finally:
+            for driver in it.drivers:
+                driver.process.kill()
+                driver.process.wait()
+
+
+def _restore(before: dict[str, str | None]) -> None:
+    for key, value in before.items():
+        if value is None:
+            os.environ.pop(key, None)
+        else:
+            os.environ[key] = value

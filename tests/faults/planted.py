@@ -1,0 +1,101 @@
+"""Faults inside of the application's processes: what a program brings along is unpickled in each of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class Planted:
+    """A function of the program that changes nothing; ``plant`` is called in every process that gets the program."""
+
+    def __init__(self, plant: Callable[[], None]) -> None:
+        self._plant = plant
+
+    def __call__(self, value: str) -> str:
+        return value
+
+    def __reduce__(self) -> tuple[Callable[..., Planted], tuple[Any, ...]]:
+        return _arrived, (self._plant,)
+
+
+def _arrived(plant: Callable[[], None]) -> Planted:
+    plant()
+    return Planted(plant)
+
+
+class Impatient:
+    """An actor that says nothing for so long counts as lost, instead of after five minutes."""
+
+    def __init__(self, silent_s: float) -> None:
+        self._silent_s = silent_s
+
+    def __call__(self) -> None:
+        from penstock.cluster import dispatch
+
+        dispatch.HUNG_S = self._silent_s
+
+
+class CrashesAfterSaving:
+    """The coordinator's process ends at once when it has written down how many actors are wanted; as often as there
+    are files in ``armed``."""
+
+    def __init__(self, armed: Path) -> None:
+        self._armed = armed
+
+    def __call__(self) -> None:
+        from penstock.cluster import wanted_count
+
+        save = wanted_count.save
+        if save.__name__ == "and_crash":
+            return
+
+        def and_crash(actor_id: str, wanted: wanted_count.WantedCount) -> None:
+            save(actor_id, wanted)
+            if disarmed(self._armed):
+                os._exit(1)
+
+        wanted_count.save = and_crash
+
+
+def disarmed(armed: Path) -> bool:
+    """Whether something was armed; it is not any more. True for one process alone."""
+    for file in armed.iterdir():
+        try:
+            file.unlink()
+        except FileNotFoundError:
+            continue
+        return True
+    return False
+
+
+def once(armed: Path, do: Callable[[], object]) -> Callable[[str], str]:
+    """Work of a program that does this at the next record once ``armed`` has a file."""
+
+    def work(value: str) -> str:
+        if any(armed.iterdir()) and disarmed(armed):
+            do()
+        return value
+
+    return work
+
+
+def sleep_for(seconds: float) -> Callable[[], None]:
+    """The thread that runs the tasks stands still."""
+    return lambda: time.sleep(seconds)
+
+
+def gigabytes(many: int) -> Callable[[], None]:
+    """Memory that is really taken, for a while."""
+
+    def allocate() -> None:
+        taken = []
+        for _ in range(many * 10):
+            taken.append(bytearray(os.urandom(1000) * 100_000))
+            time.sleep(0.1)
+        time.sleep(10)
+
+    return allocate

@@ -1,0 +1,199 @@
+"""What a row is played on: a broker behind a proxy, a counting application on Ray, and what must hold in the end."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from penstock.cluster.read_side import ActorStatus
+from penstock.common.ids import TopicPartition
+from penstock.kafka.local_broker.broker import LocalBroker, free_port
+from penstock.kafka.local_broker.node_files import HOST, Listener
+from penstock.testing.chaos.proxy import Proxy, of_processes
+from tests.elastic.cluster import PARTITIONS, SlowCount, eventually
+
+TRANSACTION_S = 5.0
+"""``producer.transaction.timeout.ms``; the broker looks each second for those that have lasted longer."""
+SESSION_S = 6.0
+"""``consumer.session.timeout.ms``: the shortest that a broker allows."""
+_PAUSE_S = 0.1
+_AT_ONCE = 20
+_END_TXN = 26
+_TRANSACTIONS = "__transaction_state"
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker; tests look at it directly, the application comes by the proxy."""
+
+    broker: LocalBroker
+    address: str
+    proxy: Proxy
+
+
+@contextmanager
+def kafka_behind_a_proxy(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Kafka]:
+    """One node."""
+    port = free_port()
+    inner = free_port(avoid=[port])
+    outer = free_port(avoid=[port, inner])
+    listener = Listener("PROXIED", inner, "PLAINTEXT", advertised_port=outer)
+    broker = LocalBroker(folder / "broker", port, listeners=[listener], properties=properties)
+    with Proxy(inner, outer) as proxy, broker:
+        yield Kafka(broker, f"{HOST}:{port}", proxy)
+        proxy.heal()  # so that who still works can end
+
+
+class Counting(SlowCount):
+    """The counting program, exactly once if nothing else is said, on two actors."""
+
+    def __init__(
+        self, kafka: Kafka, name: str, state_dir: Path, work: Callable[[str], str] | None = None, /, **entries: Any
+    ) -> None:
+        self.application_id = name
+        settings = {
+            "bootstrap.servers": kafka.proxy.address,
+            "processing.guarantee": "exactly_once_v2",
+            "tasks.per.actor": PARTITIONS // 2,
+            "producer.transaction.timeout.ms": int(TRANSACTION_S * 1000),
+            "consumer.session.timeout.ms": int(SESSION_S * 1000),
+        }
+        self.settings = settings | entries
+        super().__init__(kafka.address, name, state_dir, 0.0, work, **self.settings)
+
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """Records come all the time."""
+        ending = threading.Event()
+
+        def feed() -> None:
+            while not ending.wait(_PAUSE_S):
+                self.send(_AT_ONCE)
+
+        thread = threading.Thread(target=feed)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
+
+    def start(self) -> None:
+        """Until it runs and has counted something."""
+        self.app.start()
+        self.app.wait_until_running()
+        self.send(100)
+        eventually(lambda: self.processed() == sum(self.sent.values()), "the first records are counted")
+
+    def goes_on(self, records: int = 100, timeout_s: float = 120.0) -> None:
+        """Return when so many more have been counted."""
+        before = self.processed()
+        eventually(lambda: self.processed() >= before + records, f"{records} more are counted", timeout_s)
+
+    def all_is_counted_once(self, timeout_s: float = 120.0) -> None:
+        """Comes about, and then no transaction is open."""
+        eventually(lambda: self.processed() >= sum(self.sent.values()), "all is counted", timeout_s)
+        assert self.is_exact(), "something was lost, or counted twice"
+        admin = self.clients.admin()
+        found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
+        mine = [tp for tp in found if tp.topic.startswith(self.output.removesuffix("-out"))]
+        eventually(lambda: admin.end_offsets(mine) == admin.high_watermarks(mine), "no transaction is open", 30)
+
+    def nothing_is_lost(self, timeout_s: float = 120.0) -> None:
+        """Comes about: at least once, so counts may be too high."""
+
+        def counted() -> bool:
+            counts = self.counts()
+            return all(counts.get(key, [0])[-1] >= count for key, count in self.sent.items())
+
+        eventually(counted, "all is counted", timeout_s)
+
+    def actors(self) -> list[ActorStatus]:
+        """By name."""
+        return sorted(self.app.status().actors, key=lambda actor: actor.actor_id)
+
+    def aborted(self) -> int:
+        """Transactions that its actors have seen aborted."""
+        return sum(actor.aborted_transactions for actor in self.actors())
+
+
+def coordinator() -> psutil.Process:
+    """The youngest coordinator's process among our children: rows of a session run one after another."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if (process.cmdline() or [""])[0].startswith("ray::CoordinatorActor"):
+                found.append((process.create_time(), process))
+        except psutil.Error:
+            continue  # it has ended meanwhile
+    return max(found, key=lambda it: it[0])[1]
+
+
+def ends_a_transaction(piece: bytes) -> bool:
+    """Whether an EndTxn is among the requests of what a client has written at once."""
+    at = 0
+    while at + 6 <= len(piece):
+        size, kind = struct.unpack_from(">ih", piece, at)
+        if kind == _END_TXN:
+            return True
+        at += 4 + size
+    return False
+
+
+def transactional_ids(address: str) -> dict[str, bool]:
+    """Those that the brokers have ever known, and whether they still do: their own topic tells it."""
+    settings = {"bootstrap.servers": address, "group.id": "test", "enable.partition.eof": True}
+    consumer = Consumer(settings)
+    metadata = consumer.list_topics(_TRANSACTIONS, timeout=30)
+    partitions = list(metadata.topics[_TRANSACTIONS].partitions)
+    consumer.assign([KafkaPartition(_TRANSACTIONS, each, 0) for each in partitions])
+    known: dict[str, bool] = {}
+    ends: set[int] = set()
+    while len(ends) < len(partitions):
+        for message in consumer.consume(1000, timeout=1):
+            error, key = message.error(), message.key()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ends.add(message.partition() or 0)
+            elif key is not None:
+                known[key[4:].decode()] = message.value() is not None
+    consumer.close()
+    return known
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Also one that nobody has asked yet how it ended."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def lasts(seconds: float) -> None:
+    """How long a fault lasts: it is part of the row, nobody waits here for anything."""
+    threading.Event().wait(seconds)
+
+
+__all__ = [
+    "SESSION_S",
+    "TRANSACTION_S",
+    "Counting",
+    "Kafka",
+    "coordinator",
+    "ends_a_transaction",
+    "eventually",
+    "has_ended",
+    "kafka_behind_a_proxy",
+    "lasts",
+    "of_processes",
+    "transactional_ids",
+]

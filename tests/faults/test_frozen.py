@@ -1,0 +1,51 @@
+"""Rows 14 and 17: processes that stand still, and go on when others have taken their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.faults.planted import Impatient, Planted
+from tests.faults.rig import TRANSACTION_S, Counting, coordinator, eventually, has_ended, lasts
+
+MakeCounting = Callable[..., Counting]
+SILENT_S = 12.0
+"""Longer than the coordinator waits for the answer to one question, 10 s."""
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_row_14_the_coordinator_stands_still_and_no_commit_is_lost(counting: MakeCounting, guarantee: str) -> None:
+    it = counting(**{"processing.guarantee": guarantee})
+    before = [actor.pid for actor in it.actors()]
+    frozen = coordinator()
+    with it.fed():
+        frozen.suspend()
+        try:
+            lasts(4)  # less than its session: the group knows nothing of it
+        finally:
+            frozen.resume()
+        it.goes_on()
+    it.all_is_counted_once()
+    assert [actor.pid for actor in it.actors()] == before, "actors were replaced"
+
+
+def test_row_17_an_actor_that_was_replaced_while_it_stood_still_writes_nothing_when_it_goes_on(
+    counting: MakeCounting,
+) -> None:
+    it = counting(Planted(Impatient(SILENT_S)))
+    victim = it.actors()[0]
+    zombie = psutil.Process(victim.pid)
+    with it.fed():
+        zombie.suspend()
+        try:
+            eventually(lambda: victim.pid not in {actor.pid for actor in it.actors()}, "it is given up", 60)
+            it.goes_on()
+            lasts(TRANSACTION_S)
+        finally:
+            if not has_ended(zombie):
+                zombie.resume()
+        it.goes_on()
+    it.all_is_counted_once()
+    eventually(lambda: has_ended(zombie), "the zombie has ended", 60)

@@ -1,0 +1,153 @@
+"""Rows 19 to 22: the consumer group, transactions and what Kafka forgets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from penstock.cluster.read_side import ApplicationState
+from tests.faults.planted import once, sleep_for
+from tests.faults.rig import (
+    TRANSACTION_S,
+    Counting,
+    Kafka,
+    coordinator,
+    ends_a_transaction,
+    eventually,
+    kafka_behind_a_proxy,
+    lasts,
+    transactional_ids,
+)
+
+MakeCounting = Callable[..., Counting]
+STORM_S = 30.0
+
+
+@contextmanager
+def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[None]:
+    """Another member of the group joins, and another, and the first leaves: they take partitions, and do nothing."""
+    ending = threading.Event()
+
+    def member() -> Consumer:
+        settings = {
+            "bootstrap.servers": kafka.address, "group.id": it.application_id, "enable.auto.commit": False,
+            "partition.assignment.strategy": "range", "session.timeout.ms": 6000,
+        }  # fmt: skip
+        consumer = Consumer(settings)
+        consumer.subscribe([it.input])
+        return consumer
+
+    def rotate() -> None:
+        members = [member()]
+        until_s = rotate_s
+        while not ending.is_set():
+            for each in members:
+                each.poll(0.05)
+            until_s -= 0.05 * len(members)
+            if until_s <= 0:
+                until_s = rotate_s
+                members.append(member())
+                if len(members) > 2:
+                    members.pop(0).close()
+        for each in members:
+            each.close()
+
+    thread = threading.Thread(target=rotate)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def test_row_19_the_group_rebalances_between_the_offsets_of_a_transaction_and_its_end(
+    kafka: Kafka, counting: MakeCounting
+) -> None:
+    it = counting()
+    with it.fed():
+        held = kafka.proxy.trap(ends_a_transaction, passes=False)
+        assert held.wait(30), "no transaction was ended"
+        with strangers(kafka, it, rotate_s=60):
+            eventually(lambda: len(it.app.status().placement) < 8, "a stranger has partitions")
+            kafka.proxy.heal()
+            lasts(2)
+        it.goes_on()
+    it.all_is_counted_once()
+
+
+def test_row_20_a_storm_of_rebalances(kafka: Kafka, counting: MakeCounting) -> None:
+    it = counting()
+    process = psutil.Process(coordinator().pid)
+    files = process.num_fds()
+    before = it.processed()
+    with it.fed():
+        with strangers(kafka, it, rotate_s=3):
+            lasts(STORM_S)
+            assert it.processed() > before, "nothing was counted in all the storm"
+        eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it has come to rest", 60)
+        it.goes_on()
+    it.all_is_counted_once()
+    assert process.is_running()
+    eventually(lambda: process.num_fds() < files + 20, "what it opened in the storm is closed again")
+
+
+def test_row_21_a_record_takes_longer_than_its_transaction_lives(
+    counting: MakeCounting, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    armed = tmp_path_factory.mktemp("armed")
+    it = counting(once(armed, sleep_for(TRANSACTION_S * 2)))
+    with it.fed():
+        (armed / "one").touch()
+        eventually(lambda: it.aborted() > 0, "the transaction is given up, and the metric says so")
+        it.goes_on()
+    it.all_is_counted_once()
+
+
+def test_row_22_the_broker_forgets_who_has_written_nothing_for_long(
+    tmp_path: Path, topic_name: Callable[[str], str], ray_cluster: None
+) -> None:
+    forgetful = {
+        "transactional.id.expiration.ms": "4000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+        "producer.id.expiration.ms": "4000",
+        "producer.id.expiration.check.interval.ms": "1000",
+    }
+    with kafka_behind_a_proxy(tmp_path, forgetful) as kafka:
+        it = Counting(kafka, topic_name("row"), tmp_path / "state")
+        try:
+            it.start()
+            actors = {actor.pid for actor in it.actors()}
+            assert transactional_ids(kafka.address)
+            eventually(lambda: not any(transactional_ids(kafka.address).values()), "the ids are forgotten")
+            it.send(500)
+            it.all_is_counted_once()
+            assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
+        finally:
+            it.app.close()
+
+
+def test_row_22_offsets_that_are_gone_are_read_from_where_the_source_says(kafka: Kafka, counting: MakeCounting) -> None:
+    it = counting()
+    it.send(400)
+    it.all_is_counted_once()
+    it.app.close()
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    eventually(lambda: deleted(admin, it.application_id), "the group is empty, and forgotten")
+    again = it.another()
+    again.start()
+    again.wait_until_running()
+    eventually(lambda: it.processed() == 2 * sum(it.sent.values()), "earliest: all is processed again, none is skipped")
+    again.close()
+
+
+def deleted(admin: AdminClient, group: str) -> bool:
+    [done] = admin.delete_consumer_groups([group]).values()
+    return done.exception(30) is None
