@@ -1,4 +1,4 @@
-"""Kafka Streams' side: finds a JDK, fetches the libraries, compiles ``java/Bench.java`` and says how it is started."""
+"""Kafka Streams' side: finds a JDK, fetches the libraries, compiles the programs in ``java/`` and starts them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COORDINATES = (
     "com.fasterxml.jackson.core:jackson-databind:2.21.2",
     "org.slf4j:slf4j-nop:1.7.36",
 )
-_SOURCE = Path(__file__).with_name("java") / "Bench.java"
+_PROGRAMS = Path(__file__).with_name("java")
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,22 @@ class JavaBaseline:
 
 
 def build(jdk: Jdk, work: Path, records: int, bootstrap_servers: str, guarantee: str) -> JavaBaseline:
-    """Compile the Java side into ``work``; the libraries are fetched the first time."""
+    """Compile the Java side into ``work``."""
+    class_path = compile_program(jdk, work, "Bench")
+    return JavaBaseline(jdk.java, class_path, records, bootstrap_servers, work / "java-state", guarantee)
+
+
+def compile_program(jdk: Jdk, work: Path, name: str) -> str:
+    """Compile ``java/<name>.java`` into ``work``; the class path to run it. Libraries are fetched the first time."""
     jars = os.pathsep.join(str(jar) for jar in resolve(COORDINATES, f"kafka-streams-{KAFKA_VERSION}"))
-    classes = work / "classes"
+    source, classes = _PROGRAMS / f"{name}.java", work / "classes"
     classes.mkdir(parents=True)
     done = subprocess.run(
-        [jdk.compiler, "-cp", jars, "-d", classes, _SOURCE], capture_output=True, text=True, check=False
+        [jdk.compiler, "-cp", jars, "-d", classes, source], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise BenchmarkError(f"{_SOURCE.name} does not compile:\n{done.stderr}")
-    class_path, state = f"{classes}{os.pathsep}{jars}", work / "java-state"
-    return JavaBaseline(jdk.java, class_path, records, bootstrap_servers, state, guarantee)
+        raise BenchmarkError(f"{source.name} does not compile:\n{done.stderr}")
+    return f"{classes}{os.pathsep}{jars}"
 
 
 def find_jdk() -> Jdk:

@@ -46,8 +46,9 @@ def main(
     spent = time.monotonic() - begun
     schedules = totals["schedules"]
     typer.echo(
-        f"{schedules:,} schedules in {spent:.0f} s, {schedules / spent * 60:,.0f} a minute on {_CORES} cores: of each "
-        f"{_ROUNDS} faults, {totals['events'] / schedules:,.0f} events of the coordinator, "
+        f"{schedules:,} schedules in {spent:.0f} s, {schedules / spent * 60:,.0f} a minute on {_CORES} cores, "
+        f"{schedules / totals['ms of a core'] * _CORES * 60_000:,.0f} were they free: of each {_ROUNDS} faults, "
+        f"{totals['events'] / schedules:,.0f} events of the coordinator, "
         f"{totals['simulated s'] / schedules:,.0f} simulated seconds"
     )
     for number, error in sorted(broken.items()):
@@ -57,7 +58,7 @@ def main(
 
 def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[int, str]]:
     """Every ``step``-th seed from ``first`` on, and what broke in which."""
-    until, totals, broken = time.monotonic() + seconds, Counter[str](), {}
+    until, begun_s, totals, broken = time.monotonic() + seconds, time.process_time(), Counter[str](), {}
     handle = Coordinator.handle
 
     def counted(machine: Coordinator, event: Event) -> list[Instruction]:
@@ -73,6 +74,7 @@ def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[
                 broken[seed] = "".join(traceback.format_exception(error)[-2:])
             totals["schedules"] += 1
             seed += step
+    totals["ms of a core"] = round((time.process_time() - begun_s) * 1000)
     return totals, broken
 
 

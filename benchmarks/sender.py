@@ -1,0 +1,54 @@
+"""Sends records at an even pace until its standard input ends, each with the time when it was due:
+``python -m benchmarks.sender``. A process of its own, so that it takes no time of whoever hears the results."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Annotated
+
+import typer
+
+from penstock.common.murmur2 import partition_for
+from penstock.kafka.clients import ConfluentClients
+
+KEY = b"pulse-"
+_KEYS = 1000
+_TICK_S = 0.001
+
+
+def main(
+    bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
+    topic: Annotated[str, typer.Argument(help="Topic to write to.")],
+    partitions: Annotated[int, typer.Argument(help="How many it has.")],
+    per_second: Annotated[int, typer.Argument(help="Records to all partitions together.")],
+    size: Annotated[int, typer.Argument(help="Bytes of a value.")],
+    records: Annotated[int, typer.Argument(help="End after so many; 0 for never.")] = 0,
+) -> None:
+    """Send. Prints how many records were sent, and until when (s)."""
+    ending = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ending.set()), daemon=True).start()
+    keys = [(key, partition_for(key, partitions)) for key in (KEY + b"%d" % number for number in range(_KEYS))]
+    producer = ConfluentClients(bootstrap_servers, "", producer_overrides={"linger.ms": 1}).producer()
+    begin_s, sent = time.time(), 0
+    while not ending.is_set() and not 0 < records <= sent:
+        due = int((time.time() - begin_s) * per_second)
+        if records:
+            due = min(due, records)
+        # Who is late says when it was due: what waits for a sender has waited.
+        due_s = begin_s + sent / per_second
+        value, due_ms = (b"%.6f " % due_s).ljust(size, b"."), int(due_s * 1000)
+        for number in range(sent, due):
+            key, partition = keys[number % _KEYS]
+            producer.send(topic, key, value, due_ms, None, partition)
+        sent = max(sent, due)
+        producer.poll()
+        time.sleep(_TICK_S)
+    producer.flush(60)
+    print(f"{sent} {time.time():.6f}", flush=True)
+    producer.close()
+
+
+if __name__ == "__main__":
+    typer.run(main)
