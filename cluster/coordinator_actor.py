@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
@@ -29,9 +29,8 @@ from penstock.actors.process_id import process_id
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.drain_watch import DrainWatch, draining_nodes
+from penstock.cluster.first_plan import first_plan
 from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of
@@ -40,29 +39,19 @@ from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.own_actor import own_id, was_restarted
 from penstock.cluster.pausing import Pausing
-from penstock.cluster.periodic_work import TOPICS, check_topics, repeat
+from penstock.cluster.periodic_work import PeriodicWork, Work, repeat
 from penstock.cluster.purger import Purger
-from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
-from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
-from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
-from penstock.common.errors import BrokerUnreachableError, StreamsError, TopologyError
+from penstock.common.errors import StreamsError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.internal_topics import ensure_topics
-from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
+from penstock.topology.physical.topic_plan import TopicPlan
 
-_CHECK_ACTORS_S = 0.5
-_CHECK_CLUSTER_S = 5.0
-_CHECK_DRAINS_S = 2.0
-_CHECK_LOAD_S = 1.0
-_CHECK_TOPICS_S = 1.0
 _CHECK_BROKER_S = 2.0
-_BROKER_AGAIN_S = 1.0
 _ASK_HTTP_S = 10.0
 _NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
@@ -82,16 +71,13 @@ class CoordinatorActor:
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
         self._scaling: ScalingWatch | None = None
+        self._periodic: PeriodicWork | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._state = ApplicationState.CREATED
         self._error: str | None = None
-        self._waiting: str | None = None
         self._broker_watch: BrokerWatch | None = None
-        self._topic_watch: TopicWatch | None = None
         self._http_address: str | None = None
-        self._stuck: StuckTaskWatch | None = None
         self._ray_metrics = RayMetrics()
-        self._cpu_watch = CpuWatch(application_id, cpu_usage, self._loop.time)
         self._pausing = Pausing(_keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
         self._ended = asyncio.Event()
@@ -128,7 +114,7 @@ class CoordinatorActor:
             self._error,
             None if self._state.has_ended else self._waits_for(),
             self._pausing.paused,
-            self._stuck.stuck if self._stuck is not None and not self._state.has_ended else (),
+            self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
             self._scaling.status if self._scaling is not None else None,
             it.machine.unhosted if it and not self._state.has_ended else {},
         )
@@ -136,9 +122,10 @@ class CoordinatorActor:
     def _waits_for(self) -> str | None:
         machine = self._dispatcher.machine if self._dispatcher is not None else None
         no_session = _NO_SESSION if machine is not None and machine.session_lost else None
-        no_topic = self._topic_watch.missing if self._topic_watch is not None else None
+        periodic = self._periodic
+        no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
         failures = machine.waits_for if machine is not None else None
-        reasons = [self._no_broker(), no_topic, no_session, failures, self._waiting]
+        reasons = [self._no_broker(), no_topic, no_session, failures, no_cpu]
         return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:
@@ -208,8 +195,9 @@ class CoordinatorActor:
             self._broker_watch = BrokerWatch(
                 self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
             )
-            self._repeat(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check))
-            plan = await self._plan(spec, clients)
+            self._repeat(Work(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check)))
+            restarted = was_restarted()
+            plan = await first_plan(spec, clients, restarted, self._log)
         except (StreamsError, ImportError, AttributeError) as error:
             self._log.error("the application cannot start", error=str(error))
             # Those of an earlier incarnation would work on with nobody to watch them, or to commit for them.
@@ -218,44 +206,41 @@ class CoordinatorActor:
             failed = await asyncio.to_thread(self._failed_by, error)
             self._enter(ApplicationState.ERROR, failed.error)
             return
-        purger = Purger(plan.tasks.repartition_topics, clients.admin)
-        # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
-        exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
-        first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
-        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
-        spread = bool(standbys.replicas)
+        await self._work_by(plan, spec, clients)
+
+    async def _work_by(self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients) -> None:
         who = await asyncio.to_thread(process_id, self._application_id, spec.config.state_dir)
-        environment = RayEnvironment(
-            self._spec_bytes, clients, purger, lambda: self._membership, self._enter, spread, who
-        )
-        dispatcher = Dispatcher(machine, environment, self._pausing, self._log)
-        self._dispatcher = dispatcher
+        purger = Purger(plan.tasks.repartition_topics, clients.admin)
+        dispatcher = self._dispatcher = self._dispatcher_of(plan, spec, clients, purger, who)
         await self._recover(dispatcher)
-        self._membership = Membership(
+        membership = self._membership = Membership(
             lambda: clients.group_member(seat_id(self._application_id, who)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             lambda: asyncio.run_coroutine_threadsafe(dispatcher.suspend(), self._loop),
             lambda error: self._from_thread(self._failed_by(error)),
         )
-        await self._scale(spec, dispatcher)
-        drains = DrainWatch(self._application_id, draining_nodes, lambda: time.time() * 1000)
-        self._topic_watch = watch = TopicWatch(spec.topology, spec.config, clients.admin, self._loop.time)
-        self._repeat(_CHECK_ACTORS_S, "check actors", dispatcher.check_actors)
-        self._stuck = StuckTaskWatch(spec.config, self._loop.time, self._log)
-        self._repeat(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks)
-        self._repeat(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics)
-        self._repeat(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster)
-        self._repeat(_CHECK_DRAINS_S, "check for drained nodes", lambda: self._check_drains(drains))
-        self._repeat(_CHECK_TOPICS_S, TOPICS, lambda: self._check_topics(watch))
-        self._repeat(spec.config.repartition_purge_interval_ms / 1000, "purge repartition topics", purger.purge)
+        kept, save = await asyncio.to_thread(wanted_count.load, own_id()), partial(wanted_count.save, own_id())
+        scaling = self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, self._loop.time, self._log)
+        told = self._failed_by, lambda: self._no_broker() is not None
+        self._periodic = PeriodicWork(spec, clients, dispatcher, membership, scaling, self._pausing, *told, self._log)
+        for work in self._periodic.all():
+            self._repeat(work)
+        self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
+        purge_each_s = spec.config.repartition_purge_interval_ms / 1000
+        self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
 
-    async def _scale(self, spec: ApplicationSpec, dispatcher: Dispatcher) -> None:
-        actor_id = own_id()
-        kept = await asyncio.to_thread(wanted_count.load, actor_id)
-        save, clock = partial(wanted_count.save, actor_id), self._loop.time
-        self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, clock, self._log)
-        self._repeat(_CHECK_LOAD_S, "look at the load", self._scaling.look)
+    def _dispatcher_of(
+        self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients, purger: Purger, who: str
+    ) -> Dispatcher:
+        exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
+        # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
+        first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
+        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
+        environment = RayEnvironment(
+            self._spec_bytes, clients, purger, lambda: self._membership, self._enter, bool(standbys.replicas), who
+        )
+        return Dispatcher(machine, environment, self._pausing, self._log)
 
     async def _has_ended(self) -> bool:
         """After a restart, whether the application had ended before: then only its status is served."""
@@ -267,22 +252,6 @@ class CoordinatorActor:
         self._http_address = await self._ask_http()
         self._enter(*ended)
         return True
-
-    async def _plan(self, spec: ApplicationSpec, clients: ConfluentClients) -> TopicPlan:
-        # Its actors may work while topics get partitions one after another, as if there had been no restart.
-        restarted = was_restarted()
-        patient_until = self._loop.time() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
-        planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
-        while True:
-            try:
-                return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
-            except BrokerUnreachableError as error:
-                self._log.warning("waiting for the broker", error=str(error))
-            except TopologyError as error:
-                if self._loop.time() >= patient_until:
-                    raise
-                self._log.warning("waiting for joined topics to gain partitions", error=str(error))
-            await asyncio.sleep(_BROKER_AGAIN_S)
 
     async def _recover(self, dispatcher: Dispatcher) -> None:
         """After a restart go on with the actors that live; otherwise end them: they ran another program."""
@@ -327,40 +296,14 @@ class CoordinatorActor:
         self._ended.set()
         await self._publish_metrics()  # the last state is what is to be seen from now on
 
-    # ---- periodic tasks ----
-
-    def _repeat(self, interval_s: float, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._spawn(repeat(interval_s, what, work, self._log))
-
-    async def _check_cluster(self) -> None:
-        assert self._dispatcher is not None
-        cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
-        if self._scaling is not None:
-            await self._scaling.cluster_has(cpus)
-        self._dispatcher.feed(events.ClusterResized(cpus, labels))
-        self._waiting = await asyncio.to_thread(self._cpu_watch.check, self._dispatcher.machine.starting)
-
-    async def _look_for_stuck_tasks(self) -> None:
-        assert self._dispatcher is not None
-        assert self._stuck is not None
-        may_work = self._state.is_live and not self._dispatcher.machine.session_lost and not self._pausing.paused
-        self._stuck.look(self._dispatcher.statuses, may_work)
-
     async def _publish_metrics(self) -> None:
         families = metric_families(await self.status())
         await asyncio.to_thread(self._ray_metrics.publish, families)
 
-    async def _check_drains(self, watch: DrainWatch) -> None:
-        assert self._dispatcher is not None
-        if (draining := await asyncio.to_thread(watch.check)) is not None:
-            self._dispatcher.feed(draining)
-
-    async def _check_topics(self, watch: TopicWatch) -> None:
-        assert self._dispatcher is not None
-        told = self._failed_by, lambda: self._no_broker() is not None
-        await check_topics(watch, self._dispatcher, self._membership, *told, self._log)
-
     # ---- tasks and threads ----
+
+    def _repeat(self, work: Work) -> None:
+        self._spawn(repeat(work, self._log))
 
     def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
         """The uncaught exception handler hears of it, too; but there is no actor that could be replaced."""

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from structlog.stdlib import BoundLogger
 
+from penstock.actors.messages import ApplicationSpec, StuckTask
+from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.events import ApplicationFailed, TasksPlanned
+from penstock.cluster.drain_watch import DrainWatch, draining_nodes
+from penstock.cluster.events import ApplicationFailed, ClusterResized, TasksPlanned
 from penstock.cluster.membership import Membership
+from penstock.cluster.pausing import Pausing
+from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
+from penstock.cluster.scaling_watch import ScalingWatch
+from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.topic_watch import TopicWatch
 from penstock.common.errors import (
     BrokerUnreachableError,
@@ -19,43 +27,115 @@ from penstock.common.errors import (
     StreamsError,
     TopologyError,
 )
+from penstock.kafka.clients import KafkaClients
 
-TOPICS = "check source topics"
+_TOPICS = "check source topics"
+_CHECK_ACTORS_S = 0.5
+_CHECK_CLUSTER_S = 5.0
+_CHECK_DRAINS_S = 2.0
+_CHECK_LOAD_S = 1.0
+_CHECK_TOPICS_S = 1.0
 
 
-async def repeat(interval_s: float, what: str, work: Callable[[], Coroutine[Any, Any, None]], log: BoundLogger) -> None:
+class Work(NamedTuple):
+    """Something to do, and how long to wait until it is done again."""
+
+    every_s: float
+    what: str
+    do: Callable[[], Coroutine[Any, Any, None]]
+
+
+async def repeat(work: Work, log: BoundLogger) -> None:
     """Do it, whatever comes of it, wait, and do it again."""
     while True:
         try:
-            await work()
+            await work.do()
         except Exception as error:  # the next time may be better, and nothing else must end with it
-            log.error("periodic work failed, retrying", what=what, exc_info=error)
-        await asyncio.sleep(interval_s)
+            log.error("periodic work failed, retrying", what=work.what, exc_info=error)
+        await asyncio.sleep(work.every_s)
 
 
-async def check_topics(
-    watch: TopicWatch,
-    dispatcher: Dispatcher,
-    membership: Membership | None,
-    failed_by: Callable[[BaseException], ApplicationFailed],
-    broker_is_away: Callable[[], bool],
-    log: BoundLogger,
-) -> None:
-    """Plan anew if a source topic has changed. ``failed_by`` is called in another thread; that no broker answers is
-    told elsewhere."""
-    machine = dispatcher.machine
-    if not watch.due(bool(machine.unplanned), machine.orphaned):
-        return
-    try:
-        plan = await asyncio.to_thread(watch.check, machine.plan)
-    except (InternalTopicError, TopologyError) as error:
-        dispatcher.feed(await asyncio.to_thread(failed_by, error))
-    except StreamsError as error:
-        if not (isinstance(error, BrokerUnreachableError | KafkaRefusedError) and broker_is_away()):
-            log.warning("periodic work failed, retrying", what=TOPICS, error=str(error))
-    else:
-        if plan is not None:
-            log.info("source topics changed", tasks=len(plan.partitions))
-            if membership is not None:
-                membership.subscribe(plan.topics)
-            dispatcher.feed(TasksPlanned(plan))
+class PeriodicWork:
+    """What a coordinator looks at, and feeds to its dispatcher; everything runs in its event loop."""
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        clients: KafkaClients,
+        dispatcher: Dispatcher,
+        membership: Membership,
+        scaling: ScalingWatch,
+        pausing: Pausing,
+        failed_by: Callable[[BaseException], ApplicationFailed],
+        broker_is_away: Callable[[], bool],
+        log: BoundLogger,
+    ) -> None:
+        """``failed_by`` is called in another thread; that no broker answers is told elsewhere."""
+        clock = asyncio.get_running_loop().time
+        self.waits_for_cpu: str | None = None
+        """Who has the CPUs that actors wait for."""
+        self._dispatcher = dispatcher
+        self._membership = membership
+        self._scaling = scaling
+        self._pausing = pausing
+        self._failed_by = failed_by
+        self._broker_is_away = broker_is_away
+        self._log = log
+        self._cpus = CpuWatch(spec.application_id, cpu_usage, clock)
+        self._drains = DrainWatch(spec.application_id, draining_nodes, lambda: time.time() * 1000)
+        self._stuck = StuckTaskWatch(spec.config, clock, log)
+        self._topics = TopicWatch(spec.topology, spec.config, clients.admin, clock)
+
+    def all(self) -> list[Work]:
+        """What must be repeated."""
+        return [
+            Work(_CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
+            Work(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
+            Work(_CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
+            Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
+            Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
+            Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),
+        ]
+
+    @property
+    def stuck(self) -> tuple[StuckTask, ...]:
+        """Tasks that stand still although there is something to do."""
+        return self._stuck.stuck
+
+    @property
+    def missing_topic(self) -> str | None:
+        """Which source topic is gone, and what will come of it."""
+        return self._topics.missing
+
+    async def _check_cluster(self) -> None:
+        cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
+        await self._scaling.cluster_has(cpus)
+        self._dispatcher.feed(ClusterResized(cpus, labels))
+        self.waits_for_cpu = await asyncio.to_thread(self._cpus.check, self._dispatcher.machine.starting)
+
+    async def _check_drains(self) -> None:
+        if (draining := await asyncio.to_thread(self._drains.check)) is not None:
+            self._dispatcher.feed(draining)
+
+    async def _look_for_stuck_tasks(self) -> None:
+        machine = self._dispatcher.machine
+        may_work = machine.state.is_live and not machine.session_lost and not self._pausing.paused
+        self._stuck.look(self._dispatcher.statuses, may_work)
+
+    async def _check_topics(self) -> None:
+        """Plan anew if a source topic has changed."""
+        machine = self._dispatcher.machine
+        if not self._topics.due(bool(machine.unplanned), machine.orphaned):
+            return
+        try:
+            plan = await asyncio.to_thread(self._topics.check, machine.plan)
+        except (InternalTopicError, TopologyError) as error:
+            self._dispatcher.feed(await asyncio.to_thread(self._failed_by, error))
+        except StreamsError as error:
+            if not (isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._broker_is_away()):
+                self._log.warning("periodic work failed, retrying", what=_TOPICS, error=str(error))
+        else:
+            if plan is not None:
+                self._log.info("source topics changed", tasks=len(plan.partitions))
+                self._membership.subscribe(plan.topics)
+                self._dispatcher.feed(TasksPlanned(plan))

@@ -26,16 +26,17 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
-from penstock.cluster import coordinator_actor
+from penstock.cluster import first_plan
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import HUNG_S, Dispatcher
 from penstock.cluster.events import GroupAssigned
+from penstock.cluster.periodic_work import PeriodicWork, Work
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.stream_actor_handle import StreamActorHandle
-from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
+from penstock.cluster.stuck_task_watch import LOOK_EVERY_S
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
@@ -92,12 +93,23 @@ class Restarted(CoordinatorActor):
         world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False, process_id="here")
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._pausing, self._log)
         await self._dispatcher.recover([self.living])
-        self._repeat(1.0, "look at nothing", self.look)
+        self._repeat(Work(1.0, "look at nothing", self.look))
 
     async def look(self) -> None:
         self.looks += 1
         if self.looks == 1:
             raise RuntimeError("a bad moment")
+
+
+def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
+    """Its own, without a seat in the group, and nobody who scales."""
+    assert coordinator._dispatcher is not None
+    spec = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
+    nobody: Any = None
+    told = coordinator._failed_by, lambda: coordinator._no_broker() is not None
+    return PeriodicWork(
+        spec, FakeClients("app"), coordinator._dispatcher, nobody, nobody, coordinator._pausing, *told, coordinator._log
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -184,9 +196,8 @@ def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_ap
         coordinator = Restarted(Lagging())
         coordinator.may_begin.set()
         await coordinator._beginning
-        clock = asyncio.get_running_loop().time
-        coordinator._stuck = StuckTaskWatch(StreamsConfig.of({"application.id": "app"}), clock, coordinator._log)
-        coordinator._repeat(LOOK_EVERY_S, "look for stuck tasks", coordinator._look_for_stuck_tasks)
+        periodic = coordinator._periodic = periodic_work_of(coordinator)
+        coordinator._repeat(Work(LOOK_EVERY_S, "look for stuck tasks", periodic._look_for_stuck_tasks))
         await asyncio.sleep(HUNG_S - 1)
         assert (await coordinator.status()).stuck == ()
         await asyncio.sleep(1 + LOOK_EVERY_S)
@@ -217,8 +228,10 @@ def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
         coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
         coordinator._broker_watch.reason = reason
         watch: Any = SimpleNamespace(due=lambda unplanned, orphaned: True, check=check)
+        periodic = periodic_work_of(coordinator)
+        periodic._topics = watch
         with capture_logs() as logged:
-            await coordinator._check_topics(watch)
+            await periodic._check_topics()
         known = reason is not None and isinstance(error, BrokerUnreachableError)
         assert [line["event"] for line in logged] == ([] if known else ["periodic work failed, retrying"])
         await coordinator.stop()
@@ -232,7 +245,8 @@ def test_the_status_says_that_a_source_topic_is_gone() -> None:
         coordinator.may_begin.set()
         await coordinator._beginning
         watch: Any = SimpleNamespace(missing="topic 'orders' does not exist any more")
-        coordinator._topic_watch = watch
+        coordinator._periodic = periodic_work_of(coordinator)
+        coordinator._periodic._topics = watch
         assert "topic 'orders' does not exist any more" in str((await coordinator.status()).waiting)
         await coordinator.stop()
 
@@ -293,7 +307,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[float]:
         looks.append(asyncio.get_running_loop().time())
         raise left.pop(0) if len(left) > 1 else left[0]
 
-    monkeypatch.setattr(coordinator_actor, "ensure_topics", ensure_topics)
+    monkeypatch.setattr(first_plan, "ensure_topics", ensure_topics)
     monkeypatch.setattr(ConfluentClients, "admin", lambda _: FakeClients("app").admin())
     return looks
 

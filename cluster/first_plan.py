@@ -1,0 +1,36 @@
+"""What a coordinator begins with: the plan of its tasks, and the topics that they need."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
+from penstock.common.errors import BrokerUnreachableError, TopologyError
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.internal_topics import ensure_topics
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
+
+_BROKER_AGAIN_S = 1.0
+
+
+async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bool, log: BoundLogger) -> TopicPlan:
+    """Create the internal topics and plan the tasks, however long no broker answers. Raises StreamsError for topics
+    that do not fit the program; where the coordinator was ``restarted`` they get time to."""
+    clock = asyncio.get_running_loop().time
+    # Its actors may work while topics get partitions one after another, as if there had been no restart.
+    patient_until = clock() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
+    planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
+    while True:
+        try:
+            return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
+        except BrokerUnreachableError as error:
+            log.warning("waiting for the broker", error=str(error))
+        except TopologyError as error:
+            if clock() >= patient_until:
+                raise
+            log.warning("waiting for joined topics to gain partitions", error=str(error))
+        await asyncio.sleep(_BROKER_AGAIN_S)
