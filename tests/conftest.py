@@ -16,7 +16,7 @@ from xdist.workermanage import NodeManager
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.security.broker import secured as secured
-from tests.two_processes import WITH_RAY, piece_of
+from tests.two_processes import piece_of, turn_of
 
 
 def pytest_configure() -> None:
@@ -37,8 +37,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first; all else stays as it was found."""
-    items.sort(key=lambda item: piece_of(item.nodeid) != WITH_RAY)
+    items.sort(key=lambda item: turn_of(item.nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

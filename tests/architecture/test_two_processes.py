@@ -7,16 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.two_processes import WITH_RAY, piece_of
+from tests.two_processes import DISTURBED, WITH_RAY, piece_of, turn_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_tests_of_a_file_stay_together_and_those_with_ray_do_all() -> None:
     assert piece_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]") == "tests/tasks/test_ttl.py"
-    assert (
-        piece_of("tests/cluster/test_stop.py::test_one") == piece_of("tests/chaos/test_kill.py::test_two") == WITH_RAY
-    )
+    assert piece_of("tests/cluster/test_stop.py::test_one") == piece_of("tests/security/test_two.py::test") == WITH_RAY
+    assert piece_of("tests/chaos/test_kill.py::test_two") == piece_of("tests/elastic/test_elastic.py::test_one")
+
+
+def test_those_that_another_ray_disturbs_come_long_after_those_that_start_one() -> None:
+    files = ["tests/tasks/test_ttl.py", *DISTURBED, "tests/chaos/test_kill.py", "tests/cluster/test_stop.py"]
+    assert sorted(files, key=turn_of) == [
+        "tests/cluster/test_stop.py",
+        "tests/chaos/test_kill.py",
+        *DISTURBED,
+        files[0],
+    ]
+    assert all((ROOT / file).is_file() for file in DISTURBED)
 
 
 def test_a_file_that_starts_ray_belongs_to_those_with_ray() -> None:
