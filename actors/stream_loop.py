@@ -88,8 +88,8 @@ class StreamLoop:
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, self._ask_to_commit, self._clock)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
-        self._restoration = Restoration[HostedTask](clients.consumer, admin, self._clock, listener, exactly_once)
+        restoring = clients.restore_consumer, admin, self._clock, spec.restore_listener, self._guarantee.commits_all
+        self._restoration = Restoration[HostedTask](*restoring)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self._guarantee, self._budget)
