@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos faults simulate golden fuzz-parity restored bench bench-recovery bench-failover lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos faults simulate golden fuzz-parity restored bench bench-recovery bench-failover bench-latency lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -56,9 +56,14 @@ bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENC
 bench-recovery: environment jars  ## restore 6 M changelog records, side by side with Kafka Streams; RECORDS=600000 restores fewer
 	@$(RUN) -m benchmarks.recovery $(if $(RECORDS),--records $(RECORDS)) $(if $(REPEAT),--repeat $(REPEAT))
 
-bench-failover: environment jars  ## kill -9 of the busiest stream actor: how long results stay away; MEGABYTES=1000 STANDBYS=1 GUARANTEE=…
+bench-failover: environment jars  ## kill -9 of the busiest stream actor: how long results stay away; MEGABYTES=1000 STANDBYS=1 GUARANTEE=…; JAVA=1 kills Kafka Streams, with SESSION_MS=45000
 	@$(RUN) -m benchmarks.failover $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(STANDBYS),--standbys $(STANDBYS)) \
-		$(if $(GUARANTEE),--guarantee $(GUARANTEE))
+		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(KILLS),--kills $(KILLS)) $(if $(LOSE_DISK),--lose-disk) \
+		$(if $(JAVA),--java) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
+
+bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s and at half of capacity, through a kill -9, side by side with Kafka Streams; GUARANTEE=…
+	@$(RUN) -m benchmarks.latency $(if $(RATE),--rate $(RATE)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) \
+		$(if $(REPEAT),--repeat $(REPEAT)) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
 
 lock: environment  ## make requirements/*.txt anew from pyproject.toml
 	@$(RUN) requirements/lock.py

@@ -90,7 +90,7 @@ class StreamLoop:
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
-        self._restoration = Restoration(clients.consumer, admin, self._clock, listener, exactly_once)
+        self._restoration = Restoration(clients.restore_consumer, admin, self._clock, listener, exactly_once)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self._guarantee, self._budget)

@@ -168,4 +168,4 @@ def penstock_deployment(
             app.close(60)
     finally:
         ray.shutdown()
-        cluster.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]  # untyped in Ray

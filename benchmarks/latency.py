@@ -137,10 +137,10 @@ def main(
                         if burst:
                             capacities.setdefault(deployment.name, []).append(bench.capacity(deployment, burst))
                             lowest = min(capacity for of in capacities.values() for capacity in of[:1])
-                            paces.insert(0, round(lowest / 2, -3))
+                            paces.insert(0, round(lowest / 2000) * 1000)
                         for pace in paces:
                             killing = kill and pace == rate
-                            measured.append(bench.steady(deployment, int(pace), seconds, killing))
+                            measured.append(bench.steady(deployment, pace, seconds, killing))
     except BenchmarkError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""Sends records at an even pace until its standard input ends, each with the time when it was due:
+"""Sends records at an even pace, so many or until its standard input ends, each with the time when it was due:
 ``python -m benchmarks.sender``. A process of its own, so that it takes no time of whoever hears the results."""
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def main(
 ) -> None:
     """Send. Prints how many records were sent, and until when (s)."""
     ending = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ending.set()), daemon=True).start()
+    if not records:
+        threading.Thread(target=_wait_for_end, args=[ending], daemon=True).start()
     keys = [(key, partition_for(key, partitions)) for key in (KEY + b"%d" % number for number in range(_KEYS))]
     producer = ConfluentClients(bootstrap_servers, "", producer_overrides={"linger.ms": 1}).producer()
     begin_s, sent = time.time(), 0
-    while not ending.is_set() and not 0 < records <= sent:
+    while sent < records if records else not ending.is_set():
         due = int((time.time() - begin_s) * per_second)
         if records:
             due = min(due, records)
@@ -48,6 +49,11 @@ def main(
     producer.flush(60)
     print(f"{sent} {time.time():.6f}", flush=True)
     producer.close()
+
+
+def _wait_for_end(ending: threading.Event) -> None:
+    sys.stdin.read()
+    ending.set()
 
 
 if __name__ == "__main__":

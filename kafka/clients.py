@@ -19,6 +19,9 @@ class KafkaClients(Protocol):
     def consumer(self) -> RecordConsumer:
         """A reader of assigned partitions that sees what the application's group has committed."""
 
+    def restore_consumer(self) -> RecordConsumer:
+        """The same for restoring stores, with tasks waiting for it: it knows that it has reached an end 10 ms later."""
+
     def producer(self) -> RecordProducer:
         """A writer."""
 
@@ -91,6 +94,13 @@ class ConfluentClients(KafkaClients):
         from penstock.kafka.consumer import ConfluentConsumer
 
         return ConfluentConsumer(self.bootstrap_servers, self.group, self.consumer_overrides)
+
+    @override
+    def restore_consumer(self) -> RecordConsumer:
+        from penstock.kafka.consumer import ConfluentConsumer
+        from penstock.kafka.settings import RESTORING
+
+        return ConfluentConsumer(self.bootstrap_servers, self.group, Entries({**RESTORING, **self.consumer_overrides}))
 
     @override
     def producer(self) -> RecordProducer:

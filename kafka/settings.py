@@ -26,6 +26,10 @@ _CONSUMER: Mapping[str, Any] = {
     "fetch.queue.backoff.ms": 2,
     "fetch.wait.max.ms": 100,
 }
+RESTORING: Mapping[str, Any] = {
+    "fetch.wait.max.ms": 10,  # behind the last record there may be markers of transactions: of those nothing is said
+}
+"""What else a consumer has that restores, unless users say otherwise."""
 _PRODUCER: Mapping[str, Any] = {
     "linger.ms": 20,
     "batch.size": 1_000_000,

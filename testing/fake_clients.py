@@ -310,6 +310,10 @@ class FakeClients(KafkaClients):
     read_committed: bool = False
 
     @override
+    def restore_consumer(self) -> RecordConsumer:
+        return self.consumer()
+
+    @override
     def consumer(self) -> RecordConsumer:
         return FakeConsumer(self.broker, self.group, self.read_committed)
 

@@ -15,7 +15,9 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import RecordConsumer
 from penstock.state.disk.rocksdb import RocksDBTaskStores
+from penstock.testing.fake_clients import FakeClients
 from tests.actors.rig import CHANGELOG, HeardRestores, ManualClock, Rig, count_of, settle, states
 
 HOUR_MS = 3_600_000
@@ -66,6 +68,24 @@ def small_loads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
     monkeypatch.setattr(RocksDBTaskStores, "ingest", watched)
     return taken
+
+
+def test_tasks_are_restored_by_the_consumer_that_is_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    log_counts(rig, 100)
+    made: list[RecordConsumer] = []
+
+    def restore_consumer(clients: FakeClients) -> RecordConsumer:
+        made.append(clients.consumer())
+        return made[-1]
+
+    monkeypatch.setattr(FakeClients, "restore_consumer", restore_consumer)
+    loop = rig.running()
+    assert count_of(loop, "user-0") == 76
+    (only,) = made
+    assert loop._restoration._consumer() is only
 
 
 def test_many_records_are_restored_by_files(tmp_path: Path, small_loads: list[tuple[str, str]]) -> None:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from types import SimpleNamespace
 from typing import cast
 
@@ -20,6 +21,7 @@ from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsE
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
+from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     RETRIABLE,
@@ -127,6 +129,16 @@ def test_overrides_reach_the_clients_they_are_meant_for() -> None:
     assert "session.timeout.ms" not in reading, "a reader has no session"
     assert seated["session.timeout.ms"] == 9000
     assert producer_settings("b:1", {"linger.ms": 0})["linger.ms"] == 0
+
+
+def test_the_broker_keeps_no_restore_waiting_for_records_that_may_never_come() -> None:
+    def wait_ms(made: ConfluentClients) -> int:
+        with closing(made.restore_consumer()) as consumer:
+            assert isinstance(consumer, ConfluentConsumer)
+            return int(consumer._settings["fetch.wait.max.ms"])
+
+    assert wait_ms(clients()) == 10
+    assert wait_ms(clients(consumer__fetch__wait__max__ms=70)) == 70, "users know better"
 
 
 def test_the_clients_travel_by_pickle() -> None:
