@@ -31,6 +31,8 @@ class Following(Restoration[StandbyTask]):
         self._log = self._log.bind(standby=True)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
+        self._held: set[TopicPartition] = set()
+        """The source topics that are paused: all that the active task has processed of them is here."""
 
     @override
     def _wanted(self, replay: Replay[StandbyTask], read: RecordBatch) -> RecordBatch:
@@ -44,10 +46,11 @@ class Following(Restoration[StandbyTask]):
             if not replay.caught_up:
                 replay.caught_up = True
                 self._tell_end(replay)
-            if replay.of_source:
-                self._consumer().pause([tp])
-            else:
+            if not replay.of_source:
                 replay.end = _FOR_EVER
+            elif tp not in self._held:
+                self._held.add(tp)
+                self._consumer().pause([tp])
         return []
 
     @override
@@ -56,6 +59,7 @@ class Following(Restoration[StandbyTask]):
         for tp, end in self._consumer().fetch_end_offsets(followed).items():
             # Without an end it would be gathered, and never be enough to be written.
             self._replays[tp].end, self._replays[tp].caught_up = end, False
+        self._go_on(self._overtaken & self._replays.keys())
         super().begin_again()
 
     def processed(self, standby: StandbyTask) -> None:
@@ -66,7 +70,18 @@ class Following(Restoration[StandbyTask]):
                 replay.end = end
                 # What was fetched behind the old end was thrown away.
                 self._consumer().seek(tp, replay.position)
-                self._consumer().resume([tp])
+                self._go_on({tp})
+
+    def _go_on(self, partitions: set[TopicPartition]) -> None:
+        if paused := partitions & self._held:
+            self._consumer().resume(paused)
+            self._held -= paused
+
+    @override
+    def forget(self, hosted: StandbyTask) -> None:
+        # A client remembers that a partition is paused, and the standby may come back.
+        self._go_on({tp for tp, replay in self._replays.items() if replay.hosted is hosted})
+        super().forget(hosted)
 
     @override
     def _tell(self) -> None:
