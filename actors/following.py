@@ -27,6 +27,8 @@ class Following:
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
+        self._held: set[TopicPartition] = set()
+        """The source topics that are paused: all that the active task has processed of them is here."""
 
     @property
     def active(self) -> bool:
@@ -49,7 +51,8 @@ class Following:
             if not replay.caught_up:
                 replay.caught_up = True
                 self._replays.tell_end(replay)
-            if replay.of_source:
+            if replay.of_source and replay.partition not in self._held:
+                self._held.add(replay.partition)
                 self._replays.consumer.pause([replay.partition])
         if self._replays.tell_if_due():
             self._note_commits()
@@ -68,6 +71,7 @@ class Following:
         for tp, end in self._replays.consumer.fetch_end_offsets(followed).items():
             # Without an end it would be gathered, and never be enough to be written.
             replays[tp].end, replays[tp].caught_up = end, False
+        self._go_on(self._replays.overtaken & replays.keys())
         self._replays.begin_again()
 
     def processed(self, standby: StandbyTask) -> None:
@@ -78,7 +82,12 @@ class Following:
                 replay.end = end
                 # What was fetched behind the old end was thrown away.
                 self._replays.consumer.seek(tp, replay.position)
-                self._replays.consumer.resume([tp])
+                self._go_on({tp})
+
+    def _go_on(self, partitions: set[TopicPartition]) -> None:
+        if paused := partitions & self._held:
+            self._replays.consumer.resume(paused)
+            self._held -= paused
 
     def _note_commits(self) -> None:
         consumer, ends, replays = self._replays.consumer, self._ends, self._replays.by_partition
@@ -118,6 +127,8 @@ class Following:
 
     def forget(self, standby: StandbyTask) -> None:
         """Follow it no more; what was written of it is on disk."""
+        # A client remembers that a partition is paused, and the standby may come back.
+        self._go_on({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
         self._replays.forget(standby)
 
     def close(self) -> None:

@@ -172,14 +172,12 @@ class HostedTasks:
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics and what standbys follow, for about 2 ms; whether there were records, and
         what must be done before it can go on: something has to be read from its beginning."""
-        again: list[Steps[None]] = []
         if self._restoration.active:
             busy, ready = self._restoration.step(alone=not self.running)
         else:  # those that nobody works on come after those that all wait for
-            (busy, again), ready = self._standbys.step(), []
+            busy, ready = self._standbys.step(), []
         followed, admitted = self._globals.step()
         for hosted in [*ready, *admitted]:
             self.start(hosted)
         stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
-        again += [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]
-        return busy or followed, again
+        return busy or followed, [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]

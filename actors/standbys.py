@@ -10,7 +10,6 @@ from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
 from penstock.actors.messages import ApplicationSpec, StandbyStatus
 from penstock.actors.standby_task import StandbyTask, open_standby_task
-from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
@@ -47,7 +46,7 @@ class Standbys:
         self._following = Following(make_consumer, admin, clock, guarantee.commits_all)
         self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
         self._begun: set[TaskId] = set()
-        self._open_at_s = 0.0
+        self._open_at_s = self._begin_again_at_s = 0.0
         self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
         self._ask_at_s = 0.0
         self._asker: ThreadPoolExecutor | None = None
@@ -99,16 +98,28 @@ class Standbys:
             self._following.forget(standby)
         return standby
 
-    def step(self) -> tuple[bool, list[Steps[None]]]:
-        """Follow for about 2 ms; whether there were records, and what must be done before it can go on."""
+    def step(self) -> bool:
+        """Follow for about 2 ms; whether there were records."""
         if self._open_next():
-            return True, []
+            return True
         if not self._following.active:
-            return False, []
+            return False
         self._find_processed()
-        busy = self._following.step()
-        begin_again = self._following.begin_again
-        return busy, [retry_while_unavailable(begin_again, self._clock)] if self._following.overtaken else []
+        if self._following.overtaken:
+            return self._begin_again()
+        return self._following.step()
+
+    def _begin_again(self) -> bool:
+        """From the beginning of a changelog that has deleted records before they were read here."""
+        if self._clock.monotonic_s() < self._begin_again_at_s:
+            return False
+        try:
+            self._following.begin_again()
+        except BrokerUnreachableError as error:
+            self._log.warning("standbys wait", error=str(error))
+            self._begin_again_at_s = self._clock.monotonic_s() + _OPEN_AGAIN_S
+            return False
+        return True
 
     def _find_processed(self) -> None:
         """Ask what the active tasks have committed of the source topics that are followed, beside the loop."""

@@ -61,6 +61,8 @@ class Assignments:
             standbys = self._placer.standbys_of(name, tasks)
             if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.outdated:
                 self.epoch += 1
+                # Of a copy that is given up nothing is known any more, also if there is one again later.
+                actor.lags = {task: lag for task, lag in actor.lags.items() if task in actor.standbys & standbys}
                 actor.outdated, actor.standbys = False, standbys
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
                 actor.epoch, actor.issued, actor.held = self.epoch, issued, actor.held | tasks

@@ -155,7 +155,7 @@ class Coordinator(CoordinatorView):
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(
             Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
-            standbys=event.standbys,
+            standbys=event.standbys, lags=event.lags,
         )  # fmt: skip
         self._placer.recovered(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
@@ -178,6 +178,8 @@ class Coordinator(CoordinatorView):
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
             self._nothing_new = actor.running == event.running and self._placer.tells_nothing(actor, event.lags)
+            if actor.running != event.running:
+                self._placer.ran(event.running, actor.node)
             actor.running, actor.lags = event.running, event.lags
             actor.worked = actor.worked or bool(event.running)
 

@@ -217,7 +217,7 @@ class CoordinatorActor:
             lambda: clients.group_member(seat_id(self._application_id, who)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
-            lambda: asyncio.run_coroutine_threadsafe(dispatcher.suspend(), self._loop),
+            dispatcher.suspend_soon,
             lambda error: self._from_thread(self._failed_by(error)),
         )
         kept, save = await asyncio.to_thread(wanted_count.load, own_id()), partial(wanted_count.save, own_id())

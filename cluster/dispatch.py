@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
@@ -94,14 +95,36 @@ class Dispatcher:
         self.feed(events.CommitRequested(request))
         return await answer
 
-    async def suspend(self) -> None:
+    def suspend(self) -> asyncio.Task[None]:
         """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
-        assigned anew."""
+        assigned anew. The machine has heard of it when this returns; done when they have, or after SUSPEND_S."""
         self.feed(events.GroupRebalances())
-        epoch = self._machine.epoch
-        suspending = [self._loop.create_task(self._suspend(it, epoch)) for it in self.up]
-        if suspending:
-            await asyncio.wait(suspending, timeout=SUSPEND_S)
+        return self._loop.create_task(self._suspend_all(self._machine.epoch))
+
+    def suspend_soon(self) -> Future[None]:
+        """The same, from any thread; in order with what that has fed by ``call_soon_threadsafe``."""
+        done: Future[None] = Future()
+
+        def begin() -> None:
+            try:
+                self.suspend().add_done_callback(lambda _: done.set_result(None))
+            except BaseException as error:  # who waits must hear of it, too
+                done.set_exception(error)
+                raise
+
+        self._loop.call_soon_threadsafe(begin)
+        return done
+
+    async def _suspend_all(self, epoch: int) -> None:
+        suspending = {self._loop.create_task(self._suspend(it, epoch)): it.actor_id for it in self.up}
+        if not suspending:
+            return
+        _, late = await asyncio.wait(suspending, timeout=SUSPEND_S)
+        for task in late:
+            # It may wait for a broker, as all others do: no reason to end it.
+            task.cancel()
+            why = f"not within {SUSPEND_S:.0f} s"
+            self._log.warning("actor has not committed before the rebalance", actor=suspending[task], error=why)
 
     async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
@@ -190,12 +213,9 @@ class Dispatcher:
         self._log.info("recovered running actor", actor=name, tasks=sorted(map(str, held)), stopping=status.stopping)
         self._handles[name] = handle
         self._statuses[name] = status
-        standbys = frozenset(standby.task_id for standby in status.standbys)
-        self.feed(
-            events.ActorRecovered(
-                name, status.epoch, held, status.stopping, status.slot, status.node_id, standbys=standbys
-            )
-        )
+        lags = _lags(status)
+        at = status.epoch, held, status.stopping, status.slot, status.node_id
+        self.feed(events.ActorRecovered(name, *at, frozenset(lags), lags))
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:
@@ -306,8 +326,7 @@ class Dispatcher:
                 if self._pausing.contradicts(status):
                     self._spawn(self._pausing.tell(handle))
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
-                lags = {standby.task_id: standby.lag for standby in status.standbys}
-                self.feed(events.ActorReported(name, running, status.epoch, lags))
+                self.feed(events.ActorReported(name, running, status.epoch, _lags(status)))
             elif now - self._last_seen.setdefault(name, now) > HUNG_S:
                 self._lost(name, f"it has not answered for {HUNG_S:.0f} s")
         for name in (self._statuses.keys() | self._last_seen.keys()) - self._handles.keys():
@@ -340,3 +359,7 @@ class Dispatcher:
         if not self._machine.state.has_ended:
             failed = events.ApplicationFailed(f"internal error in the coordinator: {error!r}")
             self._loop.call_soon(self.feed, failed)
+
+
+def _lags(status: ActorStatus) -> dict[TaskId, int]:
+    return {standby.task_id: standby.lag for standby in status.standbys}

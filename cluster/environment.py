@@ -61,7 +61,8 @@ class ActorHandle(PausableActor, Protocol):
         """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
 
     async def suspend(self, epoch: int) -> None:
-        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed."""
+        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed, be
+        it that it waits for a broker for hours: who does not want to wait any longer cancels the call."""
 
     async def stop(self) -> None:
         """Returns when the actor has committed and closed everything."""

@@ -70,7 +70,7 @@ class TasksPlanned:
 @dataclass(frozen=True)
 class ActorRecovered:
     """After a restart of the coordinator: an actor that lives, and what it holds. ``stopping``: an earlier coordinator
-    asked it to stop, so it takes no tasks any more."""
+    asked it to stop, so it takes no tasks any more. ``lags``: as in :class:`ActorReported`."""
 
     actor_id: str
     epoch: int
@@ -79,6 +79,7 @@ class ActorRecovered:
     slot: int = 0
     node: str = ""
     standbys: frozenset[TaskId] = frozenset()
+    lags: Mapping[TaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""All Ray calls that the coordinator makes to stream actors, each bounded in time and safe to repeat."""
+"""All Ray calls that the coordinator makes to stream actors, each safe to repeat."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import ray
@@ -80,7 +81,8 @@ class StreamActorHandle(ActorHandle):
 
     @override
     async def suspend(self, epoch: int) -> None:
-        await self._repeat("suspend", epoch)
+        # No bound of its own: while no broker answers it cannot commit, and that is no reason to end it.
+        await self._repeat_until(math.inf, "suspend", epoch)
 
     @override
     async def stop(self) -> None:
@@ -119,18 +121,21 @@ class StreamActorHandle(ActorHandle):
 
     async def _repeat(self, method: str, *arguments: Any) -> None:
         """Call until answered; an actor that does not answer in time is ended, since nobody knows what it does."""
-        deadline = asyncio.get_running_loop().time() + RELEASE_S
+        try:
+            await self._repeat_until(asyncio.get_running_loop().time() + RELEASE_S, method, *arguments)
+        except TimeoutError:
+            self.kill()
+            raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
+
+    async def _repeat_until(self, deadline_s: float, method: str, *arguments: Any) -> None:
         while True:
-            left = deadline - asyncio.get_running_loop().time()
+            left_s = None if deadline_s == math.inf else max(deadline_s - asyncio.get_running_loop().time(), 0)
             ref = asyncio.wrap_future(getattr(self.ray_handle, method).remote(*arguments).future())
             try:
-                await self._answer(asyncio.wait_for(ref, max(left, 0)))
+                await self._answer(asyncio.wait_for(ref, left_s))
                 return
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
-            except TimeoutError:
-                self.kill()
-                raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
 
     async def _answer(self, awaitable: Any) -> Any:
         try:

@@ -37,7 +37,7 @@ class TaskPlacer:
         self._owned = owned
         self._policy = policy
         self._leaves = leaves
-        self._nodes: dict[TaskId, str] = {}  # where each task was last, whose disk has its stores
+        self._nodes: dict[TaskId, str] = {}  # where each task ran last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
         self._chosen_by: tuple[object, ...] = ()
 
@@ -48,6 +48,10 @@ class TaskPlacer:
     def recovered(self, name: str) -> None:
         """After a restart of the coordinator the actor was found, with the tasks that it holds."""
         self.target.update(dict.fromkeys(self._actors[name].held, name))
+
+    def ran(self, tasks: frozenset[TaskId], node: str) -> None:
+        """These run on this node, so their stores are on its disk."""
+        self._nodes.update(dict.fromkeys(tasks, node))
 
     def keep_or_promote(self) -> None:
         """Leave each task where it is, if its actor is up; what has none goes to a standby that has caught up."""
@@ -77,7 +81,6 @@ class TaskPlacer:
                 self.target[task] = name
             else:
                 self.moving[task] = name
-        self._nodes.update((task, self._actors[name].node) for task, name in self.target.items())
         warmups = sorted(self.moving.items(), key=lambda move: (self._lag(*move) is None, move))
         self.standbys = self._choose_standbys(up)
         for task, name in warmups[: self._policy.max_warmups]:

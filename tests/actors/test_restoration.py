@@ -85,7 +85,7 @@ def test_tasks_are_restored_by_the_consumer_that_is_made_for_it(
     loop = rig.running()
     assert count_of(loop, "user-0") == 76
     (only,) = made
-    assert loop._restoration._consumer() is only
+    assert loop._restoration._replays.consumer is only
 
 
 def test_many_records_are_restored_by_files(tmp_path: Path, small_loads: list[tuple[str, str]]) -> None:

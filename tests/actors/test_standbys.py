@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import penstock as ps
 from penstock.actors.messages import QueryFailure, StandbyStatus, TaskState
 from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import Sources, TaskId, TopicPartition
+from penstock.testing.fake_clients import FakeConsumer
 from tests.actors.rig import CHANGELOG, Rig, count_of, key_query, query, settle, states
 from tests.actors.test_restoration import kill, log_counts
 
@@ -355,3 +359,61 @@ def until_it_has(rig: Rig, loop: StreamLoop, key: str, value: str) -> None:
             return
         rig.clock.now_ms += 1000
     raise AssertionError(f"{key} never became {value}: {found}; threads: {threading.enumerate()}")
+
+
+def test_a_source_topic_that_is_followed_is_paused_once_and_not_each_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka throws away what it has fetched, each time."""
+    rig = rig_of_table(tmp_path)
+    rig.write("in", ("ada", "old", 1))
+    active = rig.running(TASK)
+    rig.commit(active)
+    standby = standby_of(rig)
+    until_it_has(rig, standby, "ada", "old")
+    paused: list[object] = []
+    monkeypatch.setattr(FakeConsumer, "pause", lambda _, partitions: paused.append(partitions))
+    for _ in range(20):
+        standby.step()
+    assert paused == []
+    rig.write("in", ("ada", "new", 2))
+    settle(active)
+    rig.commit(active)
+    until_it_has(rig, standby, "ada", "new")
+    settle(standby)
+    assert len(paused) == 1, "it goes on when there is more, and stops again"
+
+
+def test_no_active_task_waits_for_a_standby_that_must_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    other = TaskId(0, 1)
+    loop = rig.loop()
+    loop.assign(1, {other: frozenset({TopicPartition("in", 1)})}, READS)
+    settle(loop)
+    log(rig, "ada", 1)
+    log(rig, "bob", 3)
+    rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): 1})
+    nobody = BrokerUnreachableError("nobody answers")
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeConsumer, "fetch_beginning_offsets", raising(nobody))
+        settle(loop)
+        assert loop._standbys._following.overtaken
+        for count in range(30):
+            rig.write("in", ("eve", "x", count), partition=1)
+            rig.clock.now_ms += 10_000  # longer than an actor waits for its own tasks, in all
+            settle(loop)
+        assert not loop.finished.done()
+        asked = replace(key_query("eve"), task_id=other)
+        assert query(loop, asked)[0].rows[0].value == 30, "records go on"
+    rig.clock.now_ms += 30_000
+    settle(loop)
+    assert (stale_count(loop, "ada"), stale_count(loop, "bob")) == (None, 3)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def call(*_: object) -> None:
+        raise error
+
+    return call

@@ -319,3 +319,41 @@ def test_the_labels_of_nodes_decide_where_tags_are_given(tags: tuple[str, ...], 
     cluster(ClusterResized(3, labels), GroupAssigned(reads))
     _, _, third = cluster.up("a", "b", "c")
     assert len(cluster.standbys[third]) == on_c
+
+
+def test_what_a_copy_lacked_is_forgotten_with_it() -> None:
+    """There may be one again on that actor, which has to begin anew."""
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    first, second = cluster.on("a", "b")
+    cluster.report(lag=7)
+    assert cluster.machine._actors[second].lags == dict.fromkeys(cluster.tasks[first], 7)
+    cluster.lose(first)
+    assert cluster.tasks[second] == TASKS
+    assert cluster.machine._actors[second].lags == {}
+
+
+def test_a_restarted_coordinator_knows_at_once_how_far_standbys_are() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    behind, ahead = TaskId(0, 0), TaskId(0, 1)
+    lags = {behind: BEHIND, ahead: CAUGHT_UP}
+    cluster(ActorRecovered("stream/1", 20, frozenset(), node="a", standbys=frozenset(lags), lags=lags))
+    cluster(ActorRecovered("stream/2", 20, frozenset({TaskId(0, 2)}), node="b"))
+    reads = frozenset(partition for partitions in PLAN.partitions.values() for partition in partitions)
+    cluster(ClusterResized(3), GroupAssigned(reads))
+    assert cluster.starts() == ["stream/3"]
+    assert cluster.tasks["stream/1"] == {ahead}, "while another actor starts only what has caught up is promoted"
+
+
+def test_a_node_has_the_stores_of_what_ran_there_not_of_what_was_meant_for_it() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 2}, stateful=True, logged=True),))
+    cluster = Cluster(StandbyPolicy(), plan)
+    first, second = cluster.on("a", "b")
+    ran = {"a": cluster.tasks[first], "b": cluster.tasks[second]}
+    for name in (first, second):
+        cluster.lose(name)
+    for name in cluster.up("c", "d"):  # they are lost before anything runs there
+        assert cluster.tasks[name]
+        cluster.lose(name)
+    cluster(TimerFired(Timer.REPLACE_ACTORS))
+    names = dict(zip(("b", "a"), cluster.up("b", "a"), strict=True))
+    assert {node: cluster.tasks[names[node]] for node in ran} == ran

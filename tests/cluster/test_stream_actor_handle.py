@@ -16,8 +16,9 @@ from ray.exceptions import (
 )
 
 from penstock.cluster.environment import ActorEndedError, ActorFailedError, ActorLostError
-from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.stream_actor_handle import RELEASE_S, StreamActorHandle
 from penstock.common.errors import ApplicationStateError
+from tests.cluster.virtual_time import run
 
 
 class Flaky:
@@ -96,3 +97,27 @@ def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_wo
 
     with pytest.raises(expected):
         asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())
+
+
+def test_an_actor_whose_suspension_is_not_waited_for_any_longer_is_not_ended() -> None:
+    """It waits for a broker with its last commit, as all others do."""
+    killed: list[bool] = []
+
+    class Never:
+        def remote(self, *arguments: object) -> Never:
+            return self
+
+        def future(self) -> Future[None]:
+            return Future()
+
+    class Actor:
+        suspend = Never()
+
+    async def story() -> None:
+        handle = StreamActorHandle("app", "stream/1", Actor())
+        handle.kill = lambda: killed.append(True)  # type: ignore[method-assign]  # no Ray runs
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(handle.suspend(1), 10 * RELEASE_S)
+
+    run(story())
+    assert not killed
