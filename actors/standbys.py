@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from penstock.actors.clock import Clock
 from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
-from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.messages import StandbyStatus
 from penstock.actors.standby_task import StandbyTask, open_standby_task
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
@@ -28,7 +28,7 @@ class Standbys:
 
     def __init__(
         self,
-        spec: ApplicationSpec,
+        application_id: str,
         programs: TaskPrograms,
         make_consumer: Callable[[], RecordConsumer],
         admin: Admin,
@@ -38,7 +38,7 @@ class Standbys:
     ) -> None:
         self.by_id: dict[TaskId, StandbyTask] = {}
         self._programs = programs
-        self._application_id = spec.application_id
+        self._application_id = application_id
         self._admin = admin
         self._guarantee = guarantee
         self._budget = budget
