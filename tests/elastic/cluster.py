@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,6 @@ from penstock.kafka.contracts import BEGINNING
 PARTITIONS = 8
 KEYS = 50
 STORE_BYTES = 80_000_000
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
 from penstock.kafka.local_broker.node_files import NodeAddress, NodeFiles
 from penstock.kafka.local_broker.node_process import is_node
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -55,10 +55,7 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     pid = next(node.pid for node in status.nodes if node.address.node_id == node_id)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while node_id in LocalBroker(status.directory).status().alive:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
 
 
 def test_data_survives_a_stop_and_a_crash(make_broker: Callable[..., LocalBroker]) -> None:
