@@ -100,7 +100,15 @@ class StreamLoop:
         opening = TaskOpening(
             programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock
         )
-        self._hosted = HostedTasks(
+        self._hosted = self._tasks_opened_by(opening)
+        self._tasks, self._running = self._hosted.by_id, self._hosted.running
+        self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
+        self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
+        self._jobs += self._guarantee.opening()
+        self._jobs += self._globals.opening()  # tasks are made over their stores
+
+    def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
+        return HostedTasks(
             opening,
             self._restoration,
             self._standbys,
@@ -111,11 +119,6 @@ class StreamLoop:
             clock=self._clock,
             log=self._log,
         )
-        self._tasks, self._running = self._hosted.by_id, self._hosted.running
-        self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
-        self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
-        self._jobs += self._guarantee.opening()
-        self._jobs += self._globals.opening()  # tasks are made over their stores
 
     # ---- from any thread ----
 
