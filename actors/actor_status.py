@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.actors.commit_stops import StopWatch
+from penstock.actors.committing import Commits
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.restoration import Restoration
@@ -18,18 +18,19 @@ def statuses(
     meters: ThreadMeters,
     reader: SourceReader,
     restoration: Restoration,
-    commits: tuple[StopWatch, int],
-    life: tuple[bool, bool],
+    commits: Commits,
+    *,
+    stopping: bool,
+    ended: bool,
     now_s: float,
 ) -> tuple[tuple[TaskStatus, ...], Measured]:
-    """Of each task, and what is measured of all together. ``commits``: how many were accepted; ``life``: whether the
-    actor was asked to stop, and whether it has ended."""
+    """Of each task, and what is measured of all together. ``stopping``: the actor was asked to stop."""
     restored = [restoration.progress(hosted) for hosted in tasks]
-    state = _state(tasks, *life)
+    state = _state(tasks, stopping, ended)
     restore_rate = sum(figures.rate for figures in restored)
     counted = [(hosted.meters, hosted.counted()) for hosted in tasks]
     # Before the tasks' own, which begin their maxima anew.
-    measured = meters.measured(counted, reader, *commits, state, restore_rate, now_s)
+    measured = meters.measured(counted, reader, commits.stops, commits.accepted, state, restore_rate, now_s)
     reported = tuple(
         hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)
     )

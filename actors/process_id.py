@@ -6,12 +6,12 @@ state directory: a start after a crash takes the same seat again, at once.
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 
 from penstock.actors import ray_kv
 from penstock.actors.state_home import PROCESS_ID_FILE
+from penstock.common.files import write_whole
 
 
 def find_process_id(application_id: str) -> str | None:
@@ -35,9 +35,7 @@ def _of_this_node(home: Path) -> str:
     if file.exists() and (kept := file.read_text().strip()):
         return kept
     home.mkdir(parents=True, exist_ok=True)
-    fresh = home / f"{PROCESS_ID_FILE}.{os.getpid()}.new"
-    fresh.write_text(f"{uuid.uuid4().hex[:8]}\n")
-    fresh.replace(file)
+    write_whole(file, f"{uuid.uuid4().hex[:8]}\n")
     return file.read_text().strip()
 
 

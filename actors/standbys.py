@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from penstock.actors.clock import Clock
 from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
-from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.messages import StandbyStatus
 from penstock.actors.standby_task import StandbyTask, open_standby_task
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
@@ -27,7 +27,7 @@ class Standbys:
 
     def __init__(
         self,
-        spec: ApplicationSpec,
+        application_id: str,
         programs: TaskPrograms,
         make_consumer: Callable[[], RecordConsumer],
         admin: Admin,
@@ -37,7 +37,7 @@ class Standbys:
     ) -> None:
         self.by_id: dict[TaskId, StandbyTask] = {}
         self._programs = programs
-        self._application_id = spec.application_id
+        self._application_id = application_id
         self._admin = admin
         self._guarantee = guarantee
         self._budget = budget

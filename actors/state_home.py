@@ -7,10 +7,10 @@ would be taken for state of that one, and one that a newer version has written c
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from penstock.common.errors import StateStoreError
+from penstock.common.files import write_whole
 
 OWNER_FILE = "penstock-state.json"
 PROCESS_ID_FILE = "process-id"
@@ -27,9 +27,7 @@ def claim(home: Path) -> None:
         text = file.read_text()
     except FileNotFoundError:
         home.mkdir(parents=True, exist_ok=True)
-        fresh = home / f"{OWNER_FILE}.{os.getpid()}.new"
-        fresh.write_text(json.dumps({"application.id": home.name, "format": _FORMAT}) + "\n")
-        fresh.replace(file)
+        write_whole(file, json.dumps({"application.id": home.name, "format": _FORMAT}) + "\n")
         return
     try:
         said = json.loads(text)

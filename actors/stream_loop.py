@@ -6,7 +6,6 @@ command queue: so a query sees the tasks between two records, never within one, 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -14,8 +13,9 @@ from functools import partial
 
 from penstock.actors.actor_status import statuses
 from penstock.actors.answers import QueryExecutor
+from penstock.actors.assignment import Assignment
 from penstock.actors.clock import Clock, SystemClock
-from penstock.actors.committing import Commit, Commits, delivery
+from penstock.actors.committing import Commit, Commits
 from penstock.actors.exactly_once import guarantee_of
 from penstock.actors.failure import UncaughtErrors, close_all, describe_error
 from penstock.actors.global_stores import GlobalStores
@@ -28,14 +28,14 @@ from penstock.actors.refused_records import with_writer
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.standbys import Standbys
-from penstock.actors.steps import PATIENCE_S, Steps
+from penstock.actors.steps import Steps
 from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+from penstock.kafka.contracts import UndeliveredError
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -80,7 +80,7 @@ class StreamLoop:
         self._failed_with: str | None = None
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
-        self._epoch = self._asked = 0  # commits
+        self._asked = 0  # commits
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._begun_s = self._clock.monotonic_s()
         root = spec.config.state_dir / spec.application_id
@@ -89,19 +89,41 @@ class StreamLoop:
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, self._ask_to_commit, self._clock)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
-        self._restoration = Restoration(clients.restore_consumer, admin, self._clock, listener, exactly_once)
+        self._restoration = Restoration(
+            clients.restore_consumer,
+            admin,
+            self._clock,
+            spec.restore_listener,
+            exactly_once=self._guarantee.commits_all,
+        )
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self._guarantee, self._budget)
-        self._standbys = Standbys(spec, programs, clients.consumer, *shared, self._clock)
-        opening = TaskOpening(programs, self._standbys, self._consumer, *shared, self._globals, self._clock)
-        parts = opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee
-        self._hosted = HostedTasks(*parts, lambda: self._jobs.promised > 0, self._clock, self._log)
+        programs = TaskPrograms(spec.topology, spec.config)
+        self._standbys = Standbys(
+            spec.application_id, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock
+        )
+        opening = TaskOpening(
+            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock
+        )
+        self._hosted = self._tasks_opened_by(opening)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
+        self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         self._jobs += self._guarantee.opening()
         self._jobs += self._globals.opening()  # tasks are made over their stores
+
+    def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
+        return HostedTasks(
+            opening,
+            self._restoration,
+            self._standbys,
+            self._globals,
+            self._reader,
+            self._guarantee,
+            is_superseded=lambda: self._jobs.promised > 0,
+            clock=self._clock,
+            log=self._log,
+        )
 
     # ---- from any thread ----
 
@@ -112,7 +134,7 @@ class StreamLoop:
         ``sources`` is what each reads as planned: a task that read something else is closed and opened again. An epoch
         below the current one changes nothing.
         """
-        return self._jobs.promise(lambda done: self._assignment(epoch, sources, standbys or {}, done))
+        return self._jobs.promise(lambda done: self._assignment.take(epoch, sources, standbys or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
         """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
@@ -130,7 +152,7 @@ class StreamLoop:
 
     def suspend(self, epoch: int) -> Future[None]:
         """Let no task process records until an assignment above ``epoch`` comes. Done when all is committed."""
-        return self._jobs.promise(lambda done: self._suspending(epoch, done))
+        return self._jobs.promise(lambda done: self._assignment.suspend(epoch, done))
 
     def pause(self, paused: bool) -> Future[None]:
         """Let no task process records or punctuate, or let them go on. Done when it is so."""
@@ -177,9 +199,9 @@ class StreamLoop:
                 self._job = None
                 return 0.0
         except UndeliveredError as error:
-            self._job = None
+            self._job = self._current = None
             self._commits.abandon()
-            self._jobs.appendleft(self._go_back(error))
+            self._jobs.appendleft(self._assignment.go_back(error))
             return 0.0
         except BaseException as error:  # whatever it is, it must reach whoever waits for the loop
             self._fail(error)
@@ -263,104 +285,60 @@ class StreamLoop:
         wait_s, answer = self._commits.step(blocks_records=not free)
         if answer is not None:
             if not answer.accepted:
-                self._jobs.appendleft(self._drop_refused(commit.tasks, answer.reason))
+                self._jobs.appendleft(self._assignment.drop_refused(commit.tasks, answer.reason))
             return 0.0
         if not free:
             return wait_s
         self._commits.stops.resume()
         return min(wait_s, self._round())
 
-    def _commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
-        """Commit ``tasks``; records wait."""
-        answer = yield from self._commits.run(tasks, self._running)
-        if not answer.accepted:
-            yield from self._drop_refused(tasks, answer.reason)
-
-    def _drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
-        tasks = list(self._tasks.values() if self._guarantee.commits_all else tasks)
-        self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
-        for hosted in tasks:
-            self._hosted.drop(hosted)
-        if self._guarantee.commits_all:
-            yield from self._abort(TransactionAbortedError(reason))
-
-    def _go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
-        yield from self._abort(error)
-        yield from self._begin(math.inf)
-
-    def _abort(self, error: UndeliveredError) -> Steps[None]:
-        self._current = None
-        self._commits.aborted()
-        yield from self._hosted.abort(error)
-
     def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
         self._asked += 1
-        asked = self._committer(CommitRequest(self._actor_id, self._epoch, offsets, self._asked))
+        asked = self._committer(CommitRequest(self._actor_id, self._assignment.epoch, offsets, self._asked))
         asked.add_done_callback(lambda _: self._mailbox.wake())
         return asked
 
-    # ---- assignment ----
-
-    def _suspending(self, epoch: int, done: Future[None]) -> Steps[None]:
-        if epoch > self._epoch:
-            self._hosted.suspend(epoch)
-            try:
-                yield from self._commit(list(self._running))
-            except UndeliveredError as error:
-                yield from self._abort(error)  # the next assignment begins them again
-        done.set_result(None)
-
-    def _assignment(self, epoch: int, sources: Sources, standbys: Sources, done: Future[None]) -> Steps[None]:
-        if epoch < self._epoch:
-            done.set_result(None)
-            return
-        tasks = self._tasks.values()
-        released = [it for it in tasks if sources.get(it.id) != it.reads]
-        try:
-            yield from self._commit(released)
-        except UndeliveredError as error:
-            yield from self._abort(error)
-        for hosted in released:
-            self._hosted.drop(self._tasks.get(hosted.id, hosted))
-            yield 0.0
-        self._standbys.close_others(standbys, sources)
-        self._epoch = epoch
-        self._hosted.assigned(epoch)
-        done.set_result(None)
-        if added := sorted(sources.keys() - self._tasks.keys()):
-            try:
-                # Records of a task that was dropped may be on their way to a changelog that is restored now.
-                yield from delivery(self._guarantee.producer)
-            except UndeliveredError as error:
-                yield from self._abort(error)
-            yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
-        yield from self._begin(PATIENCE_S)
-        self._standbys.open(standbys)
-
-    def _begin(self, patience_s: float) -> Steps[None]:
-        answer = yield from self._hosted.begin(patience_s)
-        if not answer.accepted:
-            yield from self._drop_refused(list(self._tasks.values()), answer.reason)
+    # ---- status ----
 
     def _status(self) -> ActorStatus:
         error = self.finished.result() if self.finished.done() else None
-        commits, stopping = (self._commits.stops, self._commits.accepted), self._stopped is not None
-        parts = self._hosted.meters, self._reader, self._restoration, commits, (stopping, self.finished.done())
-        tasks, measured = statuses(list(self._tasks.values()), *parts, self._clock.monotonic_s())
+        stopping, now_s = self._stopped is not None, self._clock.monotonic_s()
+        tasks, measured = statuses(
+            list(self._tasks.values()),
+            self._hosted.meters,
+            self._reader,
+            self._restoration,
+            self._commits,
+            stopping=stopping,
+            ended=self.finished.done(),
+            now_s=now_s,
+        )
         return ActorStatus(
-            self._actor_id, self._node_id, os.getpid(), self._epoch, tasks, self._commits.accepted, error, stopping,
-            self._slot, self._hosted.aborted, self._commits.stops.summary(), self._globals.dropped_records,
-            self._hosted.paused, self._standbys.status(), measured, self._clock.monotonic_s() - self._begun_s,
-            self._mailbox.idle_s,
-        )  # fmt: skip
+            self._actor_id,
+            self._node_id,
+            os.getpid(),
+            self._assignment.epoch,
+            tasks,
+            commits=self._commits.accepted,
+            error=error,
+            stopping=stopping,
+            slot=self._slot,
+            aborted_transactions=self._hosted.aborted,
+            commit_stops=self._commits.stops.summary(),
+            global_dropped_records=self._globals.dropped_records,
+            paused=self._hosted.paused,
+            standbys=self._standbys.status(),
+            measured=measured,
+            running_s=now_s - self._begun_s,
+            idle_s=self._mailbox.idle_s,
+        )
 
     # ---- end ----
 
     def _ending(self, broken: HostedTask | None = None, told: Future[None] | None = None) -> Steps[None]:
         """Commit all tasks but the broken one, as well as that goes, and end."""
         try:
-            yield from self._commit([hosted for hosted in self._running if hosted is not broken])
+            yield from self._assignment.commit([hosted for hosted in self._running if hosted is not broken])
         except UndeliveredError as error:
             self._log.warning(f"{error.happened} at the end", reason=str(error))
         self._finish(self._failed_with, told)

@@ -17,6 +17,7 @@ from penstock.actors.clock import Clock
 from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE, claim
 from penstock.actors.steps import Steps
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.common.files import write_whole
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder
@@ -108,9 +109,7 @@ class TaskDirectory:
         self._noted_ms = now_ms
         if self.path.exists():
             with self._written():
-                fresh = self._note.with_suffix(".new")
-                fresh.write_text(f"{now_ms}\n")
-                fresh.replace(self._note)
+                write_whole(self._note, f"{now_ms}\n")
 
     def note_close(self) -> None:
         """The task leaves: ``state.cleanup.delay.ms`` counts from now."""

@@ -49,12 +49,12 @@ class TaskOpening:
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
-            shared = self._guarantee.producer, self._budget
+            producer, stores = self._guarantee.producer, self._globals.stores
             standby = self._standbys.detach(task_id)
             if standby is not None:
-                hosted = promote(standby, *shared, self._globals.stores)
+                hosted = promote(standby, producer, self._budget, stores)
             else:
-                opening = partial(open_hosted_task, program, task_id, *shared, reads, self._globals.stores)
+                opening = partial(open_hosted_task, program, task_id, producer, self._budget, reads, stores)
                 hosted = yield from retry_while_unavailable(opening, self._clock)
             tasks[task_id] = hosted
             opened.append(hosted)

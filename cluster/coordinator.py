@@ -93,9 +93,8 @@ class Coordinator(CoordinatorView):
         self._waiting_for_actors = False
         self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
-        parts, out = (self._actors, self._owned), lambda it: self._out.append(it)
-        self._commits = CommitRequests(*parts, exactly_once, out)
-        self._assignments = Assignments(*parts, self._placer, first_epoch, out)
+        self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._say)
+        self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._say)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -134,6 +133,9 @@ class Coordinator(CoordinatorView):
         out, self._out = self._out, []
         self._at_rest = not out
         return out
+
+    def _say(self, instruction: Instruction) -> None:
+        self._out.append(instruction)
 
     # ---- events ----
 

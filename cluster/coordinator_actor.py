@@ -222,8 +222,17 @@ class CoordinatorActor:
         )
         kept, save = await asyncio.to_thread(wanted_count.load, own_id()), partial(wanted_count.save, own_id())
         scaling = self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, self._loop.time, self._log)
-        told = self._failed_by, lambda: self._no_broker() is not None
-        self._periodic = PeriodicWork(spec, clients, dispatcher, membership, scaling, self._pausing, *told, self._log)
+        self._periodic = PeriodicWork(
+            spec,
+            clients,
+            dispatcher,
+            membership,
+            scaling,
+            self._pausing,
+            failed_by=self._failed_by,
+            broker_is_away=lambda: self._no_broker() is not None,
+            log=self._log,
+        )
         for work in self._periodic.all():
             self._repeat(work)
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))

@@ -13,6 +13,7 @@ from pathlib import Path
 import platformdirs
 from pyspark.sql import SparkSession
 
+from penstock.common.files import write_whole
 from penstock.kafka.local_broker.jars import resolve
 from penstock.kafka.local_broker.java import Java, find_java
 
@@ -87,10 +88,7 @@ def _java_home(java: Java) -> Path:
     home = platformdirs.user_cache_path("penstock") / "java-for-spark"
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    fresh = wrapper.with_name(f"java.{os.getpid()}")
-    fresh.write_text(_WRAPPER.format(executable=java.executable))
-    fresh.chmod(0o755)
-    fresh.replace(wrapper)
+    write_whole(wrapper, _WRAPPER.format(executable=java.executable), mode=0o755)
     return home
 
 

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from filelock import FileLock
 
 from penstock.common.errors import LocalBrokerError
+from penstock.common.files import write_whole
 from penstock.kafka.local_broker.jars import broker_jars
 from penstock.kafka.local_broker.java import find_java
 from penstock.kafka.local_broker.node_files import (
@@ -216,7 +217,7 @@ class LocalBroker:
         """The cluster's id, made the first time."""
         file = self.directory / "cluster-id"
         if not file.exists():
-            _write_whole(file, new_cluster_id())
+            write_whole(file, new_cluster_id())
         return file.read_text()
 
     def _read(self) -> tuple[Node, ...]:
@@ -226,7 +227,7 @@ class LocalBroker:
         return tuple(Node(NodeAddress(**node["address"]), node["pid"]) for node in json.loads(file.read_text()))
 
     def _write(self, nodes: Sequence[Node]) -> None:
-        _write_whole(self.directory / "broker.json", json.dumps([asdict(node) for node in nodes], indent=1))
+        write_whole(self.directory / "broker.json", json.dumps([asdict(node) for node in nodes], indent=1))
 
 
 def new_cluster_id() -> str:
@@ -292,9 +293,3 @@ def _why_ended(files: NodeFiles, address: NodeAddress) -> str:
     causes = [line.strip() for line in lines if "Caused by:" in line or "Exception: " in line or "Error: " in line]
     reason = causes[-1] if causes else "it gave no reason"
     return f"The broker on port {address.port} ended while it was starting: {reason} (see {files.log})."
-
-
-def _write_whole(file: Path, text: str) -> None:
-    fresh = file.with_name(f"{file.name}.new")
-    fresh.write_text(text)
-    fresh.replace(file)

@@ -33,17 +33,10 @@ from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
 from tests.actors.rig import nothing_done
+from tests.waiting import eventually
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 TASK = TaskId(0, 0)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll ``condition`` with a deadline."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"not within 30 s: {what}"
-        time.sleep(0.02)
 
 
 class Application:
@@ -95,7 +88,7 @@ class Application:
                 found.update(zip(batch.keys, counts, strict=True))
             return consumer.position(tp) >= end
 
-        wait_until(all_read, "the output is read")
+        eventually(all_read, "the output is read")
         consumer.close()
         return found
 
@@ -158,18 +151,18 @@ def test_counts_survive_a_restart_and_a_lost_disk(
     words = ["a", "b", "c", "a"] * 1000
     app.write(*words)
     loop = app.started()
-    wait_until(lambda: app.committed() == 4000, "everything is committed")
+    eventually(lambda: app.committed() == 4000, "everything is committed")
     (answer,) = loop.query([key_query("a")]).result(10)
     assert answer.rows == ((b"a", 2000, 1000 + 3999),)
     loop.stop().result(30)
     app.write("a")
     loop = app.started()
-    wait_until(lambda: app.committed() == 4001, "the rest is committed")
+    eventually(lambda: app.committed() == 4001, "the rest is committed")
     loop.stop().result(30)
     (tmp_path / "state").rename(tmp_path / "lost")
     app.write("a")
     loop = app.started()
-    wait_until(lambda: app.committed() == 4002, "the last one is committed")
+    eventually(lambda: app.committed() == 4002, "the last one is committed")
     loop.stop().result(30)
     assert loop.finished.result(10) is None
     assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
@@ -190,12 +183,12 @@ def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
                     return loop.finished.done() or safely(app.committed, 0) > written
 
                 app.write(*(f"key-{number % 5000}" for number in range(each)))
-                wait_until(works, "records are committed")
+                eventually(works, "records are committed")
                 broker.stop()
                 assert not loop.finished.done(), loop.finished.result()
                 broker.start()
             app.write(*(f"key-{number % 5000}" for number in range(each)))
-            wait_until(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
+            eventually(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
             assert not loop.finished.done(), loop.finished.result()
             assert sum(app.last_counts().values()) == total
             loop.stop().result(30)
@@ -214,7 +207,7 @@ def test_idle_queries_are_answered_at_once(broker: str, topic_name: Callable[[st
     app = Application(broker, topic_name, tmp_path)
     app.write("a")
     loop = app.started()
-    wait_until(lambda: bool(loop.query([key_query("a")]).result(10)[0].rows), "the record is processed")
+    eventually(lambda: bool(loop.query([key_query("a")]).result(10)[0].rows), "the record is processed")
     begun = time.monotonic()
     for _ in range(200):
         assert loop.query([key_query("a")]).result(10)[0].rows[0][1] == 1
@@ -274,7 +267,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
         found: ActorStatus = ray.get(actor.status.remote(), timeout=30)
         return found
 
-    wait_until(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")
+    eventually(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")
     assert app.committed() == 3
     answers: list[StoreAnswer] = ray.get(actor.query.remote([key_query("a"), key_query("none")]), timeout=30)
     assert [answer.rows for answer in answers] == [((b"a", 2, 1002),), ()]

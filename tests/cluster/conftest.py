@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -36,14 +35,6 @@ def ray_cluster() -> Iterator[None]:
         )  # fmt: skip
     yield
     ray.shutdown()
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
-    """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 class WordCount:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 RUN = ("-m", "penstock.cli.main", "run", "program:app")

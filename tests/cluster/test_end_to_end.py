@@ -18,7 +18,8 @@ from penstock.cluster.named_actors import find_coordinator
 from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
-from tests.cluster.conftest import STRING, WordCount, eventually
+from tests.cluster.conftest import STRING, WordCount
+from tests.waiting import eventually
 
 MakeWordCount = Callable[[], WordCount]
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20

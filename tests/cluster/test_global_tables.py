@@ -17,7 +17,8 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from tests.cluster.conftest import LONG, STRING, eventually
+from tests.cluster.conftest import LONG, STRING
+from tests.waiting import eventually
 
 USERS = 200
 

@@ -18,8 +18,9 @@ from penstock.api.schemas import ApplicationBody
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
 from tests.deploy.dashboard import dashboard, missing_from
+from tests.waiting import eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 

@@ -18,7 +18,8 @@ from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from tests.cluster.conftest import STRING, WordCount, eventually
+from tests.cluster.conftest import STRING, WordCount
+from tests.waiting import eventually
 
 LINES = ["a b", "b c", "c d", "d a"] * 25
 

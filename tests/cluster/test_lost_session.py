@@ -13,7 +13,8 @@ import pytest
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
+from tests.waiting import eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 

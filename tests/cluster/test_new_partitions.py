@@ -20,7 +20,8 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed
-from tests.cluster.conftest import STRING, WordCount, eventually
+from tests.cluster.conftest import STRING, WordCount
+from tests.waiting import eventually
 
 SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}
 

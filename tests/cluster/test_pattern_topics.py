@@ -16,7 +16,8 @@ from penstock.cluster.named_actors import find_coordinator
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from tests.cluster.conftest import STRING, eventually
+from tests.cluster.conftest import STRING
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from tests.cluster.conftest import LONG, STRING, eventually
+from tests.cluster.conftest import LONG, STRING
+from tests.waiting import eventually
 
 KEYS = [f"user-{number}" for number in range(20)]
 BASE = 1_700_000_000_000

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import ROOT, environment, penstock, write_program
+from tests.waiting import eventually
 
 RAY = str(Path(sys.executable).with_name("ray"))
 

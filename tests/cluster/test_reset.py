@@ -16,8 +16,9 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import write_program
+from tests.waiting import eventually
 
 
 class Reset:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.pseudo_terminal import CONTROL_C, on_terminal
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import ROOT, RUN, gcs_address, write_program
+from tests.waiting import eventually
 
 # A line as Ray, penstock or a warning writes it.
 NOISE = re.compile(r"pid=|\[(info|warning|error) *\]|Warning|WARNING|INFO|repeated \d+x|raylet")

@@ -13,7 +13,8 @@ from penstock.api.kafka_streams import KafkaStreams
 from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
-from tests.cluster.conftest import LONG, STRING, WordCount, eventually
+from tests.cluster.conftest import LONG, STRING, WordCount
+from tests.waiting import eventually
 
 
 class Split(ps.Processor[Any, str, str, str]):

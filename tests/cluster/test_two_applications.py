@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.actors.messages import ApplicationState
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
+from tests.waiting import eventually
 
 
 def test_an_application_without_a_cpu_says_which_other_one_has_them(word_count: Callable[[], WordCount]) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import ray
 
 from penstock.cluster.named_actors import find_coordinator, find_stream_actors
-from tests.elastic.cluster import SlowCount, add_node, drain, eventually, ray_nodes
+from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes
+from tests.waiting import eventually
 
 BEGUN_S = time.monotonic()
 RECORD_S = 0.002

@@ -24,7 +24,8 @@ from ray.autoscaler._private.fake_multi_node import node_provider
 
 from penstock.cluster.names import NAMESPACE
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
-from tests.elastic.cluster import STORE_BYTES, SlowCount, eventually
+from tests.elastic.cluster import STORE_BYTES, SlowCount
+from tests.waiting import eventually
 
 HEAD_ID = "fffffffffffffffffffffffffffffffffffffffffffffffffff00000"
 IDLE_S = 10

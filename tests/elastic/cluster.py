@@ -27,14 +27,6 @@ KEYS = 50
 STORE_BYTES = 80_000_000
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Poll until ``condition`` holds; fails naming ``what`` did not come about."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
-
-
 @contextmanager
 def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
     """A head without CPUs, and a node for each of these numbers of CPUs."""

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus
-from tests.elastic.cluster import KEYS, PARTITIONS, SlowCount, eventually, ray_nodes
+from tests.elastic.cluster import KEYS, PARTITIONS, SlowCount, ray_nodes
+from tests.waiting import eventually
 
 BEGUN_S = time.monotonic()
 

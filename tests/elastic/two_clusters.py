@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.cluster.close_options import CloseOptions
-from tests.elastic.cluster import PARTITIONS, SlowCount, eventually, ray_nodes
+from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes
+from tests.waiting import eventually
 
 BEGUN_S = time.monotonic()
 LEAVE = CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)

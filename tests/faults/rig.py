@@ -19,7 +19,8 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.kafka.local_broker.node_files import HOST, Listener
 from penstock.testing.chaos.proxy import Proxy, of_processes
-from tests.elastic.cluster import PARTITIONS, SlowCount, eventually
+from tests.elastic.cluster import PARTITIONS, SlowCount
+from tests.waiting import eventually
 
 TRANSACTION_S = 5.0
 """``producer.transaction.timeout.ms``; the broker looks each second for those that have lasted longer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.binding import binding
 from penstock.kafka.clients import ConfluentClients, KafkaClients
 from penstock.testing.fake_clients import FakeClients
+from tests import waiting
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,4 @@ def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool], str], None]:
     """Calls a condition, which does the waiting itself, until it holds or 20 s have passed."""
-    import time
-
-    def wait(condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, f"not within 20 s: {what}"
-
-    return wait
+    return partial(waiting.eventually, timeout_s=20, look_each_s=0)

@@ -20,8 +20,9 @@ from penstock.kafka.contracts import BEGINNING, TransactionalProducer
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.backfill import BackfillReport, backfill
 from penstock.topology.physical.topic_plan import plan_topics
-from tests.cluster.conftest import LONG, WordCount, eventually
+from tests.cluster.conftest import LONG, WordCount
 from tests.pipeline.topologies import failing
+from tests.waiting import eventually
 
 MakeName = Callable[[str], str]
 FIRST = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 50

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from penstock.cli.main import app as command_line
 from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
-from tests.cluster.conftest import WordCount, eventually
+from tests.cluster.conftest import WordCount
 from tests.security.broker import PASSWORD, SecuredBroker
+from tests.waiting import eventually
 
 READ, OPERATE = "read-token-2718281828", "operate-token-2718281828"
 

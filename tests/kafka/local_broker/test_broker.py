@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, 
 from penstock.kafka.local_broker.node_files import Listener, NodeAddress, NodeFiles, write_node_files
 from penstock.kafka.local_broker.node_process import is_node
 from penstock.testing.chaos.proxy import Proxy
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -56,10 +56,7 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     pid = next(node.pid for node in status.nodes if node.address.node_id == node_id)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while node_id in LocalBroker(status.directory).status().alive:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
 
 
 def test_data_survives_a_stop_and_a_crash(make_broker: Callable[..., LocalBroker]) -> None:

@@ -1,0 +1,100 @@
+"""What an assignment does to an actor's tasks, step by step: those that go are committed, those that come begin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.committing import Commits, delivery
+from penstock.actors.guarantee import Guarantee
+from penstock.actors.hosted_task import HostedTask
+from penstock.actors.hosted_tasks import HostedTasks
+from penstock.actors.standbys import Standbys
+from penstock.actors.steps import PATIENCE_S, Steps
+from penstock.common.ids import Sources
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+
+
+class Assignment:
+    """The one that an actor works under, by its ``epoch``; 0 before the first. Records wait for each of its jobs."""
+
+    def __init__(
+        self, tasks: HostedTasks, standbys: Standbys, commits: Commits, guarantee: Guarantee, log: BoundLogger
+    ) -> None:
+        self.epoch = 0
+        self._tasks = tasks
+        self._standbys = standbys
+        self._commits = commits
+        self._guarantee = guarantee
+        self._log = log
+
+    def take(self, epoch: int, sources: Sources, standbys: Sources, done: Future[None]) -> Steps[None]:
+        """Have these tasks and standbys and no others. ``done`` gets None when the others are committed and closed; an
+        epoch below the current one changes nothing."""
+        if epoch < self.epoch:
+            done.set_result(None)
+            return
+        tasks = self._tasks.by_id
+        released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
+        try:
+            yield from self.commit(released)
+        except UndeliveredError as error:
+            yield from self._abort(error)
+        for hosted in released:
+            self._tasks.drop(tasks.get(hosted.id, hosted))
+            yield 0.0
+        self._standbys.close_others(standbys, sources)
+        self.epoch = epoch
+        self._tasks.assigned(epoch)
+        done.set_result(None)
+        if added := sorted(sources.keys() - tasks.keys()):
+            try:
+                # Records of a task that was dropped may be on their way to a changelog that is restored now.
+                yield from delivery(self._guarantee.producer)
+            except UndeliveredError as error:
+                yield from self._abort(error)
+            yield from self._tasks.open({task_id: sources[task_id] for task_id in added})
+        yield from self._begin(PATIENCE_S)
+        self._standbys.open(standbys)
+
+    def suspend(self, epoch: int, done: Future[None]) -> Steps[None]:
+        """Let no task process records until an assignment above ``epoch`` is taken; ``done`` when all is committed."""
+        if epoch > self.epoch:
+            self._tasks.suspend(epoch)
+            try:
+                yield from self.commit(list(self._tasks.running))
+            except UndeliveredError as error:
+                yield from self._abort(error)  # the next assignment begins them again
+        done.set_result(None)
+
+    def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
+        """Commit ``tasks``; those that may not are dropped."""
+        answer = yield from self._commits.run(tasks, self._tasks.running)
+        if not answer.accepted:
+            yield from self.drop_refused(tasks, answer.reason)
+
+    def drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
+        """Their commit was refused: another has them, or will have."""
+        tasks = list(self._tasks.by_id.values() if self._guarantee.commits_all else tasks)
+        self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
+        for hosted in tasks:
+            self._tasks.drop(hosted)
+        if self._guarantee.commits_all:
+            yield from self._abort(TransactionAbortedError(reason))
+
+    def go_back(self, error: UndeliveredError) -> Steps[None]:
+        """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
+        yield from self._abort(error)
+        yield from self._begin(math.inf)
+
+    def _abort(self, error: UndeliveredError) -> Steps[None]:
+        self._commits.aborted()
+        yield from self._tasks.abort(error)
+
+    def _begin(self, patience_s: float) -> Steps[None]:
+        answer = yield from self._tasks.begin(patience_s)
+        if not answer.accepted:
+            yield from self.drop_refused(list(self._tasks.by_id.values()), answer.reason)
