@@ -17,6 +17,7 @@ import pytest
 import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
 from penstock.tasks import context
+from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig import STRING, settle
 from tests.actors.test_changelog_ahead import Crashing, Rows, as_text, strings
 
@@ -132,6 +133,22 @@ class Played:
             self.rig.coordinator.refusal = ""
             self.loop._finish("replaced")
             self.loop = self.begin()
+        elif what < 0.3:
+            self.stick(random)
+
+    def stick(self, random: Random) -> None:
+        """What the producer is given from now on is not delivered, until its time is up."""
+        settle(self.loop)
+        producer = self.loop._guarantee.producer
+        assert isinstance(producer, FakeProducer)
+        producer.most_at_once = 0
+        self.rig.clock.now_ms += random.choice([1, 101])
+        for _ in range(random.choice([1, 3, 10])):
+            self.loop.step()
+        producer.expire()
+        producer.most_at_once = None  # it may have had nothing to deliver
+        settle(self.loop)
+        assert not self.loop.finished.done(), self.loop.finished.result()
 
 
 @pytest.mark.parametrize("seed", range(4))
