@@ -98,16 +98,15 @@ class Rig:
 
     def raylet(self, pick: int) -> psutil.Process:
         """That of a node that has stream actors' CPUs."""
-        return _raylet(self._worker_node(pick))
+        return psutil.Process(_raylet_pid(self._worker_node(pick)))
 
     def lose_raylet(self, raylet: psutil.Process) -> None:
         """``kill -9`` it alone: the processes of its actors may live on. What else Ray has of the node ends, too."""
-        self.orphans.extend(child for child in raylet.children() if child in self.processes(Role.STREAM_ACTOR))
+        actors = self.processes(Role.STREAM_ACTOR)
+        self.orphans.extend(child for child in raylet.children() if child in actors)
+        (node,) = (node for node in self.cluster.worker_nodes if _raylet_pid(node) == raylet.pid)
         raylet.kill()
-        psutil.wait_procs([raylet])
-        for node in list(self.cluster.worker_nodes):
-            if _raylet(node).pid == raylet.pid:
-                self.cluster.remove_node(node, allow_graceful=False)
+        self.cluster.remove_node(node, allow_graceful=False)
 
     def add_node(self) -> None:
         """Another node for a stream actor."""
@@ -167,8 +166,8 @@ class Rig:
                 query["cursor"] = answer.body["cursor"]
 
 
-def _raylet(node: Any) -> psutil.Process:
-    return psutil.Process(node.all_processes["raylet"][0].process.pid)
+def _raylet_pid(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)
 
 
 def _end_in_good_order_when_told_to() -> None:
