@@ -6,8 +6,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -93,7 +93,9 @@ class Rig:
     def lose_node(self, pick: int) -> str:
         """End all processes of a node that has stream actors' CPUs; its id. Ray finds that out by itself."""
         node = self._worker_node(pick)
+        workers = psutil.Process(_raylet_pid(node)).children(recursive=True)
         self.cluster.remove_node(node, allow_graceful=False)
+        _end(workers)  # they are no children of ours: else they would end by themselves, and a moment later
         return str(node.node_id)
 
     def raylet(self, pick: int) -> psutil.Process:
@@ -238,9 +240,9 @@ def _config(program: Program, guarantee: Guarantee, address: str, folder: Path, 
     }
 
 
-def _end(orphans: list[psutil.Process]) -> None:
-    for process in orphans:
-        if process.is_running():
+def _end(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
 
 
