@@ -10,8 +10,13 @@ says), ``sabotage`` (what it does to files), ``proxy`` (what it does to connecti
 ``disks``, and over them ``run``.
 """
 
+from penstock.common.errors import ConfigError
 from penstock.testing.chaos.program import AtRest, Guarantee, Program, Written
-from penstock.testing.chaos.run import Report, run
 from penstock.testing.chaos.schedule import Kind
+
+try:
+    from penstock.testing.chaos.run import Report, run
+except ModuleNotFoundError as error:
+    raise ConfigError(f"{error.name} is not installed: pip install 'penstock[local]'") from error
 
 __all__ = ["AtRest", "Guarantee", "Kind", "Program", "Report", "Written", "run"]

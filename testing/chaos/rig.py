@@ -6,8 +6,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -93,21 +93,22 @@ class Rig:
     def lose_node(self, pick: int) -> str:
         """End all processes of a node that has stream actors' CPUs; its id. Ray finds that out by itself."""
         node = self._worker_node(pick)
+        workers = psutil.Process(_raylet_pid(node)).children(recursive=True)
         self.cluster.remove_node(node, allow_graceful=False)
+        _end(workers)  # they are no children of ours: else they would end by themselves, and a moment later
         return str(node.node_id)
 
     def raylet(self, pick: int) -> psutil.Process:
         """That of a node that has stream actors' CPUs."""
-        return _raylet(self._worker_node(pick))
+        return psutil.Process(_raylet_pid(self._worker_node(pick)))
 
     def lose_raylet(self, raylet: psutil.Process) -> None:
         """``kill -9`` it alone: the processes of its actors may live on. What else Ray has of the node ends, too."""
-        self.orphans.extend(child for child in raylet.children() if child in self.processes(Role.STREAM_ACTOR))
+        actors = self.processes(Role.STREAM_ACTOR)
+        self.orphans.extend(child for child in raylet.children() if child in actors)
+        (node,) = (node for node in self.cluster.worker_nodes if _raylet_pid(node) == raylet.pid)
         raylet.kill()
-        psutil.wait_procs([raylet])
-        for node in list(self.cluster.worker_nodes):
-            if _raylet(node).pid == raylet.pid:
-                self.cluster.remove_node(node, allow_graceful=False)
+        self.cluster.remove_node(node, allow_graceful=False)
 
     def add_node(self) -> None:
         """Another node for a stream actor."""
@@ -167,8 +168,8 @@ class Rig:
                 query["cursor"] = answer.body["cursor"]
 
 
-def _raylet(node: Any) -> psutil.Process:
-    return psutil.Process(node.all_processes["raylet"][0].process.pid)
+def _raylet_pid(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)
 
 
 def _end_in_good_order_when_told_to() -> None:
@@ -239,9 +240,9 @@ def _config(program: Program, guarantee: Guarantee, address: str, folder: Path, 
     }
 
 
-def _end(orphans: list[psutil.Process]) -> None:
-    for process in orphans:
-        if process.is_running():
+def _end(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
 
 

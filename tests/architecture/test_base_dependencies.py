@@ -51,6 +51,12 @@ def test_a_command_that_needs_an_extra_says_which(arguments: tuple[str, ...]) ->
     assert line.endswith(("pip install 'penstock[local]'", "pip install 'penstock[spark]'"))
 
 
+def test_the_chaos_harness_says_which_extra_it_needs() -> None:
+    done = python("import penstock.testing.chaos")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("ConfigError: psutil is not installed: pip install 'penstock[local]'")
+
+
 def test_extras_are_imported_by_the_local_broker_spark_the_demo_and_the_chaos_harness_alone() -> None:
     theirs = ("pipeline/", "cli/demo", "cli/broker.py", "kafka/local_broker/", "testing/chaos/")
     wrong = [
