@@ -28,6 +28,8 @@ GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
 _NAME = re.compile(r"\d+_\d+(-\d+)?")
 _STANDBY = "standby"
+_WHOSE = "task"
+"""The file that names the task: a directory that was copied to another's name would be taken for state of that one."""
 _MOST_DIRECTORIES = 100
 _LOCK = ".lock"
 _GLOBAL_COPY = re.compile(r"\d+")
@@ -54,6 +56,8 @@ class TaskDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._note = path / "last-commit"
+        # The copies of the global stores are all alike.
+        self._whose = GLOBAL if _COPY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
 
@@ -68,6 +72,7 @@ class TaskDirectory:
         with self._written(), self._locked():
             claim(self.path.parent.parent if _GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
             self._current_ms = self._last_commit_ms()
+            self._claim()
             try:
                 return open_task_stores(self.path, builders)
             except StateStoreCorruptError as error:
@@ -125,6 +130,23 @@ class TaskDirectory:
         with self._locked():
             destroy_task_stores(self.path)
             shutil.rmtree(self.path)
+
+    def _claim(self) -> None:
+        """Say whose stores these are, unless that is said."""
+        file = self.path / _WHOSE
+        try:
+            said = file.read_text().strip()
+        except FileNotFoundError:
+            self.path.mkdir(parents=True, exist_ok=True)
+            fresh = file.with_suffix(".new")
+            fresh.write_text(f"{self._whose}\n")
+            fresh.replace(file)
+            return
+        if said != self._whose:
+            raise StateStoreError(
+                f"the stores in {self.path} are those of task {said}, not of {self._whose}: move the directory "
+                "back, or delete it, so that they are restored from their changelogs. Nothing was deleted"
+            )
 
     def _last_commit_ms(self) -> int | None:
         try:

@@ -15,6 +15,31 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+ELSEWHERE = {
+    "tests/actors/test_commit_killed.py": 1,
+    "tests/cluster/test_end_to_end.py::test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up": 1,
+    "tests/cluster/test_end_to_end.py::test_a_killed_coordinator_comes_back_and_finds_its_actors": 3,
+    "tests/elastic/test_elastic.py::"
+    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic.lost_node]": 5,
+    "tests/elastic/test_elastic.py::"
+    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic]": 6,
+    "tests/cluster/test_lost_session.py": 9,
+    "tests/kafka/test_broker_restart.py": 9,
+    "tests/elastic/test_elastic.py::"
+    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic.two_clusters]": 19,
+    "tests/actors/test_exactly_once.py::test_a_zombie_that_wakes_up_writes_nothing": 17,
+    "tests/actors/test_faults.py": 23,
+    "tests/actors/test_full_disk.py": 24,
+    "tests/actors/test_stream_loop_start.py::test_corrupt_stores_are_deleted_and_restored": 26,
+    "tests/actors/test_state_on_disk.py": 27,
+    "tests/actors/test_state_home.py": 27,
+    "tests/tasks/test_errors.py": 30,
+    "tests/kafka/test_transactions.py": 30,
+    "tests/cluster/test_new_partitions.py": 32,
+    "tests/cluster/test_ray_job.py": 33,
+    "tests/cluster/test_topology_difference.py": 34,
+}
+"""Rows that other tests play, most of them without a cluster."""
 _ROW = re.compile(r"row_(\d+)[ _]")
 _LIMIT_S = 420
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "--numprocesses=0")
@@ -22,16 +47,20 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovid
 
 def row_of(test: str) -> int:
     """The number of its row: in the parameters, where a test plays several."""
-    return int(_ROW.findall(test)[-1])
+    return ELSEWHERE[test] if test in ELSEWHERE else int(_ROW.findall(test)[-1])
 
 
 def rows(collected: str) -> list[str]:
     """Every test, in the order of its rows."""
-    return sorted((line for line in collected.splitlines() if _ROW.search(line.partition("::")[2])), key=row_of)
+    here = [line for line in collected.splitlines() if _ROW.search(line.partition("::")[2])]
+    return sorted((*here, *ELSEWHERE), key=row_of)
 
 
 def named(test: str) -> str:
-    """What happens in it, in words."""
+    """What happens in it, in words; of another folder its file."""
+    if test in ELSEWHERE:
+        file, _, name = test.partition("::")
+        return f"{file}: {name.removeprefix('test_').replace('_', ' ')}".removesuffix(": ")
     name = test.partition("::test_")[2]
     return _ROW.sub("", name).replace("rows_10_and_11_", "").replace("_", " ")
 

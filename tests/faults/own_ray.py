@@ -16,7 +16,7 @@ import psutil
 from ray.cluster_utils import Cluster
 
 from tests.elastic.cluster import STORE_BYTES
-from tests.faults.rig import Counting
+from tests.faults.rig import Counting, called
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,14 +90,7 @@ class OwnRay:
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Those of Ray's that live and are called so: ``ray::StreamActor``."""
-        found = []
-        for process in psutil.Process().children(recursive=True):
-            try:
-                if (process.cmdline() or [""])[0].startswith(title):
-                    found.append(process)
-            except psutil.Error:
-                continue  # it has ended meanwhile
-        return found
+        return called(title, psutil.Process())
 
 
 @contextmanager

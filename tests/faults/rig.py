@@ -28,7 +28,7 @@ SESSION_S = 6.0
 """``consumer.session.timeout.ms``: the shortest that a broker allows."""
 _PAUSE_S = 0.1
 _AT_ONCE = 20
-_END_TXN = 26
+_END_TXN, _TXN_OFFSET_COMMIT = 26, 28
 _TRANSACTIONS = "__transaction_state"
 
 
@@ -98,16 +98,13 @@ class Counting(SlowCount):
     def goes_on(self, records: int = 100, timeout_s: float = 120.0) -> None:
         """Return when so many more have been counted."""
         before = self.processed()
-        eventually(lambda: self.processed() >= before + records, f"{records} more are counted", timeout_s)
+        self._eventually(lambda: self.processed() >= before + records, f"{records} more are counted", timeout_s)
 
     def all_is_counted_once(self, timeout_s: float = 120.0) -> None:
         """Comes about, and then no transaction is open."""
-        eventually(lambda: self.processed() >= sum(self.sent.values()), "all is counted", timeout_s)
+        self._eventually(lambda: self.processed() >= sum(self.sent.values()), "all is counted", timeout_s)
         assert self.is_exact(), "something was lost, or counted twice"
-        admin = self.clients.admin()
-        found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
-        mine = [tp for tp in found if tp.topic.startswith(self.output.removesuffix("-out"))]
-        eventually(lambda: admin.end_offsets(mine) == admin.high_watermarks(mine), "no transaction is open", 30)
+        self._eventually(lambda: not self._open_at(), "no transaction is open", 30)
 
     def nothing_is_lost(self, timeout_s: float = 120.0) -> None:
         """Comes about: at least once, so counts may be too high."""
@@ -116,7 +113,28 @@ class Counting(SlowCount):
             counts = self.counts()
             return all(counts.get(key, [0])[-1] >= count for key, count in self.sent.items())
 
-        eventually(counted, "all is counted", timeout_s)
+        self._eventually(counted, "all is counted", timeout_s)
+
+    def _eventually(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+        try:
+            eventually(condition, what, timeout_s)
+        except AssertionError as error:
+            error.add_note(f"sent {sum(self.sent.values())}, counted {self.processed()}")
+            error.add_note(f"open transactions hold back: {self._open_at()}")
+            committed = self.clients.admin().committed(self.application_id)
+            error.add_note(f"committed: { {str(tp): at.offset for tp, at in committed.items()} }")
+            status = self.app.status()
+            error.add_note(f"{status.state.value}, waiting: {status.waiting}, stuck: {status.stuck}")
+            error.add_note(f"tasks: {[(str(task.task_id), task.state.value, task.lag) for task in status.tasks]}")
+            raise
+
+    def _open_at(self) -> dict[str, tuple[int, int]]:
+        """Partitions with a transaction that has not ended: their last stable offset and high watermark."""
+        admin = self.clients.admin()
+        found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
+        mine = [tp for tp in found if tp.topic.startswith(self.application_id)]
+        stable, high = admin.end_offsets(mine), admin.high_watermarks(mine)
+        return {str(tp): (stable[tp], high[tp]) for tp in mine if stable[tp] != high[tp]}
 
     def actors(self) -> list[ActorStatus]:
         """By name."""
@@ -127,27 +145,39 @@ class Counting(SlowCount):
         return sum(actor.aborted_transactions for actor in self.actors())
 
 
-def coordinator() -> psutil.Process:
-    """The youngest coordinator's process among our children: rows of a session run one after another."""
+def called(title: str, family: psutil.Process) -> list[psutil.Process]:
+    """Living processes below this one whose title begins so."""
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for process in family.children(recursive=True):
         try:
-            if (process.cmdline() or [""])[0].startswith("ray::CoordinatorActor"):
-                found.append((process.create_time(), process))
+            if (process.cmdline() or [""])[0].startswith(title):
+                found.append(process)
         except psutil.Error:
             continue  # it has ended meanwhile
-    return max(found, key=lambda it: it[0])[1]
+    return found
+
+
+def coordinator() -> psutil.Process:
+    """The youngest coordinator's process among our children: rows of a session run one after another."""
+    return max(called("ray::CoordinatorActor", psutil.Process()), key=lambda process: process.create_time())
 
 
 def ends_a_transaction(piece: bytes) -> bool:
     """Whether an EndTxn is among the requests of what a client has written at once."""
+    return _END_TXN in _requests(piece)
+
+
+def commits_offsets(piece: bytes) -> bool:
+    """The same for the offsets of a transaction, which is open then."""
+    return _TXN_OFFSET_COMMIT in _requests(piece)
+
+
+def _requests(piece: bytes) -> Iterator[int]:
     at = 0
     while at + 6 <= len(piece):
         size, kind = struct.unpack_from(">ih", piece, at)
-        if kind == _END_TXN:
-            return True
+        yield kind
         at += 4 + size
-    return False
 
 
 def transactional_ids(address: str) -> dict[str, bool]:
@@ -189,6 +219,8 @@ __all__ = [
     "TRANSACTION_S",
     "Counting",
     "Kafka",
+    "called",
+    "commits_offsets",
     "coordinator",
     "ends_a_transaction",
     "eventually",

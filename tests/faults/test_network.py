@@ -13,6 +13,7 @@ from tests.faults.rig import (
     TRANSACTION_S,
     Counting,
     Kafka,
+    commits_offsets,
     coordinator,
     ends_a_transaction,
     eventually,
@@ -33,11 +34,13 @@ def test_row_12_an_actor_is_cut_off_for_less_than_its_transaction_lives(kafka: K
     it.all_is_counted_once()
 
 
-def test_row_12_an_actor_is_cut_off_for_longer_than_its_transaction_lives(kafka: Kafka, counting: MakeCounting) -> None:
+def test_row_12_actors_are_cut_off_for_longer_than_its_transaction_lives(kafka: Kafka, counting: MakeCounting) -> None:
     it = counting()
     actors = {actor.actor_id for actor in it.actors()}
     with it.fed():
-        kafka.proxy.black_hole(of_processes([it.actors()[0].pid]))
+        opened = kafka.proxy.trap(commits_offsets, passes=False)
+        assert opened.wait(30), "no transaction was begun"
+        kafka.proxy.black_hole(of_processes([actor.pid for actor in it.actors()]))
         lasts(TRANSACTION_S * 3)
         kafka.proxy.heal()
         eventually(lambda: it.aborted() > 0, "the actor hears that its transaction was aborted")

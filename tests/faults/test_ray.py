@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.faults.own_ray import own_ray
+from tests.cluster.conftest import WordCount
+from tests.cluster.test_command_line import penstock, write_program
+from tests.cluster.test_ray_job import Head
+from tests.faults.own_ray import ROOT, own_ray
 from tests.faults.planted import CrashesAfterSaving, Planted
-from tests.faults.rig import Counting, Kafka, coordinator, eventually, has_ended, lasts
+from tests.faults.rig import Counting, Kafka, called, coordinator, eventually, has_ended, lasts
 
 MakeCounting = Callable[..., Counting]
 SOON_DEAD = {
@@ -146,3 +150,35 @@ def test_row_33_the_driver_is_killed(it: Counting, tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         eventually(lambda: not ray.processes("ray::StreamActor"), "no actor is left")
         assert not ray.processes("ray::CoordinatorActor")
+
+
+def test_row_33_the_supervisor_of_a_job_is_killed(
+    kafka: Kafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    head, it = Head(), WordCount(kafka.address, topic_name("wc"), tmp_path / "state")
+    try:
+        eventually(lambda: "Ray runtime started" in head.log, "ray start --head", 120)
+        eventually(head.answers, "its dashboard", 120)
+        (tmp_path / "work").mkdir()
+        write_program(tmp_path / "work", it)
+        env = json.dumps({"env_vars": {"PYTHONPATH": str(ROOT)}})
+        submitted = head.job(
+            "submit", "--no-wait", "--working-dir", str(tmp_path / "work"), "--runtime-env-json", env,
+            "--", sys.executable, "-m", "penstock.cli.main", "run", "program:app",
+        )  # fmt: skip
+        assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+        it.send(["a b a"])
+        eventually(it.complete, "the job counts", 180)
+        family = psutil.Process(head.process.pid)
+        [supervisor] = called("ray::JobSupervisor", family)
+        [driver] = [each for each in family.children(recursive=True) if "program:app" in each.cmdline()[-1:]]
+        supervisor.kill()
+        eventually(lambda: has_ended(driver), "Ray ends the driver")
+        it.send(["c a"])
+        eventually(it.complete, "the application goes on without a driver")
+        there = {"RAY_ADDRESS": head.address, **head.environment}
+        ended = penstock(tmp_path, "stop", it.application_id, **there)
+        assert ended.returncode == 0, ended.stderr
+        eventually(lambda: not called("ray::StreamActor", family), "no actor is left")
+    finally:
+        head.end()

@@ -1,0 +1,54 @@
+"""Row 28: records that take long, or a sink that does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import psutil
+
+from penstock.cluster.read_side import ApplicationState
+from penstock.testing.chaos.proxy import Flow
+from tests.elastic.cluster import PARTITIONS, taking
+from tests.faults.rig import SESSION_S, Counting, Kafka, lasts
+
+MakeCounting = Callable[..., Counting]
+BACKLOG_BYTES = 200_000_000
+MAY_GROW_BYTES = 120_000_000
+
+
+def taken(it: Counting) -> int:
+    """Memory of its actors."""
+    return sum(psutil.Process(actor.pid).memory_info().rss for actor in it.actors())
+
+
+def pile_up(it: Counting) -> None:
+    """Of records that nobody will ever count: far more than an actor may keep."""
+    producer = it.clients.producer()
+    value = os.urandom(5_000)
+    for number in range(BACKLOG_BYTES // len(value)):
+        producer.send(it.input, b"ballast", value, 1_000, partition=number % PARTITIONS)
+    assert producer.flush(60)
+    producer.close()
+
+
+def test_row_28_what_is_slow_piles_up_at_the_broker_and_nobody_leaves_the_group(counting: MakeCounting) -> None:
+    it = counting(taking(0.01))
+    before, actors = taken(it), {actor.pid for actor in it.actors()}
+    pile_up(it)
+    for _ in range(4):
+        lasts(SESSION_S / 2)
+        assert it.app.status().state is ApplicationState.RUNNING
+        assert taken(it) - before < MAY_GROW_BYTES
+    assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
+
+
+def test_row_28_a_slow_sink_holds_up_what_is_read_and_nothing_is_lost(kafka: Kafka, counting: MakeCounting) -> None:
+    it = counting()
+    with it.fed():
+        kafka.proxy.shape(up=Flow(bytes_per_s=20_000))
+        lasts(SESSION_S * 2)
+        assert it.app.status().state is ApplicationState.RUNNING
+        kafka.proxy.heal()
+        it.goes_on()
+    it.all_is_counted_once()
