@@ -113,7 +113,8 @@ class JavaDeployment(Deployment):
     def _has_processed(self) -> bool:
         ends = self._admin.end_offsets([TopicPartition(INPUT, number) for number in range(self._setting.tasks)])
         committed = self._admin.committed(self._group)
-        return all(tp in committed and end - committed[tp].offset < CAUGHT_UP_LAG for tp, end in ends.items())
+        done = {tp: committed[tp].offset if tp in committed else 0 for tp in ends}
+        return all(end - done[tp] < CAUGHT_UP_LAG for tp, end in ends.items())
 
     @override
     def busiest(self) -> Victim:
