@@ -67,6 +67,8 @@ class JavaDeployment(Deployment):
     """Nobody replaces a process that was killed: after each loss all begin anew, without state, so that tasks are
     spread again (Kafka Streams would move them back after ``probing.rebalance.interval.ms``, ten minutes)."""
 
+    mends_itself = False
+
     def __init__(
         self, command: list[str], state: Path, clients: ConfluentClients, output: str, setting: Setting
     ) -> None:
