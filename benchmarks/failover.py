@@ -57,7 +57,7 @@ def fill(clients: ConfluentClients, records: int) -> None:
 
 
 def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
-    """kill -9 of the process with most tasks, while records come at the pace of ``pulse``. ``again``: another follows."""
+    """kill -9 of the process with most tasks, while records come. ``again``: another kill follows."""
     time.sleep(STEADY_S)
     victim = deployment.busiest()
     killed_s = time.time()
@@ -129,9 +129,8 @@ def main(
                     found = []
                     for number in range(1, kills + 1):
                         found.append(kill(deployment, pulse, again=number < kills))
-                        console.print(
-                            f"kill {number}: silent {max(found[-1].silent_s.values()):.2f} s", highlight=False
-                        )
+                        longest_s = max(found[-1].silent_s.values())
+                        console.print(f"kill {number}: silent {longest_s:.2f} s", highlight=False)
                 finally:
                     pulse.close()
     except BenchmarkError as error:
