@@ -53,6 +53,8 @@ class Deployment(Protocol):
 
     name: str
     output: str
+    mends_itself: bool
+    """It replaces a process that is lost, without :meth:`mend`."""
 
     def until_at_rest(self, but: str = "") -> None:
         """All is processed, every copy has caught up, and the process ``but`` is replaced."""
@@ -86,6 +88,7 @@ class PenstockDeployment(Deployment):
     actor leaves there is removed; None where it stays."""
 
     name = NAME
+    mends_itself = True
 
     def __init__(self, app: ps.KafkaStreams, output: str, setting: Setting, lost_disk: Path | None) -> None:
         self.output = output

@@ -56,8 +56,8 @@ def fill(clients: ConfluentClients, records: int) -> None:
     producer.close()
 
 
-def kill(deployment: Deployment, pulse: Pulse) -> Failover:
-    """kill -9 of the process with most tasks, while records come at the pace of ``pulse``."""
+def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
+    """kill -9 of the process with most tasks, while records come. ``again``: another kill follows."""
     time.sleep(STEADY_S)
     victim = deployment.busiest()
     killed_s = time.time()
@@ -68,8 +68,10 @@ def kill(deployment: Deployment, pulse: Pulse) -> Failover:
             if partition not in silent and (found := pulse.silence_s(partition, killed_s)) is not None:
                 silent[partition] = found
         time.sleep(0.005)
-    deployment.mend()
-    deployment.until_at_rest(but=victim.name)
+    if again:
+        deployment.mend()
+    if again or deployment.mends_itself:
+        deployment.until_at_rest(but=victim.name)
     rest_s = time.time() - killed_s
     time.sleep(1.0)
     strip = [pulse.latencies_ms(killed_s + second, killed_s + second + 1) for second in range(-2, 8)]
@@ -124,7 +126,11 @@ def main(
                 deployment.until_at_rest()
                 pulse = Pulse(clients, INPUT, output, tasks, per_second)
                 try:
-                    found = [kill(deployment, pulse) for _ in range(kills)]
+                    found = []
+                    for number in range(1, kills + 1):
+                        found.append(kill(deployment, pulse, again=number < kills))
+                        longest_s = max(found[-1].silent_s.values())
+                        console.print(f"kill {number}: silent {longest_s:.2f} s", highlight=False)
                 finally:
                     pulse.close()
     except BenchmarkError as error:

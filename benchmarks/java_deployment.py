@@ -67,6 +67,8 @@ class JavaDeployment(Deployment):
     """Nobody replaces a process that was killed: after each loss all begin anew, without state, so that tasks are
     spread again (Kafka Streams would move them back after ``probing.rebalance.interval.ms``, ten minutes)."""
 
+    mends_itself = False
+
     def __init__(
         self, command: list[str], state: Path, clients: ConfluentClients, output: str, setting: Setting
     ) -> None:
@@ -113,7 +115,8 @@ class JavaDeployment(Deployment):
     def _has_processed(self) -> bool:
         ends = self._admin.end_offsets([TopicPartition(INPUT, number) for number in range(self._setting.tasks)])
         committed = self._admin.committed(self._group)
-        return all(tp in committed and end - committed[tp].offset < CAUGHT_UP_LAG for tp, end in ends.items())
+        done = {tp: committed[tp].offset if tp in committed else 0 for tp in ends}
+        return all(end - done[tp] < CAUGHT_UP_LAG for tp, end in ends.items())
 
     @override
     def busiest(self) -> Victim:

@@ -141,6 +141,8 @@ def main(
                         for pace in paces:
                             killing = kill and pace == rate
                             measured.append(bench.steady(deployment, pace, seconds, killing))
+                            _, (row,) = quantiles(measured[-1:])
+                            console.print(*row, highlight=False)
     except BenchmarkError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
