@@ -153,10 +153,12 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class ActorEnd:
-    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop."""
+    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop.
+    ``released``: nothing of its last commit can follow any more."""
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+    released: bool = True
 
 
 @dataclass(frozen=True)

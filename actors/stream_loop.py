@@ -86,22 +86,22 @@ class StreamLoop:
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
-        self._guarantee = guarantee_of(spec.config, process_id, slot, clients, self._ask_to_commit, self._clock)
-        self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
+        asks = self._ask_to_commit, self._jobs.is_awaited, self._clock
+        self.guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
+        self._commits = Commits(self.guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
-        listener, exactly_once = spec.restore_listener, self._guarantee.commits_all
+        listener, exactly_once = spec.restore_listener, self.guarantee.commits_all
         self._restoration = Restoration[HostedTask](clients.consumer, admin, self._clock, listener, exactly_once)
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
-        programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self._guarantee, self._budget)
+        programs, shared = TaskPrograms(spec.topology, spec.config), (admin, self.guarantee, self._budget)
         self._standbys = Standbys(spec, programs, clients.consumer, *shared, self._clock)
         opening = TaskOpening(programs, self._standbys, self._consumer, *shared, self._globals, self._clock)
-        parts = opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee
-        self._hosted = HostedTasks(*parts, lambda: self._jobs.promised > 0, self._clock, self._log)
+        parts = opening, self._restoration, self._standbys, self._globals, self._reader, self.guarantee
+        self._hosted = HostedTasks(*parts, self._jobs.is_awaited, self._clock, self._log)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
-        self._jobs += self._guarantee.opening()
-        self._jobs += self._globals.opening()  # tasks are made over their stores
+        self._jobs += [*self.guarantee.opening(), *self._globals.opening()]  # tasks are made over their stores
 
     # ---- from any thread ----
 
@@ -193,7 +193,7 @@ class StreamLoop:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
-            self._guarantee.producer.poll()
+            self.guarantee.producer.poll()
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
@@ -252,9 +252,8 @@ class StreamLoop:
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
-        if self._commits.is_due or self._budget.needs_commit:
-            return True
-        return any(hosted.task.commit_requested for hosted in self._running)
+        due = self._commits.is_due or self._budget.needs_commit
+        return due or any(hosted.task.commit_requested for hosted in self._running)
 
     def _commit_beside_records(self, commit: Commit) -> float:
         """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
@@ -277,11 +276,11 @@ class StreamLoop:
             yield from self._drop_refused(tasks, answer.reason)
 
     def _drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
-        tasks = list(self._tasks.values() if self._guarantee.commits_all else tasks)
+        tasks = list(self._tasks.values() if self.guarantee.commits_all else tasks)
         self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
         for hosted in tasks:
             self._hosted.drop(hosted)
-        if self._guarantee.commits_all:
+        if self.guarantee.commits_all:
             yield from self._abort(TransactionAbortedError(reason))
 
     def _go_back(self, error: TransactionAbortedError) -> Steps[None]:
@@ -315,8 +314,8 @@ class StreamLoop:
         if epoch < self._epoch:
             done.set_result(None)
             return
-        tasks = self._tasks.values()
-        released = [it for it in tasks if sources.get(it.id) != it.reads]
+        yield from self.guarantee.reopening()
+        released = [it for it in self._tasks.values() if sources.get(it.id) != it.reads]
         try:
             yield from self._commit(released)
         except TransactionAbortedError as error:
@@ -331,7 +330,7 @@ class StreamLoop:
         if added := sorted(sources.keys() - self._tasks.keys()):
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
-                yield from delivery(self._guarantee.producer)
+                yield from delivery(self.guarantee.producer)
             except TransactionAbortedError as error:
                 yield from self._abort(error)
             yield from self._hosted.open({task_id: sources[task_id] for task_id in added})
@@ -375,7 +374,7 @@ class StreamLoop:
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or self._guarantee.commits_all or in_job or self._failed_with is not None:
+        if broken is None or self.guarantee.commits_all or in_job or self._failed_with is not None:
             self._finish(self._failed_with or text)  # the first error is the cause
         else:
             self._failed_with = text
@@ -390,7 +389,7 @@ class StreamLoop:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
-        closing += [self._consumer.close, self._guarantee.close]
+        closing += [self._consumer.close, self.guarantee.close]
         close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()
