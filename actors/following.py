@@ -10,9 +10,12 @@ from typing_extensions import override
 from penstock.actors.clock import Clock
 from penstock.actors.messages import StandbyStatus
 from penstock.actors.restoration import Replay, Restoration
+from penstock.actors.restore_events import RestoreEvents
+from penstock.actors.standby_events import StandbyEvents
 from penstock.actors.standby_task import StandbyTask
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 _FOR_EVER = sys.maxsize
@@ -25,14 +28,33 @@ class Following(Restoration[StandbyTask]):
     follows = True
 
     def __init__(
-        self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool
+        self,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        clock: Clock,
+        exactly_once: bool,
+        listener: StandbyUpdateListener | None = None,
     ) -> None:
         super().__init__(make_consumer, admin, clock, None, exactly_once)
+        self._hears = listener
+        self._reason = SuspendReason.MIGRATED
+        """Why a standby that is forgotten now is followed no more."""
         self._log = self._log.bind(standby=True)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
         self._held: set[TopicPartition] = set()
         """The source topics that are paused: all that the active task has processed of them is here."""
+
+    @override
+    def _events(self, hosted: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
+        if self._hears is None:
+            return super()._events(hosted, store, tp)
+
+        def end() -> int | None:
+            replay = self._replays.get(tp)
+            return None if replay is None else self._end_of(tp, replay)
+
+        return StandbyEvents(self._hears, tp, store, hosted.id, end, lambda: self._reason)
 
     @override
     def _wanted(self, replay: Replay[StandbyTask], read: RecordBatch) -> RecordBatch:
@@ -78,10 +100,12 @@ class Following(Restoration[StandbyTask]):
             self._held -= paused
 
     @override
-    def forget(self, hosted: StandbyTask) -> None:
+    def forget(self, hosted: StandbyTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        self._reason = reason
         # A client remembers that a partition is paused, and the standby may come back.
         self._go_on({tp for tp, replay in self._replays.items() if replay.hosted is hosted})
         super().forget(hosted)
+        self._reason = SuspendReason.MIGRATED
 
     @override
     def _tell(self) -> None:

@@ -166,10 +166,13 @@ class Restoration(Generic[Stored]):
             "restoring store",
             task=str(hosted.id), store=store, topic=tp.topic, offset=position, end=end, records_left=end - position,
         )  # fmt: skip
-        events = RestoreEvents(self._listener, tp, store)
+        events = self._events(hosted, store, tp)
         events.start(position, end)
         load = _load(hosted, store, position, end)
         return Replay(hosted, store, position, end, RestoreProgress(now_s), events, load)
+
+    def _events(self, hosted: Stored, store: str, tp: TopicPartition) -> RestoreEvents:
+        return RestoreEvents(self._listener, tp, store)
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the

@@ -243,6 +243,6 @@ def test_an_id_that_is_refused_for_good_says_what_to_do_and_is_not_tried_again(c
             raise KafkaException(KafkaError(code, "not for you", fatal=True))
 
     client: Any = Refusing()
-    with pytest.raises(KafkaRefusedError, match="cannot take the transactional id 'app-1'.*not for you") as refused:
+    with pytest.raises(KafkaRefusedError, match=r"cannot take the transactional id 'app-1'.*not for you") as refused:
         Transactions(client, "app-1", "here:9092").init().result(10)
     assert advice in str(refused.value)
