@@ -37,6 +37,7 @@ class Assignment:
         if epoch < self.epoch:
             done.set_result(None)
             return
+        yield from self._guarantee.reopening()
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
         try:

@@ -9,7 +9,16 @@ from functools import partial
 from typing_extensions import override
 
 from penstock.actors.clock import Clock
-from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, Pauses, answer_to, close_aside
+from penstock.actors.guarantee import (
+    ANSWER_SLICE_S,
+    Ask,
+    AtLeastOnce,
+    Guarantee,
+    Pauses,
+    RefusedError,
+    answer_to,
+    close_aside,
+)
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.config import StreamsConfig
@@ -41,9 +50,14 @@ class ExactlyOnce(Guarantee):
     beside_records = False  # what they send would be committed with the transaction, and what they read would not
     commits_all = True
 
-    def __init__(self, make: Callable[[], TransactionalProducer], ask: Ask, clock: Clock) -> None:
+    def __init__(
+        self, make: Callable[[], TransactionalProducer], ask: Ask, is_awaited: Callable[[], bool], clock: Clock
+    ) -> None:
+        """``is_awaited``: whether the coordinator has asked for something else meanwhile."""
+        self.in_doubt = False
         self._make = make
         self._ask = ask
+        self._is_awaited = is_awaited
         self._clock = clock
         self._log = logger(__name__)
         self._seat: bytes | None = None
@@ -70,9 +84,14 @@ class ExactlyOnce(Guarantee):
                     self._log.warning("cannot take the transactional id, retrying", error=str(error))
                 yield _AGAIN_S
             else:
-                self.producer = producer
+                self.producer, self.in_doubt = producer, False  # its last transaction has come to an end with that
                 producer.begin_transaction()
                 return
+
+    @override
+    def reopening(self) -> Steps[None]:
+        if not hasattr(self, "producer"):
+            yield from self._take_id()
 
     @override
     def find_seat(self) -> Steps[CommitAnswer]:
@@ -87,7 +106,11 @@ class ExactlyOnce(Guarantee):
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         assert self._seat is not None  # found before any of the tasks was opened
         self._asked = self.producer.commit_transaction(offsets, self._seat)
-        yield from answer_to(self._asked)
+        try:
+            yield from answer_to(self._asked)
+        except TransactionAbortedError as error:
+            self.in_doubt = error.producer_is_spent
+            raise
         self.producer.begin_transaction()
         self._pauses.reset()
         return CommitAnswer(True)
@@ -107,7 +130,19 @@ class ExactlyOnce(Guarantee):
                 return
         close_aside(self.producer)
         del self.producer  # should the actor end now, there is nothing to abort
+        yield from self._hear_whether_it_may()
         yield from self._take_id()
+
+    def _hear_whether_it_may(self) -> Steps[None]:
+        """Another may have taken the id because this actor is no part of the application any more: then it is not taken
+        back, for whoever has it now would have to begin anew."""
+        asked = self._ask({})
+        while not self._is_awaited():
+            if asked.done():
+                if not (answer := asked.result()).accepted:
+                    raise RefusedError(answer.reason)
+                return
+            yield ANSWER_SLICE_S
 
     @override
     def close(self) -> None:
@@ -126,10 +161,16 @@ class ExactlyOnce(Guarantee):
 
 
 def guarantee_of(
-    config: StreamsConfig, process_id: str, slot: int, clients: KafkaClients, ask: Ask, clock: Clock
+    config: StreamsConfig,
+    process_id: str,
+    slot: int,
+    clients: KafkaClients,
+    ask: Ask,
+    is_awaited: Callable[[], bool],
+    clock: Clock,
 ) -> Guarantee:
     """``processing.guarantee`` for the actor in ``slot``, which asks the coordinator by ``ask``."""
     if config.processing_guarantee == "at_least_once":
         return AtLeastOnce(clients.producer, ask)
     name = transactional_id(config.application_id, process_id, slot)
-    return ExactlyOnce(partial(clients.transactional_producer, name), ask, clock)
+    return ExactlyOnce(partial(clients.transactional_producer, name), ask, is_awaited, clock)

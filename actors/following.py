@@ -7,10 +7,13 @@ from collections.abc import Callable
 from penstock.actors.clock import Clock
 from penstock.actors.messages import StandbyStatus
 from penstock.actors.replays import Replay, Replays
+from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.restore_starts import RestoreStarts
+from penstock.actors.standby_events import StandbyEvents
 from penstock.actors.standby_task import StandbyTask
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
+from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 
@@ -19,16 +22,34 @@ class Following:
     source topics: those are followed as far as the active task has processed them."""
 
     def __init__(
-        self, make_consumer: Callable[[], RecordConsumer], admin: Admin, clock: Clock, exactly_once: bool
+        self,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        clock: Clock,
+        exactly_once: bool,
+        listener: StandbyUpdateListener | None = None,
     ) -> None:
         log = logger(__name__).bind(standby=True)
         self._clock = clock
-        self._replays = Replays[StandbyTask](make_consumer, clock, log)
+        self._listener = listener
+        self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
+        self._reason = SuspendReason.MIGRATED
+        """Why a standby that is forgotten now is followed no more."""
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
         self._held: set[TopicPartition] = set()
         """The source topics that are paused: all that the active task has processed of them is here."""
+
+    def _events_of(self, standby: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
+        if self._listener is None:
+            return RestoreEvents(None, tp, store)
+
+        def end() -> int | None:
+            replay = self._replays.by_partition.get(tp)
+            return None if replay is None else self._end_of(replay)
+
+        return StandbyEvents(self._listener, tp, store, standby.id, end, lambda: self._reason)
 
     @property
     def active(self) -> bool:
@@ -125,11 +146,13 @@ class Following:
         """How far there is something to follow; None before the first fetch."""
         return self._replays.consumer.end_offset(replay.partition) if replay.goes_on else replay.end
 
-    def forget(self, standby: StandbyTask) -> None:
+    def forget(self, standby: StandbyTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """Follow it no more; what was written of it is on disk."""
+        self._reason = reason
         # A client remembers that a partition is paused, and the standby may come back.
         self._go_on({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
         self._replays.forget(standby)
+        self._reason = SuspendReason.MIGRATED
 
     def close(self) -> None:
         """Close the consumer; what was restored is on disk."""

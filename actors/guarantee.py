@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
+from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import RecordProducer, UndeliveredError
 
@@ -19,9 +20,13 @@ Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]
 """Asks the coordinator. At least once it lets Kafka have the offsets; exactly once there are none, and it says as which
 member of the group the actor may commit."""
 
-_ANSWER_SLICE_S = 0.005
+ANSWER_SLICE_S = 0.005
 _AGAIN_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+
+
+class RefusedError(StreamsError):
+    """The coordinator does not know this actor any more, or takes it for another."""
 
 
 class Guarantee(Protocol):
@@ -32,15 +37,21 @@ class Guarantee(Protocol):
     commits_all: ClassVar[bool]
     """Whether a commit must take every task that has done something, since what they have sent stands together."""
     producer: RecordProducer
+    in_doubt: bool
+    """Whether nobody knows if the last commit has happened, or will."""
 
     def opening(self) -> list[Steps[None]]:
         """What must be done before any task is opened."""
+
+    def reopening(self) -> Steps[None]:
+        """The same once more, where :meth:`go_back` has raised RefusedError."""
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Have a producer that can send again. What was sent since the last commit is not waited for any more."""
+        """Have a producer that can send again. What was sent since the last commit is not waited for any more. Raises
+        RefusedError when this actor is to do nothing any more: then there is no producer."""
 
     def find_seat(self) -> Steps[CommitAnswer]:
         """Before it is read where tasks go on from: whether the actor may commit for them."""
@@ -54,6 +65,7 @@ class AtLeastOnce(Guarantee):
 
     beside_records = True
     commits_all = False
+    in_doubt = False  # the coordinator knows
 
     def __init__(self, make: Callable[[], RecordProducer], ask: Ask) -> None:
         self.producer = make()
@@ -64,6 +76,10 @@ class AtLeastOnce(Guarantee):
     @override
     def opening(self) -> list[Steps[None]]:
         return []
+
+    @override
+    def reopening(self) -> Steps[None]:
+        yield from ()
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
@@ -113,7 +129,7 @@ def close_aside(producer: RecordProducer) -> None:
 def answer_to(asked: Future[T]) -> Steps[T]:
     """What ``asked`` comes to."""
     while not asked.done():
-        yield _ANSWER_SLICE_S
+        yield ANSWER_SLICE_S
     try:
         return asked.result()
     finally:

@@ -11,7 +11,7 @@ from structlog.stdlib import BoundLogger
 
 from penstock.actors.clock import Clock
 from penstock.actors.global_stores import GlobalStores
-from penstock.actors.guarantee import Guarantee
+from penstock.actors.guarantee import Guarantee, RefusedError
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer, TaskState
 from penstock.actors.restoration import Restoration
@@ -91,7 +91,8 @@ class HostedTasks:
 
     def abort(self, error: UndeliveredError) -> Steps[None]:
         """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
-        stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow."""
+        stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow. Where the
+        coordinator has given them to others all are dropped."""
         self.starting = None
         while True:
             tasks = list(map(str, self.by_id))
@@ -101,6 +102,11 @@ class HostedTasks:
                 yield from self._guarantee.go_back(error)
             except UndeliveredError as again:
                 error = again
+            except RefusedError as refused:
+                self._log.warning("commit refused, tasks dropped", reason=str(refused), tasks=tasks)
+                for hosted in list(self.by_id.values()):
+                    self.drop(hosted)
+                return
             else:
                 return (yield from self._renew())
 

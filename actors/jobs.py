@@ -23,6 +23,10 @@ class Jobs(deque[Steps[None]]):
         self.promised = 0
         """How many of them were queued by :meth:`promise`: somebody waits for their end."""
 
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the end of one that has not begun."""
+        return self.promised > 0
+
     def promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
         """Queue ``job``, which must resolve the future that it is given."""
         done: Future[None] = Future()

@@ -16,6 +16,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import Measured
 from penstock.common.position import NOWHERE, Position
 from penstock.common.restore_listener import StateRestoreListener
+from penstock.common.standby_listener import StandbyUpdateListener
 from penstock.state.queries import Query, QueryRow
 from penstock.topology.physical.topology import Topology
 
@@ -30,6 +31,7 @@ class ApplicationSpec:
     uncaught_exception_handler: UncaughtExceptionHandler | None = None
     paused: bool = False
     """Whether it starts paused."""
+    standby_listener: StandbyUpdateListener | None = None
 
     @property
     def application_id(self) -> str:
@@ -153,10 +155,12 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class ActorEnd:
-    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop."""
+    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop.
+    ``released``: nothing of its last commit can follow any more."""
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+    released: bool = True
 
 
 @dataclass(frozen=True)

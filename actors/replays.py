@@ -16,7 +16,6 @@ from penstock.actors.restore_progress import RestoreProgress
 from penstock.actors.stored_task import StoredTask
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.common.restore_listener import StateRestoreListener
 from penstock.kafka.contracts import RecordConsumer
 from penstock.state.contracts import BulkLoad
 
@@ -29,6 +28,8 @@ _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """How many bytes of rows are gathered for one store and for all, before they are written."""
 _TELL_EVERY_S = 10.0
 Stored = TypeVar("Stored", bound=StoredTask)
+EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
+"""Whoever hears of the replay of a task's store from a partition."""
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Replays(Generic[Stored]):
         make_consumer: Callable[[], RecordConsumer],
         clock: Clock,
         log: BoundLogger,
-        listener: StateRestoreListener | None = None,
+        events_of: EventsOf[Stored],
     ) -> None:
         self.by_partition: dict[TopicPartition, Replay[Stored]] = {}
         self.overtaken: set[TopicPartition] = set()
@@ -81,7 +82,7 @@ class Replays(Generic[Stored]):
         self._make_consumer = make_consumer
         self._clock = clock
         self._log = log
-        self._listener = listener
+        self._events_of = events_of
         self._made: RecordConsumer | None = None
         self._progress: dict[TaskId, RestoreProgress] = {}
         self._writing: tuple[Replay[Stored], Iterator[None]] | None = None
@@ -111,7 +112,7 @@ class Replays(Generic[Stored]):
             "restoring store",
             task=str(task.id), store=store, topic=tp.topic, offset=position, end=end, records_left=end - position,
         )  # fmt: skip
-        events = RestoreEvents(self._listener, tp, store)
+        events = self._events_of(task, store, tp)
         events.start(position, end)
         load = _load(task, store, position, end)
         progress = RestoreProgress(now_s)

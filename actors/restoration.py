@@ -8,7 +8,9 @@ from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import RestoreFigures
 from penstock.actors.replays import Replays
+from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.restore_starts import RestoreStarts
+from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.kafka.contracts import Admin, RecordConsumer
@@ -26,7 +28,11 @@ class Restoration:
         exactly_once: bool,
     ) -> None:
         self._log = logger(__name__)
-        self._replays = Replays[HostedTask](make_consumer, clock, self._log, listener)
+
+        def events_of(task: HostedTask, store: str, tp: TopicPartition) -> RestoreEvents:
+            return RestoreEvents(listener, tp, store)
+
+        self._replays = Replays[HostedTask](make_consumer, clock, self._log, events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, self._log)
 
     @property

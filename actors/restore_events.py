@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
@@ -48,13 +48,17 @@ class RestoreEvents:
             with self._calling("on_restore_suspended"):
                 self._listener.on_restore_suspended(self._partition, self._store, self.total)
 
-    @contextmanager
-    def _calling(self, method: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            raise StreamsError(
-                f"{type(self._listener).__name__}.{method} has raised, of store {self._store!r} in partition "
-                f"{self._partition.partition} of {self._partition.topic!r}: {error!r}. A restore listener must catch "
-                "what it may raise"
-            ) from error
+    def _calling(self, method: str) -> AbstractContextManager[None]:
+        return calling(self._listener, method, self._partition, self._store)
+
+
+@contextmanager
+def calling(listener: object, method: str, partition: TopicPartition, store: str) -> Iterator[None]:
+    """Raise what ``listener`` raises as a StreamsError that names it."""
+    try:
+        yield
+    except Exception as error:
+        raise StreamsError(
+            f"{type(listener).__name__}.{method} has raised, of store {store!r} in partition {partition.partition} of "
+            f"{partition.topic!r}: {error!r}. A listener must catch what it may raise"
+        ) from error

@@ -8,11 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from penstock.actors.clock import Clock
 from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
-from penstock.actors.messages import StandbyStatus
+from penstock.actors.messages import ApplicationSpec, StandbyStatus
 from penstock.actors.standby_task import StandbyTask, open_standby_task
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
+from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
@@ -27,7 +28,7 @@ class Standbys:
 
     def __init__(
         self,
-        application_id: str,
+        spec: ApplicationSpec,
         programs: TaskPrograms,
         make_consumer: Callable[[], RecordConsumer],
         admin: Admin,
@@ -37,13 +38,13 @@ class Standbys:
     ) -> None:
         self.by_id: dict[TaskId, StandbyTask] = {}
         self._programs = programs
-        self._application_id = application_id
+        self._application_id = spec.application_id
         self._admin = admin
         self._guarantee = guarantee
         self._budget = budget
         self._clock = clock
         self._log = logger(__name__)
-        self._following = Following(make_consumer, admin, clock, guarantee.commits_all)
+        self._following = Following(make_consumer, admin, clock, guarantee.commits_all, spec.standby_listener)
         self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
         self._begun: set[TaskId] = set()
         self._open_at_s = self._begin_again_at_s = 0.0
@@ -87,15 +88,15 @@ class Standbys:
         self._to_open = {}
         for standby in list(self.by_id.values()):
             if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
-                self.detach(standby.id)
+                self.detach(standby.id, SuspendReason.MIGRATED)
                 standby.close()
 
-    def detach(self, task_id: TaskId) -> StandbyTask | None:
+    def detach(self, task_id: TaskId, reason: SuspendReason) -> StandbyTask | None:
         """Follow the standby of the task no more and hand it out, open; None if there is none."""
         standby = self.by_id.pop(task_id, None)
         self._begun.discard(task_id)
         if standby is not None:
-            self._following.forget(standby)
+            self._following.forget(standby, reason)
         return standby
 
     def step(self) -> bool:

@@ -123,10 +123,11 @@ class StreamActor:
         """The answers, in the order of the questions."""
         return await asyncio.wrap_future(self._started().query(queries))
 
-    async def stop(self) -> None:
+    async def stop(self) -> ActorEnd:
         """Commit what is processed, close the tasks, end the loop. Raises when the last commit was not possible."""
         if self._loop is not None:
             await asyncio.wrap_future(self._loop.stop())
+        return ActorEnd() if self._loop is None else ActorEnd(released=not self._loop.guarantee.in_doubt)
 
     async def suspend(self, epoch: int) -> None:
         """Process nothing until an assignment above ``epoch`` comes; returns when all that was done is committed."""
@@ -140,4 +141,4 @@ class StreamActor:
         """Returns when the loop ends: why."""
         loop = self._started()
         error = await asyncio.wrap_future(loop.finished)
-        return ActorEnd() if error is None else ActorEnd(error, loop.uncaught.response)
+        return ActorEnd(error, loop.uncaught.response, not loop.guarantee.in_doubt)

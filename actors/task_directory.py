@@ -57,7 +57,7 @@ class TaskDirectory:
         self.path = path
         self._note = path / "last-commit"
         # The copies of the global stores are all alike.
-        self._whose = GLOBAL if _COPY.fullmatch(path.name) else path.name.partition("-")[0]
+        self._whose = GLOBAL if _GLOBAL_COPY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
 

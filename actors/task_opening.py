@@ -15,6 +15,7 @@ from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.errors import MissingTopicError
 from penstock.common.ids import Sources, TaskId
+from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
@@ -50,7 +51,7 @@ class TaskOpening:
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
             producer, stores = self._guarantee.producer, self._globals.stores
-            standby = self._standbys.detach(task_id)
+            standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
             if standby is not None:
                 hosted = promote(standby, producer, self._budget, stores)
             else:

@@ -11,6 +11,7 @@ from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.handlers import UncaughtExceptionHandler
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.shown import shown_with_type
+from penstock.common.standby_listener import StandbyUpdateListener
 from penstock.topology.arity import checked_function
 
 
@@ -56,6 +57,21 @@ class BeforeStart:
                 f"not {shown_with_type(listener)}"
             )
         self._spec = replace(self._spec, restore_listener=listener)
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
+        """Have ``listener`` hear of each store of a standby (KIP-988). Mirrors ``setStandbyUpdateListener``.
+
+        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
+        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
+        StandbyUpdateListener.
+        """
+        self._refuse_after_start("the standby update listener")
+        if listener is not None and not isinstance(listener, StandbyUpdateListener):
+            raise TopologyError(
+                f"set_standby_update_listener takes an object of a subclass of StandbyUpdateListener, "
+                f"not {shown_with_type(listener)}"
+            )
+        self._spec = replace(self._spec, standby_listener=listener)
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
         """Have ``handler(exception)`` say what becomes of the application when a stream actor fails, with one of

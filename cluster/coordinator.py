@@ -157,7 +157,7 @@ class Coordinator(CoordinatorView):
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(
             Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
-            standbys=event.standbys, lags=event.lags,
+            standbys=event.standbys, lags=event.lags, first_epoch=event.epoch,
         )  # fmt: skip
         self._placer.recovered(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
@@ -186,7 +186,7 @@ class Coordinator(CoordinatorView):
             actor.worked = actor.worked or bool(event.running)
 
     def _actor_stopped(self, event: ActorStopped) -> None:
-        self._gone(event.actor_id, released=True)
+        self._gone(event.actor_id, event.released)
 
     def _actor_lost(self, event: ActorLost) -> None:
         self._gone(event.actor_id, released=False)

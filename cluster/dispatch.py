@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import (
@@ -25,7 +26,7 @@ from penstock.cluster.environment import (
     Environment,
 )
 from penstock.cluster.pausing import Pausing
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId
 
 T = TypeVar("T")
@@ -162,7 +163,7 @@ class Dispatcher:
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
-                self._spawn(self._call(name, lambda it: it.stop(), lambda _: events.ActorStopped(name)))
+                self._spawn(self._call(name, lambda it: it.stop(), partial(_stopped, name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._release(name)
@@ -261,7 +262,7 @@ class Dispatcher:
             self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
             self.feed(events.ActorFailed(name, end.error, end.response))
         elif self._release(name):
-            self.feed(events.ActorStopped(name))
+            self.feed(_stopped(name, end))
 
     def _lost(self, name: str, reason: str) -> None:
         if self._release(name):
@@ -281,6 +282,10 @@ class Dispatcher:
         while True:
             try:
                 await self._environment.fence(slot)
+            except (ConfigError, KafkaRefusedError) as error:
+                self._log.error("actor not fenced, not retriable", actor=name, error=str(error))
+                self.feed(events.ApplicationFailed(f"{type(error).__name__}: {error}"))
+                return
             except StreamsError as error:
                 self._log.warning("actor not fenced, retrying", actor=name, error=str(error))
                 await asyncio.sleep(FENCE_AGAIN_S)
@@ -363,3 +368,7 @@ class Dispatcher:
 
 def _lags(status: ActorStatus) -> dict[TaskId, int]:
     return {standby.task_id: standby.lag for standby in status.standbys}
+
+
+def _stopped(name: str, end: ActorEnd) -> events.ActorStopped:
+    return events.ActorStopped(name, end.released)

@@ -64,7 +64,7 @@ class ActorHandle(PausableActor, Protocol):
         """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed, be
         it that it waits for a broker for hours: who does not want to wait any longer cancels the call."""
 
-    async def stop(self) -> None:
+    async def stop(self) -> ActorEnd:
         """Returns when the actor has committed and closed everything."""
 
     async def wait(self) -> ActorEnd:

@@ -112,9 +112,10 @@ class ActorReported:
 @dataclass(frozen=True)
 class ActorStopped:
     """The actor has committed, closed all it held, and ended without an error. Unless this coordinator stopped it (an
-    earlier one did), it counts as lost."""
+    earlier one did), it counts as lost. Not ``released``: nobody knows whether its last commit is still to come."""
 
     actor_id: str
+    released: bool = True
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,9 @@ class StreamActorHandle(ActorHandle):
         await self._repeat_until(math.inf, "suspend", epoch)
 
     @override
-    async def stop(self) -> None:
-        await self._repeat("stop")
+    async def stop(self) -> ActorEnd:
+        end: ActorEnd = await self._repeat("stop")
+        return end
 
     @override
     async def wait(self) -> ActorEnd:
@@ -119,21 +120,20 @@ class StreamActorHandle(ActorHandle):
     def kill(self) -> None:
         ray.kill(self.ray_handle)
 
-    async def _repeat(self, method: str, *arguments: Any) -> None:
+    async def _repeat(self, method: str, *arguments: Any) -> Any:
         """Call until answered; an actor that does not answer in time is ended, since nobody knows what it does."""
         try:
-            await self._repeat_until(asyncio.get_running_loop().time() + RELEASE_S, method, *arguments)
+            return await self._repeat_until(asyncio.get_running_loop().time() + RELEASE_S, method, *arguments)
         except TimeoutError:
             self.kill()
             raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
 
-    async def _repeat_until(self, deadline_s: float, method: str, *arguments: Any) -> None:
+    async def _repeat_until(self, deadline_s: float, method: str, *arguments: Any) -> Any:
         while True:
             left_s = None if deadline_s == math.inf else max(deadline_s - asyncio.get_running_loop().time(), 0)
             ref = asyncio.wrap_future(getattr(self.ray_handle, method).remote(*arguments).future())
             try:
-                await self._answer(asyncio.wait_for(ref, left_s))
-                return
+                return await self._answer(asyncio.wait_for(ref, left_s))
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
 

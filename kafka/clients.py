@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,6 +45,8 @@ class ConfluentClients(KafkaClients):
     consumer_overrides: Mapping[str, Any] = field(default_factory=dict)
     producer_overrides: Mapping[str, Any] = field(default_factory=dict)
     admin_overrides: Mapping[str, Any] = field(default_factory=dict)
+    exactly_once: bool = False
+    """Whether the application writes transactions."""
 
     @classmethod
     def of(cls, config: StreamsConfig) -> ConfluentClients:
@@ -66,6 +69,7 @@ class ConfluentClients(KafkaClients):
             entries["consumer."],
             entries["producer."],
             entries["admin."],
+            config.processing_guarantee == "exactly_once_v2",
         )
 
     @property
@@ -75,6 +79,7 @@ class ConfluentClients(KafkaClients):
 
     def try_out(self) -> None:
         """Make each client once, and end it; and have a broker let in those that do not come in as the admin client.
+        Exactly once, a ``transactional.id`` is taken, too: none of the actors' own.
 
         Raises ConfigError for settings that contradict each other, and for files that are not there; KafkaRefusedError
         and BrokerUnreachableError as :meth:`Admin.reach` does.
@@ -88,6 +93,9 @@ class ConfluentClients(KafkaClients):
             if (security := _security(overrides)) not in tried:
                 tried.append(security)
                 ConfluentAdmin(self.bootstrap_servers, security).reach()
+        if self.exactly_once:
+            with closing(self.transactional_producer(f"{self.group}-try-out")) as producer:
+                producer.init_transactions().result()
 
     @override
     def consumer(self) -> RecordConsumer:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
+from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import Offsets
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
@@ -26,6 +27,16 @@ again when that is done, some 10 ms later. librdkafka does so after 500 ms, or w
 _COMMIT_S = 30.0
 """A transaction that is not through by then has an unknown end, which only a new producer can find out."""
 _ABORT_S = 5.0
+_REFUSED = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "allow this client to describe and write transactional ids that begin with '<application.id>-'"
+    ),
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "allow this client to write idempotently",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: (
+        "lower producer.transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms"
+    ),
+}
+"""What no waiting fixes, and what does."""
 
 
 class _Client(Protocol):
@@ -86,6 +97,8 @@ class Transactions:
                 if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
                     detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
                 what = f"take the transactional id {self._id!r}"
+                if (advice := _REFUSED.get(detail.code())) is not None:
+                    raise KafkaRefusedError(f"cannot {what}: {_said(detail)}: {advice}") from error
                 raise as_streams_error(KafkaException(detail), what, self._address) from error
             else:
                 return

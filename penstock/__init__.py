@@ -58,6 +58,7 @@ from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.serdes import Serde, Serdes
+from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
@@ -227,6 +228,7 @@ __all__ = [
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "StandbyUpdateListener",
     "StateQueryRequest",
     "StateQueryResult",
     "StateRestoreListener",
@@ -245,6 +247,7 @@ __all__ = [
     "StreamsError",
     "StrictBufferConfig",
     "Suppressed",
+    "SuspendReason",
     "TableJoined",
     "TaskId",
     "TaskNotReadyError",

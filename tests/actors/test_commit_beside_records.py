@@ -130,7 +130,7 @@ def test_under_exactly_once_records_wait_for_it_is_one_transaction(
     writing(rig, 1)
     settle(loop)
     under_way: Future[None] = Future()
-    monkeypatch.setattr(loop._guarantee.producer, "commit_transaction", lambda *_: under_way)
+    monkeypatch.setattr(loop.guarantee.producer, "commit_transaction", lambda *_: under_way)
     rig.commit(loop)
     writing(rig, 1)
     settle(loop)
@@ -254,14 +254,14 @@ def test_a_batch_that_the_broker_had_already_does_not_make_the_stored_offset_sin
     rig.commit(loop)
     manager = loop._tasks[TASK].state_manager
     assert manager.changelog_offset("counts") == KEYS
-    assert isinstance(loop._guarantee.producer, FakeProducer)
-    loop._guarantee.producer.offsets_unknown = True
+    assert isinstance(loop.guarantee.producer, FakeProducer)
+    loop.guarantee.producer.offsets_unknown = True
     writing(rig, 1, keys=records)
     settle(loop)
     rig.commit(loop)
     assert rig.committed() == KEYS + records
     assert manager.changelog_offset("counts") == KEYS
-    loop._guarantee.producer.offsets_unknown = False
+    loop.guarantee.producer.offsets_unknown = False
     writing(rig, 1, keys=1)
     settle(loop)
     rig.commit(loop)
@@ -383,7 +383,7 @@ def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
     rig.coordinator.hold()
     rig.commit(loop)
     with monkeypatch.context() as slow:
-        slow.setattr(loop._guarantee.producer, "poll", lambda: None)
+        slow.setattr(loop.guarantee.producer, "poll", lambda: None)
         writing(rig, 1, keys=2)
         settle(loop)
         assert processed(loop) == 3

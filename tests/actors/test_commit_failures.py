@@ -54,7 +54,7 @@ def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_wa
     def refuse() -> None:
         raise StreamsError("the broker does not take it")
 
-    monkeypatch.setattr(loop._guarantee.producer, "mark", refuse)
+    monkeypatch.setattr(loop.guarantee.producer, "mark", refuse)
     settle(loop)
     assert "cannot bear bad" in (loop.finished.result() or "")
     assert (rig.committed(0), rig.committed(1)) == (None, None)

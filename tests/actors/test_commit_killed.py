@@ -62,8 +62,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
     kills = 0
     for epoch in range(1, 7):
         loop, known = rig.loop(), None
-        assert isinstance(loop._guarantee.producer, FakeProducer)
-        loop._guarantee.producer.most_at_once = random.choice([None, 1, 50])
+        assert isinstance(loop.guarantee.producer, FakeProducer)
+        loop.guarantee.producer.most_at_once = random.choice([None, 1, 50])
         rig.assign(loop, epoch, TASK)
         for _ in range(random.randrange(10, 250)):
             what = random.random()
@@ -78,7 +78,7 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
             elif what < 0.5:
                 rig.coordinator.release()
             elif what < 0.55:
-                loop._guarantee.producer.offsets_unknown = not loop._guarantee.producer.offsets_unknown
+                loop.guarantee.producer.offsets_unknown = not loop.guarantee.producer.offsets_unknown
             loop.step()
             assert not loop.finished.done(), loop.finished.result()
             known = _offset_is_true(rig, loop, known)
@@ -114,7 +114,7 @@ def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None
 
 def _kill(rig: Rig, loop: StreamLoop) -> None:
     """As if the process had ended: what is queued is gone, and answers that come now reach nobody."""
-    loop._guarantee.producer.close()
+    loop.guarantee.producer.close()
     loop._commits.abandon()
     loop._job = None
     loop._jobs.clear()

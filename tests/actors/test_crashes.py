@@ -139,7 +139,7 @@ class Played:
     def stick(self, random: Random) -> None:
         """What the producer is given from now on is not delivered, until its time is up."""
         settle(self.loop)
-        producer = self.loop._guarantee.producer
+        producer = self.loop.guarantee.producer
         assert isinstance(producer, FakeProducer)
         producer.most_at_once = 0
         self.rig.clock.now_ms += random.choice([1, 101])

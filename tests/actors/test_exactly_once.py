@@ -274,6 +274,57 @@ def test_a_zombie_that_wakes_up_writes_nothing(tmp_path: Path) -> None:
     assert rig.counts() == [("a", 2), ("b", 2)]
 
 
+def test_a_zombie_that_is_refused_leaves_its_id_to_whoever_has_it_now_until_it_is_wanted_again(
+    tmp_path: Path,
+) -> None:
+    rig = application(tmp_path)
+    zombie = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(zombie)
+    name = transactional_id(APPLICATION, "", 1)
+    rig.broker.init_producer(name)
+    epoch = rig.broker._producers[name][0]
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"
+    for _ in range(5):
+        rig.commit(zombie)
+    assert states(zombie) == {}
+    assert rig.broker._producers[name][0] == epoch
+    assert not zombie.finished.done()
+    rig.coordinator.refusal = ""
+    rig.assign(zombie, 2, TASK)
+    settle(zombie)
+    rig.commit(zombie)
+    assert rig.broker._producers[name][0] == epoch + 1
+    assert rig.counts() == [("a", 2)]
+
+
+def test_one_that_is_being_fenced_waits_for_what_comes_of_it(tmp_path: Path) -> None:
+    """The coordinator does not answer before that."""
+    rig = application(tmp_path)
+    zombie = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(zombie)
+    name = transactional_id(APPLICATION, "", 1)
+    rig.broker.init_producer(name)
+    epoch = rig.broker._producers[name][0]
+    rig.coordinator.hold()
+    rig.commit(zombie)
+    assert rig.broker._producers[name][0] == epoch
+    rig.stop(zombie)
+    assert zombie.finished.done(), "a stop is not held up"
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_stop_says_when_nobody_knows_whether_its_last_commit_is_still_to_come(tmp_path: Path, heard: bool) -> None:
+    rig = application(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.loses_answers = not heard
+    rig.stop(loop)
+    assert loop.guarantee.in_doubt is not heard
+
+
 class Ticker(ps.Processor[str, str, str, str]):
     """Forwards a record by the wall clock."""
 

@@ -40,7 +40,7 @@ SHAPES = {
 
 
 def producer_of(loop: StreamLoop) -> FakeProducer:
-    producer = loop._guarantee.producer
+    producer = loop.guarantee.producer
     assert isinstance(producer, FakeProducer)
     return producer
 
@@ -71,7 +71,7 @@ def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path
     (line,) = [line for line in logs if line["event"].endswith("going back to the last commit")]
     assert line["event"].startswith("records not delivered")
     assert "topic" in line["reason"]
-    assert loop._guarantee.producer is not before
+    assert loop.guarantee.producer is not before
     assert states(loop) == {TASK: TaskState.RUNNING}
     assert rig.counts()[-1] == rig.counts(CHANGELOG)[-1] == ("a", 2)
     assert (count_of(loop, "a"), count_of(loop, "b"), rig.committed()) == (2, 1, 3)

@@ -235,8 +235,9 @@ class SimulatedHandle:
     async def suspend(self, epoch: int) -> None:
         await self._twice(lambda: self._actor.suspend(epoch))
 
-    async def stop(self) -> None:
+    async def stop(self) -> ActorEnd:
         await self._twice(self._actor.stop)
+        return ActorEnd()
 
     async def pause(self, paused: bool) -> None:
         if self._world.rng.random() < 0.1 and not self._world.calm:

@@ -70,8 +70,9 @@ class LivingActor:
     async def pause(self, paused: bool) -> None:
         self.paused = paused
 
-    async def stop(self) -> None:
+    async def stop(self) -> ActorEnd:
         self.stopped.set()
+        return ActorEnd()
 
     def kill(self) -> None:
         self.killed = True

@@ -10,6 +10,7 @@ from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
     ActorLost,
+    ActorRecovered,
     ActorStopped,
     ActorUp,
     AssignTasks,
@@ -212,3 +213,14 @@ def test_what_a_task_has_read_of_a_topic_that_is_gone_does_not_keep_it_from_comm
     assert commit.request.offsets.keys() == {TopicPartition("words", 0)}
     play(CommitSucceeded(commit.request))
     assert [(it.request.actor_id, it.request.number) for it in play.of(AcceptCommit)] == [(name, 1)]
+
+
+def test_who_had_the_name_of_an_actor_that_a_restarted_coordinator_found_cannot_get_in_its_way(play: Play) -> None:
+    """It asks under an earlier epoch, and counts its commits from another number."""
+    mine = TaskId(0, 0)
+    play(ActorRecovered("stream/1", 20, frozenset({mine})), ClusterResized(1), GroupAssigned(ALL))
+    (zombie,) = play(CommitRequested(CommitRequest("stream/1", 7, offsets(mine), 99)))[:1]
+    assert isinstance(zombie, RefuseCommit)
+    assert "that of an earlier actor by the name of stream/1" in zombie.reason
+    request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(mine), 3)
+    assert CommitOffsets(request) in play(CommitRequested(request))

@@ -69,6 +69,9 @@ def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
     with pytest.raises(ps.TopologyError, match="takes an object of a subclass of StateRestoreListener, not <function"):
         app.set_global_state_restore_listener(lambda *given: None)  # type: ignore[arg-type]  # what is refused
     app.set_global_state_restore_listener(None)
+    with pytest.raises(ps.TopologyError, match="takes an object of a subclass of StandbyUpdateListener, not <function"):
+        app.set_standby_update_listener(lambda *given: None)  # type: ignore[arg-type]  # what is refused
+    app.set_standby_update_listener(None)
 
 
 @pytest.mark.parametrize("call", [KafkaStreams.wait_until_running, lambda app: app.store("counts")])

@@ -46,8 +46,9 @@ class Handle:
     async def suspend(self, epoch: int) -> None: ...
     async def pause(self, paused: bool) -> None: ...
 
-    async def stop(self) -> None:
+    async def stop(self) -> ActorEnd:
         self.stopped.set()
+        return ActorEnd()
 
     async def wait(self) -> ActorEnd:
         await self.stopped.wait()

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 import penstock as ps
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
@@ -293,3 +293,32 @@ def test_an_error_of_one_partition_is_not_taken_for_no_offset() -> None:
 
     with pytest.raises(StreamsError, match="partition 0 of topic 't'"):
         committed_offsets([cast("TopicPartition", Answer())], "b:1")
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_exactly_once_a_transactional_id_is_tried_out_too(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what the cluster does not allow is found when the actors start."""
+    tried: list[str] = []
+
+    class Refused:
+        def init_transactions(self) -> Future[None]:
+            refused: Future[None] = Future()
+            refused.set_exception(KafkaRefusedError("not allowed"))
+            return refused
+
+        def close(self) -> None:
+            tried.append("closed")
+
+    def make(_: ConfluentClients, name: str) -> Refused:
+        tried.append(name)
+        return Refused()
+
+    monkeypatch.setattr(ConfluentClients, "transactional_producer", make)
+    made = clients(processing__guarantee=guarantee)
+    if guarantee == "at_least_once":
+        made.try_out()
+        assert tried == []
+    else:
+        with pytest.raises(KafkaRefusedError):
+            made.try_out()
+        assert tried == ["app-try-out", "closed"]

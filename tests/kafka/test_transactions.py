@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from penstock.common.errors import ProductionError
+from penstock.common.errors import KafkaRefusedError, ProductionError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.clients import ConfluentClients, KafkaClients
 from penstock.kafka.contracts import (
@@ -18,6 +20,7 @@ from penstock.kafka.contracts import (
     TransactionAbortedError,
     TransactionalProducer,
 )
+from penstock.kafka.transactions import Transactions
 from penstock.testing.fake_clients import FakeClients
 from tests.kafka.conftest import Rig
 
@@ -225,3 +228,21 @@ def test_a_record_that_the_broker_refuses_is_the_record_s_fault_and_what_was_sen
             eventually(lambda: producer.flush(0.2), "the refusal")
         producer.abort_transaction().result(40)
     eventually(reader(topic).comes_to(), "the end, and no record")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "allow this client to describe and write transactional ids"),
+        (KafkaError.INVALID_TRANSACTION_TIMEOUT, "lower producer.transaction.timeout.ms"),
+    ],
+)
+def test_an_id_that_is_refused_for_good_says_what_to_do_and_is_not_tried_again(code: int, advice: str) -> None:
+    class Refusing:
+        def init_transactions(self, timeout_s: float) -> None:
+            raise KafkaException(KafkaError(code, "not for you", fatal=True))
+
+    client: Any = Refusing()
+    with pytest.raises(KafkaRefusedError, match=r"cannot take the transactional id 'app-1'.*not for you") as refused:
+        Transactions(client, "app-1", "here:9092").init().result(10)
+    assert advice in str(refused.value)

@@ -1,0 +1,63 @@
+"""What the user's standby update listener is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from typing_extensions import override
+
+from penstock.actors.restore_events import RestoreEvents, calling
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
+
+
+class StandbyEvents(RestoreEvents):
+    """Of one store of a standby. ``end``: of its changelog, as far as it is known; ``reason``: why it is followed no
+    more, asked when it is so."""
+
+    def __init__(
+        self,
+        listener: StandbyUpdateListener,
+        partition: TopicPartition,
+        store: str,
+        task_id: TaskId,
+        end: Callable[[], int | None],
+        reason: Callable[[], SuspendReason],
+    ) -> None:
+        super().__init__(None, partition, store)
+        self._to = listener
+        self._task_id = task_id
+        self._end = end
+        self._reason = reason
+        self._position = 0
+
+    @override
+    def start(self, begin: int, end: int) -> None:
+        super().start(begin, end)
+        self._position = begin
+        with self._calls("on_update_start"):
+            self._to.on_update_start(self._partition, self._store, begin)
+
+    @override
+    def restored(self, position: int, total: int) -> None:
+        more, self.total, self._position = total - self.total, total, position
+        if more:
+            with self._calls("on_batch_loaded"):
+                self._to.on_batch_loaded(
+                    self._partition, self._store, self._task_id, position - 1, more, self._end_offset()
+                )
+
+    @override
+    def suspended(self) -> None:
+        with self._calls("on_update_suspended"):
+            self._to.on_update_suspended(
+                self._partition, self._store, self._position - 1, self._end_offset(), self._reason()
+            )
+
+    def _end_offset(self) -> int:
+        end = self._end()
+        return -1 if end is None else end
+
+    def _calls(self, method: str) -> AbstractContextManager[None]:
+        return calling(self._to, method, self._partition, self._store)

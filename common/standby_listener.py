@@ -1,0 +1,56 @@
+"""Who hears how far the standbys are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+
+from penstock.common.ids import TaskId, TopicPartition
+
+
+class SuspendReason(Enum):
+    """Why a standby is followed no more. Mirrors ``StandbyUpdateListener.SuspendReason``."""
+
+    MIGRATED = "migrated"
+    """The copy is given up, or wiped and begun anew, or its actor ends."""
+    PROMOTED = "promoted"
+    """The task goes on here, over these stores."""
+
+
+class StandbyUpdateListener(ABC):
+    """Hears of every store of a standby that follows its changelog: start, batches, end. Mirrors
+    ``StandbyUpdateListener`` (KIP-988).
+
+    It travels to the stream actors, where it is called by the thread that follows and processes, between records: it
+    must not block. What it raises ends the application.
+    """
+
+    @abstractmethod
+    def on_update_start(self, partition: TopicPartition, store_name: str, starting_offset: int) -> None:
+        """The store of this partition of a changelog is followed from ``starting_offset`` on. Nothing of that is in it
+        yet."""
+
+    @abstractmethod
+    def on_batch_loaded(
+        self,
+        partition: TopicPartition,
+        store_name: str,
+        task_id: TaskId,
+        batch_end_offset: int,
+        batch_size: int,
+        current_end_offset: int,
+    ) -> None:
+        """So many more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset`` is that
+        of the changelog, as far as it is known here: −1 if it is not."""
+
+    @abstractmethod
+    def on_update_suspended(
+        self,
+        partition: TopicPartition,
+        store_name: str,
+        store_offset: int,
+        current_end_offset: int,
+        reason: SuspendReason,
+    ) -> None:
+        """The store is followed no more; the last record in it is that at ``store_offset``. Before an active task that
+        is made of it restores what is lacking."""
