@@ -12,6 +12,7 @@ from typing import Any, TypeVar, assert_never
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.orders import Assign, Stop, Suspend
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import (
@@ -105,7 +106,7 @@ class Dispatcher:
 
     async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
-            await handle.suspend(epoch)
+            await handle.insist(Suspend(epoch))
         except StreamsError as error:  # whoever watches it hears of its end
             self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
@@ -139,7 +140,7 @@ class Dispatcher:
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
-                self._spawn(self._call(name, lambda it: it.stop(), lambda _: events.ActorStopped(name)))
+                self._spawn(self._call(name, lambda it: it.insist(Stop()), lambda _: events.ActorStopped(name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._release(name)
@@ -203,8 +204,8 @@ class Dispatcher:
         self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **kept)
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
-        assigned = events.ActorAssigned(name, epoch)
-        self._spawn(self._call(name, lambda it: it.assign(epoch, sources, followed), lambda _: assigned))
+        order, assigned = Assign(epoch, sources, followed), events.ActorAssigned(name, epoch)
+        self._spawn(self._call(name, lambda it: it.insist(order), lambda _: assigned))
 
     async def _call(
         self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]

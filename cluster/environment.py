@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
+from penstock.actors.orders import Order
 from penstock.common.errors import StreamsError
-from penstock.common.ids import Offsets, Sources
+from penstock.common.ids import Offsets
 
 
 class ActorLostError(StreamsError):
@@ -37,18 +38,18 @@ class ActorSilentError(StreamsError):
     """The actor has not answered in time."""
 
 
-class PausableActor(Protocol):
+class ToldActor(Protocol):
     """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.pausing` needs."""
 
     actor_id: str
 
-    async def pause(self, paused: bool) -> None:
-        """Let its tasks process no records, or let them go on. Raises ActorSilentError, or another StreamsError where
-        nothing can be told any more."""
+    async def tell(self, order: Order) -> None:
+        """Returns when the order is carried out. Raises ActorSilentError, or another StreamsError where nothing can be
+        told any more."""
 
 
-class ActorHandle(PausableActor, Protocol):
-    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``pause`` raises
+class ActorHandle(ToldActor, Protocol):
+    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``tell`` raises
     ActorSilentError, too."""
 
     ray_handle: Any
@@ -57,14 +58,9 @@ class ActorHandle(PausableActor, Protocol):
     async def start(self, slot: int) -> str:
         """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
 
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
-
-    async def suspend(self, epoch: int) -> None:
-        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed."""
-
-    async def stop(self) -> None:
-        """Returns when the actor has committed and closed everything."""
+    async def insist(self, order: Order) -> None:
+        """The same, but an actor that does not answer in time is ended: nobody knows whether it still has tasks that it
+        was to release."""
 
     async def wait(self) -> ActorEnd:
         """Returns when the actor's loop ends: why."""

@@ -10,6 +10,7 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import ActorEnd, ActorStatus
+from penstock.actors.orders import Order
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.environment import (
     ActorEndedError,
@@ -22,7 +23,6 @@ from penstock.cluster.environment import (
 from penstock.cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import Sources
 
 RELEASE_S = 120.0
 """Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
@@ -75,16 +75,28 @@ class StreamActorHandle(ActorHandle):
                 return node
 
     @override
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        await self._repeat("assign", epoch, sources, standbys)
+    async def tell(self, order: Order) -> None:
+        ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
+        try:
+            await self._answer(asyncio.wait_for(ref, STATUS_S))
+        except (TimeoutError, ActorUnavailableError) as error:
+            raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
-    async def suspend(self, epoch: int) -> None:
-        await self._repeat("suspend", epoch)
-
-    @override
-    async def stop(self) -> None:
-        await self._repeat("stop")
+    async def insist(self, order: Order) -> None:
+        deadline = asyncio.get_running_loop().time() + RELEASE_S
+        while True:
+            left = deadline - asyncio.get_running_loop().time()
+            ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
+            try:
+                await self._answer(asyncio.wait_for(ref, max(left, 0)))
+                return
+            except ActorUnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+            except TimeoutError:
+                self.kill()
+                what = type(order).__name__.lower()
+                raise ActorLostError(f"{what} was not answered within {RELEASE_S:.0f} s") from None
 
     @override
     async def wait(self) -> ActorEnd:
@@ -95,14 +107,6 @@ class StreamActorHandle(ActorHandle):
                 await asyncio.sleep(_AGAIN_S)
             else:
                 return end
-
-    @override
-    async def pause(self, paused: bool) -> None:
-        ref = asyncio.wrap_future(self.ray_handle.pause.remote(paused).future())
-        try:
-            await self._answer(asyncio.wait_for(ref, STATUS_S))
-        except (TimeoutError, ActorUnavailableError) as error:
-            raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
     async def status(self) -> ActorStatus | None:
@@ -116,21 +120,6 @@ class StreamActorHandle(ActorHandle):
     @override
     def kill(self) -> None:
         ray.kill(self.ray_handle)
-
-    async def _repeat(self, method: str, *arguments: Any) -> None:
-        """Call until answered; an actor that does not answer in time is ended, since nobody knows what it does."""
-        deadline = asyncio.get_running_loop().time() + RELEASE_S
-        while True:
-            left = deadline - asyncio.get_running_loop().time()
-            ref = asyncio.wrap_future(getattr(self.ray_handle, method).remote(*arguments).future())
-            try:
-                await self._answer(asyncio.wait_for(ref, max(left, 0)))
-                return
-            except ActorUnavailableError:
-                await asyncio.sleep(_AGAIN_S)
-            except TimeoutError:
-                self.kill()
-                raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
 
     async def _answer(self, awaitable: Any) -> Any:
         try:

@@ -15,7 +15,8 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from penstock.cluster.environment import ActorEndedError, ActorFailedError, ActorLostError
+from penstock.actors.orders import Pause, Stop, Suspend
+from penstock.cluster.environment import ActorEndedError, ActorFailedError, ActorLostError, ActorSilentError
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 
@@ -41,10 +42,10 @@ class Flaky:
 
 class FlakyActor:
     def __init__(self) -> None:
-        self.start = self.assign = self.wait = Flaky()
+        self.start = self.tell = self.wait = Flaky()
 
 
-@pytest.mark.parametrize("method", ["start", "assign", "wait"])
+@pytest.mark.parametrize("method", ["start", "tell", "wait"])
 def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +53,7 @@ def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
-    calls = {"start": lambda: handle.start(1), "assign": lambda: handle.assign(1, {}, {}), "wait": handle.wait}
+    calls = {"start": lambda: handle.start(1), "tell": lambda: handle.insist(Stop()), "wait": handle.wait}
     asyncio.run(calls[method]())
     assert getattr(actor, method).calls == 2
 
@@ -96,3 +97,36 @@ def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_wo
 
     with pytest.raises(expected):
         asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())
+
+
+class NeverAnswered:
+    """A method of a Ray actor that takes its time."""
+
+    def remote(self, *arguments: object) -> NeverAnswered:
+        return self
+
+    def future(self) -> Future[None]:
+        return Future()
+
+
+class Silent:
+    tell = NeverAnswered()
+
+
+def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.cluster.stream_actor_handle.STATUS_S", 0.01)
+    monkeypatch.setattr("ray.kill", lambda _: pytest.fail("killed"))
+    with pytest.raises(ActorSilentError, match="stream/1 does not answer"):
+        asyncio.run(StreamActorHandle("app", "stream/1", Silent()).tell(Pause(True)))
+
+
+def test_an_actor_that_does_not_answer_what_is_insisted_on_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[object] = []
+    monkeypatch.setattr("penstock.cluster.stream_actor_handle.RELEASE_S", 0.01)
+    monkeypatch.setattr("ray.kill", killed.append)
+    silent = Silent()
+    with pytest.raises(ActorLostError, match="suspend was not answered within 0 s"):
+        asyncio.run(StreamActorHandle("app", "stream/1", silent).insist(Suspend(3)))
+    assert killed == [silent]
