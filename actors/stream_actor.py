@@ -27,10 +27,10 @@ from penstock.actors.messages import (
     StoreAnswer,
     StoreQuery,
 )
+from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.process_id import process_id
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import Sources
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 
@@ -64,7 +64,7 @@ class StreamActor:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
         # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
-        await asyncio.wrap_future(self._loop.assign(0, {}))
+        await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
         return str(ray.get_runtime_context().get_node_id())
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
@@ -110,10 +110,14 @@ class StreamActor:
             raise ApplicationStateError(f"actor {self._actor_id} is not started")
         return self._loop
 
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        """These, and no others, are the actor's tasks and its standbys, and what each reads; returns when all other
-        tasks are committed and closed. One that read something else before is closed and opened again."""
-        await asyncio.wrap_future(self._started().assign(epoch, sources, standbys))
+    async def tell(self, order: Order) -> bool:
+        """Returns when the order is carried out: whether it is known what became of every commit. A stop raises when
+        the last one was not possible."""
+        if self._loop is None and isinstance(order, Stop):
+            return True
+        loop = self._started()
+        await asyncio.wrap_future(loop.take(order))
+        return not loop.guarantee.in_doubt
 
     async def status(self) -> ActorStatus:
         """What the actor does."""
@@ -122,20 +126,6 @@ class StreamActor:
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         """The answers, in the order of the questions."""
         return await asyncio.wrap_future(self._started().query(queries))
-
-    async def stop(self) -> ActorEnd:
-        """Commit what is processed, close the tasks, end the loop. Raises when the last commit was not possible."""
-        if self._loop is not None:
-            await asyncio.wrap_future(self._loop.stop())
-        return ActorEnd() if self._loop is None else ActorEnd(released=not self._loop.guarantee.in_doubt)
-
-    async def suspend(self, epoch: int) -> None:
-        """Process nothing until an assignment above ``epoch`` comes; returns when all that was done is committed."""
-        await asyncio.wrap_future(self._started().suspend(epoch))
-
-    async def pause(self, paused: bool) -> None:
-        """Let no task process records, or let them go on; returns when it is so."""
-        await asyncio.wrap_future(self._started().pause(paused))
 
     async def wait(self) -> ActorEnd:
         """Returns when the loop ends: why."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import assert_never
 
 from penstock.actors.actor_status import statuses
 from penstock.actors.answers import QueryExecutor
@@ -24,6 +25,7 @@ from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.jobs import Jobs, reject
 from penstock.actors.mailbox import Mailbox
 from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
+from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.actors.refused_records import with_writer
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
@@ -125,13 +127,23 @@ class StreamLoop:
 
     # ---- from any thread ----
 
-    def assign(self, epoch: int, sources: Sources, standbys: Sources | None = None) -> Future[None]:
-        """These, and no others, are the tasks, and these the standbys. Done once the other tasks are committed and
-        closed. A task that was a standby here is promoted.
+    def take(self, order: Order) -> Future[None]:
+        """Carry it out; may be repeated. Done as the order says."""
+        match order:
+            case Assign(epoch, sources, standbys):
+                return self.assign(epoch, sources, standbys)
+            case Suspend(epoch):
+                return self.suspend(epoch)
+            case Pause(paused):
+                return self.pause(paused)
+            case Stop():
+                return self.stop()
+            case _:
+                assert_never(order)
 
-        ``sources`` is what each reads as planned: a task that read something else is closed and opened again. An epoch
-        below the current one changes nothing.
-        """
+    def assign(self, epoch: int, sources: Sources, standbys: Sources | None = None) -> Future[None]:
+        """See :class:`~penstock.actors.orders.Assign`. A task that was a standby here is promoted; an epoch below the
+        current one changes nothing."""
         return self._jobs.promise(lambda done: self._assignment.take(epoch, sources, standbys or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
@@ -149,15 +161,15 @@ class StreamLoop:
         return ended
 
     def suspend(self, epoch: int) -> Future[None]:
-        """Let no task process records until an assignment above ``epoch`` comes. Done when all is committed."""
+        """See :class:`~penstock.actors.orders.Suspend`."""
         return self._jobs.promise(lambda done: self._assignment.suspend(epoch, done))
 
     def pause(self, paused: bool) -> Future[None]:
-        """Let no task process records or punctuate, or let them go on. Done when it is so."""
+        """See :class:`~penstock.actors.orders.Pause`."""
         return self._mailbox.ask(lambda: self._hosted.pause(paused))
 
     def stop(self) -> Future[None]:
-        """Commit what is processed, close the tasks, end the loop. Idempotent."""
+        """See :class:`~penstock.actors.orders.Stop`. Idempotent."""
         if self._stopped is None:
             self._stopped = self._jobs.promise(lambda done: self._ending(told=done))
         return self._stopped

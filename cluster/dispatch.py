@@ -6,6 +6,7 @@ It sees them only by the protocols in ``environment.py``, so that a simulation d
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -13,7 +14,8 @@ from typing import Any, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.orders import Assign, Stop, Suspend
 from penstock.cluster import events
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import (
@@ -129,7 +131,7 @@ class Dispatcher:
 
     async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
-            await handle.suspend(epoch)
+            await handle.insist(Suspend(epoch), math.inf)
         except StreamsError as error:  # whoever watches it hears of its end
             self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
@@ -163,7 +165,7 @@ class Dispatcher:
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
-                self._spawn(self._call(name, lambda it: it.stop(), partial(_stopped, name)))
+                self._spawn(self._call(name, lambda it: it.insist(Stop()), partial(events.ActorStopped, name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._release(name)
@@ -224,8 +226,8 @@ class Dispatcher:
         self._log.info("assigning tasks", actor=name, epoch=epoch, tasks=sorted(map(str, tasks)), **kept)
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
-        assigned = events.ActorAssigned(name, epoch)
-        self._spawn(self._call(name, lambda it: it.assign(epoch, sources, followed), lambda _: assigned))
+        order, assigned = Assign(epoch, sources, followed), events.ActorAssigned(name, epoch)
+        self._spawn(self._call(name, lambda it: it.insist(order), lambda _: assigned))
 
     async def _call(
         self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]
@@ -262,7 +264,7 @@ class Dispatcher:
             self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
             self.feed(events.ActorFailed(name, end.error, end.response))
         elif self._release(name):
-            self.feed(_stopped(name, end))
+            self.feed(events.ActorStopped(name, end.released))
 
     def _lost(self, name: str, reason: str) -> None:
         if self._release(name):
@@ -368,7 +370,3 @@ class Dispatcher:
 
 def _lags(status: ActorStatus) -> dict[TaskId, int]:
     return {standby.task_id: standby.lag for standby in status.standbys}
-
-
-def _stopped(name: str, end: ActorEnd) -> events.ActorStopped:
-    return events.ActorStopped(name, end.released)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
+from penstock.actors.orders import Order
 from penstock.common.errors import StreamsError
-from penstock.common.ids import Offsets, Sources
+from penstock.common.ids import Offsets
 
 
 class ActorLostError(StreamsError):
@@ -37,18 +38,22 @@ class ActorSilentError(StreamsError):
     """The actor has not answered in time."""
 
 
-class PausableActor(Protocol):
+RELEASE_S = 120.0
+"""Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
+
+
+class ToldActor(Protocol):
     """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.pausing` needs."""
 
     actor_id: str
 
-    async def pause(self, paused: bool) -> None:
-        """Let its tasks process no records, or let them go on. Raises ActorSilentError, or another StreamsError where
-        nothing can be told any more."""
+    async def tell(self, order: Order) -> bool:
+        """Returns when the order is carried out: whether it is known what became of every commit. Raises
+        ActorSilentError, or another StreamsError where nothing can be told any more."""
 
 
-class ActorHandle(PausableActor, Protocol):
-    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``pause`` raises
+class ActorHandle(ToldActor, Protocol):
+    """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``tell`` raises
     ActorSilentError, too."""
 
     ray_handle: Any
@@ -57,15 +62,10 @@ class ActorHandle(PausableActor, Protocol):
     async def start(self, slot: int) -> str:
         """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
 
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        """Give the actor its tasks, its standbys, and what each reads; returns when all other tasks are released."""
-
-    async def suspend(self, epoch: int) -> None:
-        """Let the actor process nothing until it gets an assignment above ``epoch``; returns when it has committed, be
-        it that it waits for a broker for hours: who does not want to wait any longer cancels the call."""
-
-    async def stop(self) -> ActorEnd:
-        """Returns when the actor has committed and closed everything."""
+    async def insist(self, order: Order, within_s: float = RELEASE_S) -> bool:
+        """The same, but an actor that does not answer in time is ended: nobody knows whether it still has tasks that it
+        was to release. ``math.inf``: it may wait for a broker for hours; who does not want to wait any longer cancels
+        the call."""
 
     async def wait(self) -> ActorEnd:
         """Returns when the actor's loop ends: why."""

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus
-from penstock.cluster.environment import ActorSilentError, PausableActor
+from penstock.actors.orders import Pause
+from penstock.cluster.environment import ActorSilentError, ToldActor
 from penstock.common.errors import StreamsError
 
 
@@ -31,7 +32,7 @@ class Pausing:
         if not self._said:
             self.paused = paused
 
-    async def become(self, paused: bool, actors: Callable[[], Iterable[PausableActor]]) -> None:
+    async def become(self, paused: bool, actors: Callable[[], Iterable[ToldActor]]) -> None:
         """From now on it is paused, or not; returns when it is kept, and every actor that answers has been told."""
         async with self._one_by_one:
             self._said = True
@@ -42,19 +43,19 @@ class Pausing:
             # Those that start are told when they have.
             await asyncio.gather(*(self.tell(actor) for actor in actors()))
 
-    async def tell(self, actor: PausableActor) -> None:
+    async def tell(self, actor: ToldActor) -> None:
         """Say it to one."""
         try:
-            await actor.pause(self.paused)
+            await actor.tell(Pause(self.paused))
         except StreamsError as error:
             # It may have ended, which its watcher notices; else it is told again when it says what it does.
             self._log.warning("actor not told to pause or resume", actor=actor.actor_id, error=str(error))
 
-    async def started(self, actor: PausableActor) -> None:
+    async def started(self, actor: ToldActor) -> None:
         """It has started, and gets no tasks before this returns. Raises StreamsError when it is gone."""
         while self.paused:
             try:
-                await actor.pause(True)
+                await actor.tell(Pause(True))
                 break
             except ActorSilentError as error:
                 self._log.warning("new actor not told to pause, trying again", error=str(error))

@@ -11,8 +11,10 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import ActorEnd, ActorStatus
+from penstock.actors.orders import Order
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.environment import (
+    RELEASE_S,
     ActorEndedError,
     ActorFailedError,
     ActorHandle,
@@ -23,10 +25,7 @@ from penstock.cluster.environment import (
 from penstock.cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import Sources
 
-RELEASE_S = 120.0
-"""Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
 STATUS_S = 10.0
 _AGAIN_S = 0.5
 
@@ -76,18 +75,29 @@ class StreamActorHandle(ActorHandle):
                 return node
 
     @override
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        await self._repeat("assign", epoch, sources, standbys)
+    async def tell(self, order: Order) -> bool:
+        ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
+        try:
+            known: bool = await self._answer(asyncio.wait_for(ref, STATUS_S))
+            return known
+        except (TimeoutError, ActorUnavailableError) as error:
+            raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
-    async def suspend(self, epoch: int) -> None:
-        # No bound of its own: while no broker answers it cannot commit, and that is no reason to end it.
-        await self._repeat_until(math.inf, "suspend", epoch)
-
-    @override
-    async def stop(self) -> ActorEnd:
-        end: ActorEnd = await self._repeat("stop")
-        return end
+    async def insist(self, order: Order, within_s: float = RELEASE_S) -> bool:
+        deadline = asyncio.get_running_loop().time() + within_s
+        while True:
+            left_s = None if within_s == math.inf else max(deadline - asyncio.get_running_loop().time(), 0)
+            ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
+            try:
+                known: bool = await self._answer(asyncio.wait_for(ref, left_s))
+                return known
+            except ActorUnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+            except TimeoutError:
+                self.kill()
+                what = type(order).__name__.lower()
+                raise ActorLostError(f"{what} was not answered within {within_s:.0f} s") from None
 
     @override
     async def wait(self) -> ActorEnd:
@@ -98,14 +108,6 @@ class StreamActorHandle(ActorHandle):
                 await asyncio.sleep(_AGAIN_S)
             else:
                 return end
-
-    @override
-    async def pause(self, paused: bool) -> None:
-        ref = asyncio.wrap_future(self.ray_handle.pause.remote(paused).future())
-        try:
-            await self._answer(asyncio.wait_for(ref, STATUS_S))
-        except (TimeoutError, ActorUnavailableError) as error:
-            raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
     async def status(self) -> ActorStatus | None:
@@ -119,23 +121,6 @@ class StreamActorHandle(ActorHandle):
     @override
     def kill(self) -> None:
         ray.kill(self.ray_handle)
-
-    async def _repeat(self, method: str, *arguments: Any) -> Any:
-        """Call until answered; an actor that does not answer in time is ended, since nobody knows what it does."""
-        try:
-            return await self._repeat_until(asyncio.get_running_loop().time() + RELEASE_S, method, *arguments)
-        except TimeoutError:
-            self.kill()
-            raise ActorLostError(f"{method} was not answered within {RELEASE_S:.0f} s") from None
-
-    async def _repeat_until(self, deadline_s: float, method: str, *arguments: Any) -> Any:
-        while True:
-            left_s = None if deadline_s == math.inf else max(deadline_s - asyncio.get_running_loop().time(), 0)
-            ref = asyncio.wrap_future(getattr(self.ray_handle, method).remote(*arguments).future())
-            try:
-                return await self._answer(asyncio.wait_for(ref, left_s))
-            except ActorUnavailableError:
-                await asyncio.sleep(_AGAIN_S)
 
     async def _answer(self, awaitable: Any) -> Any:
         try:

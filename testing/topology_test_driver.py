@@ -92,7 +92,6 @@ class TopologyTestDriver(StoreAccess):
         self._mixed = False
         """Whether what has arrived is of several topics: if not, its order is the task's."""
         self._queued = False
-        self._unprocessed = 0
         self._open(open_task_stores(None, program.stores.values()))
         self._globals.init(self._now_ms)
         self._begin()
@@ -246,27 +245,28 @@ class TopologyTestDriver(StoreAccess):
         topic = record[0]
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
-        self._mixed = self._mixed or (bool(self._arrived) and self._arrived[-1][1][0] != topic)
-        self._arrived.append((offset, record))
-        self._unprocessed += 1
+        arrived = self._arrived
+        if arrived and arrived[-1][1][0] != topic:
+            self._mixed = True
+        arrived.append((offset, record))
         self._read_only.piped(*record[:4])
 
     def _work(self) -> None:
         self._read_back()
-        rounds, of_this_round = 0, self._unprocessed
+        processed, rounds, end_of_round = 0, 0, _MOST_ROUNDS  # so few records cannot be more rounds
         while self._process():
-            self._unprocessed -= 1
-            of_this_round -= 1
             self._commit()
             self._read_back()
-            if of_this_round <= 0:
-                rounds, of_this_round = rounds + 1, self._unprocessed
+            processed += 1
+            if processed >= end_of_round:
+                rounds, end_of_round = rounds + 1, processed + self._waiting()
                 if rounds > _MOST_ROUNDS:
                     raise self._endless()
-        if not self._queued:
-            self._unprocessed = 0  # some may have been dropped as they came
         self._read_only.check(self._state_manager, self._rows)
         self._task.between_records(self._now_ms)
+
+    def _waiting(self) -> int:
+        return len(self._arrived) + sum(self._task.buffered(partition) for partition in self._partitions.values())
 
     def _endless(self) -> RuleBrokenError:
         topics = {record[0] for _, record in self._arrived}

@@ -273,3 +273,13 @@ def pass_through(offset_reset: str | None = None) -> ps.Topology:
         consumed = consumed.with_offset_reset_policy("latest")
     builder.stream("in", consumed).map_values(str.upper).to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
+
+
+def uncached() -> ps.Topology:
+    """A count whose store has no cache: each update is logged as it comes."""
+    builder = ps.StreamsBuilder()
+    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
+        "out", ps.Produced.with_(STRING, LONG)
+    )
+    return builder.build()

@@ -17,7 +17,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, key_query, query, settle, states
+from tests.actors.rig import CHANGELOG, STRING, Rig, count_of, key_query, query, settle, states, uncached
 
 KEYS = 3 * FLUSH_STEP_ENTRIES
 TASK = TaskId(0, 0)
@@ -361,15 +361,6 @@ def test_a_refusal_drops_the_task_with_what_it_did_since(tmp_path: Path) -> None
     assert states(loop) == {}
     assert rig.committed() is None
     assert not loop.finished.done()
-
-
-def uncached() -> ps.Topology:
-    builder = ps.StreamsBuilder()
-    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
-    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
-        "out", ps.Produced.with_(STRING, LONG)
-    )
-    return builder.build()
 
 
 def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(

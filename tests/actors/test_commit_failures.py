@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from tests.actors.rig import LONG, STRING, Rig, settle
 from tests.actors.test_commit_beside_records import KEYS, begin_commit
@@ -25,13 +26,19 @@ def failing_on(bad: str, partitions: int) -> ps.Topology:
     return builder.build()
 
 
-def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+def in_a_commit(tmp_path: Path) -> tuple[Rig, StreamLoop]:
+    """Two tasks, of which each has records in the commit under way."""
     rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
     loop = rig.running()
     for partition in range(2):
         rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
     settle(loop)
     begin_commit(rig, loop)
+    return rig, loop
+
+
+def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    rig, loop = in_a_commit(tmp_path)
     rig.write("in", ("k0", "bad", 2), partition=0)
     settle(loop)
     assert "cannot bear bad" in (loop.finished.result() or "")
@@ -41,12 +48,7 @@ def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_
 def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
-    loop = rig.running()
-    for partition in range(2):
-        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
-    settle(loop)
-    begin_commit(rig, loop)
+    rig, loop = in_a_commit(tmp_path)
     rig.write("in", ("k0", "bad", 2), partition=0)
     while not loop._jobs:
         loop.step()
@@ -63,12 +65,7 @@ def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_wa
 def test_a_task_that_has_failed_is_not_flushed_when_its_turn_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path, failing_on("bad", 2), partitions=2)
-    loop = rig.running()
-    for partition in range(2):
-        rig.write("in", *((f"k{number}", "x", 1) for number in range(KEYS)), partition=partition)
-    settle(loop)
-    begin_commit(rig, loop)
+    rig, loop = in_a_commit(tmp_path)
     commit = loop._commits.under_way
     assert commit is not None
     last = commit.tasks[-1]

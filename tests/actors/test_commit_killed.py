@@ -14,8 +14,8 @@ from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, settle
-from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, processed, uncached
+from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, settle, uncached
+from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, processed
 
 
 def rows_of(rig: Rig, offset: int) -> dict[bytes, bytes]:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.testing.fake_broker import FakeRecord
-from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, settle
+from tests.actors.rig import CHANGELOG, Rig, count_of, settle, uncached
 
 LOG = TopicPartition(CHANGELOG, 0)
 FOREIGN = FakeRecord(b"foreign", (9).to_bytes(8, "big"), 1, None)
@@ -20,15 +19,6 @@ FOREIGN = FakeRecord(b"foreign", (9).to_bytes(8, "big"), 1, None)
 def stored(loop: StreamLoop, partition: int = 0) -> int | None:
     """The offset that stands beside the rows of store ``counts``."""
     return loop._tasks[TaskId(0, partition)].state_manager.changelog_offset("counts")
-
-
-def uncached() -> ps.Topology:
-    builder = ps.StreamsBuilder()
-    counts = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
-    counts.count(ps.Materialized.as_("counts").with_caching_disabled()).to_stream().to(
-        "out", ps.Produced.with_(STRING, LONG)
-    )
-    return builder.build()
 
 
 def test_a_commit_does_not_ask_the_broker_where_its_changelogs_end(

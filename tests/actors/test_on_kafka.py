@@ -22,6 +22,7 @@ from penstock.actors.messages import (
     StoreAnswer,
     StoreQuery,
 )
+from penstock.actors.orders import Assign
 from penstock.actors.stream_loop import StreamLoop
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.config import StreamsConfig
@@ -260,7 +261,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     actor = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
     ray.get(actor.start.remote(coordinator, 1), timeout=60)
     waiting = actor.wait.remote()
-    ray.get(actor.assign.remote(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {}), timeout=60)
+    ray.get(actor.tell.remote(Assign(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {})), timeout=60)
     app.write("a", "b", "a")
 
     def status() -> ActorStatus:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import queue
 import re
 from pathlib import Path
 
 import penstock as ps
-from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.membership import FINAL
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
-from tests.actors.rig import LONG, STRING, Rig, nothing_done, settle
+from tests.actors.rig import LONG, STRING, Rig, settle
+from tests.cluster.seats import seat_for
 
 TASK = TaskId(0, 0)
 FIRST, LATER = TopicPartition("orders-a", 0), TopicPartition("orders-b", 0)
@@ -54,22 +54,11 @@ def test_a_topic_that_appears_later_is_read_from_its_beginning_into_the_state_th
 def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
-    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
-    failed: queue.Queue[StreamsError] = queue.Queue()
-    membership = Membership(
-        lambda: clients.group_member("seat"),
-        ["orders-a"],
-        lambda given, _: assigned.put(given),
-        nothing_done,
-        failed.put,
-    )
-    try:
-        assert assigned.get(timeout=10) == frozenset({FIRST})
-        membership.subscribe(["orders-a", "orders-b"])
-        assert assigned.get(timeout=10) == frozenset({FIRST, LATER})
-        assert failed.empty()
-    finally:
-        membership.close()
+    with seat_for(clients, "orders-a") as seat:
+        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
+        seat.membership.subscribe(["orders-a", "orders-b"])
+        assert seat.assigned.get(timeout=10) == frozenset({FIRST, LATER})
+        assert seat.failed.empty()
 
 
 def test_a_topic_that_is_gone_is_not_read_any_more_and_the_state_there_is_stays(tmp_path: Path) -> None:
@@ -96,25 +85,14 @@ def test_a_topic_that_is_gone_is_not_read_any_more_and_the_state_there_is_stays(
 def test_a_seat_that_is_for_no_topic_waits_for_one() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1)])
-    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
-    failed: queue.Queue[StreamsError] = queue.Queue()
-    membership = Membership(
-        lambda: clients.group_member("seat"),
-        ["orders-a"],
-        lambda given, _: assigned.put(given),
-        nothing_done,
-        failed.put,
-    )
-    try:
-        assert assigned.get(timeout=10) == frozenset({FIRST})
-        membership.subscribe([])
-        assert assigned.get(timeout=10) == frozenset()
-        refused = membership.commit({FIRST: CommittedOffset(1)}).exception(10)
+    with seat_for(clients, "orders-a") as seat:
+        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
+        seat.membership.subscribe([])
+        assert seat.assigned.get(timeout=10) == frozenset()
+        refused = seat.membership.commit({FIRST: CommittedOffset(1)}).exception(10)
         assert isinstance(refused, StreamsError)
         assert not isinstance(refused, FINAL), "it may be asked for again"
-        membership.subscribe(["orders-a"])
-        assert assigned.get(timeout=10) == frozenset({FIRST})
-        membership.commit({FIRST: CommittedOffset(1)}).result(10)
-        assert failed.empty()
-    finally:
-        membership.close()
+        seat.membership.subscribe(["orders-a"])
+        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
+        seat.membership.commit({FIRST: CommittedOffset(1)}).result(10)
+        assert seat.failed.empty()

@@ -34,6 +34,12 @@ def log_counts(rig: Rig, records: int = RECORDS, partition: int = 0) -> None:
     producer.flush(1)
 
 
+def keep_deletions_for_an_hour(rig: Rig) -> None:
+    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
+    rig.clients.admin().delete_topics([CHANGELOG])
+    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, 1, compacted)])
+
+
 def the_task(loop: StreamLoop, task: TaskId = RESTORED) -> TaskStatus:
     asked = loop.status()
     step_until(loop, asked.done)
@@ -160,9 +166,7 @@ def test_a_store_that_was_too_old_is_wiped_once_however_often_its_restore_is_kil
     tmp_path: Path, small_loads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path)
-    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
-    rig.clients.admin().delete_topics([CHANGELOG])
-    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, 1, compacted)])
+    keep_deletions_for_an_hour(rig)
     rig.write("in", ("a", "x", 1))
     rig.stop(rig.running())
     rig.clock.now_ms += 2 * HOUR_MS
@@ -188,9 +192,7 @@ def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
 ) -> None:
     """The changelog may have forgotten a deletion behind what was restored, although no offset was ever committed."""
     rig = Rig(tmp_path)
-    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
-    rig.clients.admin().delete_topics([CHANGELOG])
-    rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, 1, compacted)])
+    keep_deletions_for_an_hour(rig)
     log_counts(rig)
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)

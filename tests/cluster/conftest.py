@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.common.ids import TopicPartition
@@ -19,6 +19,7 @@ from penstock.kafka.contracts import BEGINNING
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
 from penstock.topology.options import Consumed, Grouped, Produced
+from tests.own_ray import own_ray
 
 STRING, LONG = Serdes.string(), Serdes.long()
 
@@ -26,15 +27,12 @@ STRING, LONG = Serdes.string(), Serdes.long()
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """Ray with four CPUs, whatever the machine has; it ends with the session."""
-    with pytest.MonkeyPatch.context() as patch:
-        # Its workers must find penstock also when a driver elsewhere connects, installed or not.
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-        ray.init(
-            address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-            object_store_memory=100_000_000, _system_config={"metrics_report_interval_ms": 1000},
-        )  # fmt: skip
-    yield
-    ray.shutdown()
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            # Its workers must find penstock also when a driver elsewhere connects, installed or not.
+            patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+            stack.enter_context(own_ray(_system_config={"metrics_report_interval_ms": 1000}))
+        yield
 
 
 class WordCount:

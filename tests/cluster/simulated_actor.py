@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from penstock.actors.messages import (
     ActorEnd,
@@ -19,6 +19,7 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
+from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.cluster.environment import ActorEndedError, ActorLostError, ActorSilentError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Sources, TaskId, TopicPartition
@@ -62,17 +63,21 @@ class SimulatedActor:
             self._loop_task = self.world.spawn(self._go_round())
         return self.node
 
-    def assign(self, epoch: int, sources: Sources, standbys: Sources) -> asyncio.Future[None]:
-        return self._queue(lambda: self._assignment(epoch, sources, standbys))
-
-    def suspend(self, epoch: int) -> asyncio.Future[None]:
-        return self._queue(lambda: self._suspending(epoch))
-
-    def stop(self) -> asyncio.Future[None]:
-        if self._stopped is None:
-            self.stopping = True
-            self._stopped = self._queue(self._stopping)
-        return self._stopped
+    def take(self, order: Order) -> asyncio.Future[None]:
+        match order:
+            case Assign(epoch, sources, standbys):
+                return self._queue(lambda: self._assignment(epoch, sources, standbys))
+            case Suspend(epoch):
+                return self._queue(lambda: self._suspending(epoch))
+            case Pause(paused):
+                return self._pause(paused)
+            case Stop():
+                if self._stopped is None:
+                    self.stopping = True
+                    self._stopped = self._queue(self._stopping)
+                return self._stopped
+            case _:
+                assert_never(order)
 
     def status(self) -> ActorStatus:
         if not self.up:
@@ -85,7 +90,7 @@ class SimulatedActor:
             self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, paused=self.paused, standbys=standbys
         )
 
-    def pause(self, paused: bool) -> asyncio.Future[None]:
+    def _pause(self, paused: bool) -> asyncio.Future[None]:
         if not self.up:
             raise ActorEndedError("it is not started")
         self.paused = paused
@@ -229,20 +234,14 @@ class SimulatedHandle:
         node: str = await self._alive(self._actor.start(slot))
         return node
 
-    async def assign(self, epoch: int, sources: Sources, standbys: Sources) -> None:
-        await self._twice(lambda: self._actor.assign(epoch, sources, standbys))
-
-    async def suspend(self, epoch: int) -> None:
-        await self._twice(lambda: self._actor.suspend(epoch))
-
-    async def stop(self) -> ActorEnd:
-        await self._twice(self._actor.stop)
-        return ActorEnd()
-
-    async def pause(self, paused: bool) -> None:
+    async def tell(self, order: Order) -> bool:
         if self._world.rng.random() < 0.1 and not self._world.calm:
             raise ActorSilentError("it does not answer")
-        await self._twice(lambda: self._actor.pause(paused))
+        return await self.insist(order)
+
+    async def insist(self, order: Order, within_s: float = 0.0) -> bool:
+        await self._twice(lambda: self._actor.take(order))
+        return True
 
     async def wait(self) -> ActorEnd:
         finished = asyncio.shield(self._actor.finished)

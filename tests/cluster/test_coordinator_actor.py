@@ -26,6 +26,7 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
+from penstock.actors.orders import Order, Pause, Stop
 from penstock.cluster import first_plan
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
@@ -67,12 +68,14 @@ class LivingActor:
         await asyncio.Event().wait()
         return ActorEnd()
 
-    async def pause(self, paused: bool) -> None:
-        self.paused = paused
+    async def tell(self, order: Order, within_s: float = 0.0) -> bool:
+        if isinstance(order, Pause):
+            self.paused = order.paused
+        elif isinstance(order, Stop):
+            self.stopped.set()
+        return True
 
-    async def stop(self) -> ActorEnd:
-        self.stopped.set()
-        return ActorEnd()
+    insist = tell
 
     def kill(self) -> None:
         self.killed = True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,8 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.actors.rig import nothing_done
+from tests.cluster.seats import seat_for
+from tests.waiting import eventually
 
 HERE = TopicPartition("lines", 0)
 
@@ -43,28 +42,17 @@ def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(
     clients = ConfluentClients(address, "group", {"session.timeout.ms": 6_000})
     admin = clients.admin()
     admin.create_topics([NewTopic("lines", 1)])
-    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
-    failed: queue.Queue[StreamsError] = queue.Queue()
-    membership = Membership(
-        lambda: clients.group_member("seat"),
-        ["lines"],
-        lambda given, _: assigned.put(given),
-        nothing_done,
-        failed.put,
-    )
-    try:
-        assert assigned.get(timeout=60) == frozenset({HERE})
-        assert committed(membership, 1)
+    with seat_for(clients, "lines") as seat:
+        assert seat.assigned.get(timeout=60) == frozenset({HERE})
+        assert committed(seat.membership, 1)
         own_broker.stop()
-        while assigned.empty():  # the thread polls only between commits, each of which librdkafka keeps for a while
-            assert not committed(membership, 2)
-        assert assigned.get() is None, "the session is lost"
+        while (
+            seat.assigned.empty()
+        ):  # the thread polls only between commits, each of which librdkafka keeps for a while
+            assert not committed(seat.membership, 2)
+        assert seat.assigned.get() is None, "the session is lost"
         own_broker.start()
-        deadline = time.monotonic() + 60
-        while not committed(membership, 3):
-            assert time.monotonic() < deadline, "never committed again"
-        assert assigned.get(timeout=10) == frozenset({HERE})
-        assert failed.empty()
+        eventually(lambda: committed(seat.membership, 3), "committed again", 60, 0)
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        assert seat.failed.empty()
         assert admin.committed("group") == {HERE: CommittedOffset(3)}
-    finally:
-        membership.close()

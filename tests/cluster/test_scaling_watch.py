@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, TaskState, TaskStatus
+from penstock.actors.orders import Assign, Order, Stop
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch
@@ -40,15 +41,14 @@ class Handle:
     async def start(self, slot: int) -> str:
         return "node"
 
-    async def assign(self, epoch: int, sources: Any, standbys: Any) -> None:
-        self.epoch, self.tasks = epoch, tuple(sources)
+    async def tell(self, order: Order, within_s: float = 0.0) -> bool:
+        if isinstance(order, Assign):
+            self.epoch, self.tasks = order.epoch, tuple(order.sources)
+        elif isinstance(order, Stop):
+            self.stopped.set()
+        return True
 
-    async def suspend(self, epoch: int) -> None: ...
-    async def pause(self, paused: bool) -> None: ...
-
-    async def stop(self) -> ActorEnd:
-        self.stopped.set()
-        return ActorEnd()
+    insist = tell
 
     async def wait(self) -> ActorEnd:
         await self.stopped.wait()

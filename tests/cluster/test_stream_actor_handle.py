@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import Future
 
 import pytest
@@ -15,8 +16,15 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from penstock.cluster.environment import ActorEndedError, ActorFailedError, ActorLostError
-from penstock.cluster.stream_actor_handle import RELEASE_S, StreamActorHandle
+from penstock.actors.orders import Pause, Stop, Suspend
+from penstock.cluster.environment import (
+    RELEASE_S,
+    ActorEndedError,
+    ActorFailedError,
+    ActorLostError,
+    ActorSilentError,
+)
+from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from tests.cluster.virtual_time import run
 
@@ -42,10 +50,10 @@ class Flaky:
 
 class FlakyActor:
     def __init__(self) -> None:
-        self.start = self.assign = self.wait = Flaky()
+        self.start = self.tell = self.wait = Flaky()
 
 
-@pytest.mark.parametrize("method", ["start", "assign", "wait"])
+@pytest.mark.parametrize("method", ["start", "tell", "wait"])
 def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +61,7 @@ def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
-    calls = {"start": lambda: handle.start(1), "assign": lambda: handle.assign(1, {}, {}), "wait": handle.wait}
+    calls = {"start": lambda: handle.start(1), "tell": lambda: handle.insist(Stop()), "wait": handle.wait}
     asyncio.run(calls[method]())
     assert getattr(actor, method).calls == 2
 
@@ -99,25 +107,45 @@ def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_wo
         asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())
 
 
-def test_an_actor_whose_suspension_is_not_waited_for_any_longer_is_not_ended() -> None:
+class NeverAnswered:
+    """A method of a Ray actor that takes its time."""
+
+    def remote(self, *arguments: object) -> NeverAnswered:
+        return self
+
+    def future(self) -> Future[None]:
+        return Future()
+
+
+class Silent:
+    tell = NeverAnswered()
+
+
+def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.cluster.stream_actor_handle.STATUS_S", 0.01)
+    monkeypatch.setattr("ray.kill", lambda _: pytest.fail("killed"))
+    with pytest.raises(ActorSilentError, match="stream/1 does not answer"):
+        asyncio.run(StreamActorHandle("app", "stream/1", Silent()).tell(Pause(True)))
+
+
+def test_an_actor_that_does_not_answer_what_is_insisted_on_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[object] = []
+    monkeypatch.setattr("ray.kill", killed.append)
+    silent = Silent()
+    with pytest.raises(ActorLostError, match="stop was not answered within 120 s"):
+        run(StreamActorHandle("app", "stream/1", silent).insist(Stop()))
+    assert killed == [silent]
+
+
+def test_an_actor_whose_suspension_is_not_waited_for_any_longer_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for a broker with its last commit, as all others do."""
-    killed: list[bool] = []
-
-    class Never:
-        def remote(self, *arguments: object) -> Never:
-            return self
-
-        def future(self) -> Future[None]:
-            return Future()
-
-    class Actor:
-        suspend = Never()
+    monkeypatch.setattr("ray.kill", lambda _: pytest.fail("killed"))
 
     async def story() -> None:
-        handle = StreamActorHandle("app", "stream/1", Actor())
-        handle.kill = lambda: killed.append(True)  # type: ignore[method-assign]  # no Ray runs
+        handle = StreamActorHandle("app", "stream/1", Silent())
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(handle.suspend(1), 10 * RELEASE_S)
+            await asyncio.wait_for(handle.insist(Suspend(1), math.inf), 10 * RELEASE_S)
 
     run(story())
-    assert not killed

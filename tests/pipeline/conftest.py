@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-import ray
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.spark_session import spark_session
+from tests.own_ray import own_or_running_ray
 
 
 @pytest.fixture(scope="package")
@@ -37,12 +37,4 @@ def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ray_cluster() -> Iterator[None]:
     """A Ray of this process; the one that other tests have started, if they have."""
-    if ray.is_initialized():
-        yield
-        return
-    ray.init(
-        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000,
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    yield from own_or_running_ray()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-import ray
 from typer.testing import CliRunner
 
 from penstock.cli.main import app as command_line
 from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from tests.cluster.conftest import WordCount
+from tests.own_ray import own_or_running_ray
 from tests.security.broker import PASSWORD, SecuredBroker
 from tests.waiting import eventually
 
@@ -24,15 +24,7 @@ READ, OPERATE = "read-token-2718281828", "operate-token-2718281828"
 @pytest.fixture
 def ray_cluster() -> Iterator[None]:
     """A Ray of this process; the one that other tests have started, if they have."""
-    if ray.is_initialized():
-        yield
-        return
-    ray.init(
-        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000,
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    yield from own_or_running_ray()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from tests.tasks.closing import closing_all
 
 STRINGS, LONGS = ps.Serdes.string(), ps.Serdes.long()
 IN: ps.Consumed[str, str] = ps.Consumed.with_(STRINGS, STRINGS)
@@ -62,15 +63,7 @@ Make = Callable[..., Played]
 
 @pytest.fixture
 def played() -> Iterator[Make]:
-    made: list[Played] = []
-
-    def make(*arguments: Any, **options: Any) -> Played:
-        made.append(Played(*arguments, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.driver.close()
+    yield from closing_all(Played)
 
 
 # ---- which session ----

@@ -14,6 +14,7 @@ from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.testing.driver_topics import TestRecord
 from penstock.topology.session_windows import SessionWindows
 from tests.tasks.bench import Bench
+from tests.tasks.closing import closing_all
 
 STRINGS = ps.Serdes.string()
 LONGS = ps.Serdes.long()
@@ -50,15 +51,7 @@ class Played:
 
 @pytest.fixture
 def played() -> Iterator[Callable[..., Played]]:
-    made: list[Played] = []
-
-    def make(*arguments: Any, **options: Any) -> Played:
-        made.append(Played(*arguments, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.driver.close()
+    yield from closing_all(Played)
 
 
 def table(how: ps.Suppressed[Any]) -> Callable[[ps.StreamsBuilder], ps.KStream[str, str]]:

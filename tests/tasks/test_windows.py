@@ -13,6 +13,7 @@ import penstock as ps
 from penstock.common.murmur2 import partition_for
 from penstock.common.windowed_serdes import WindowedSerde
 from tests.tasks.bench import Bench
+from tests.tasks.closing import closing_all
 
 STRINGS = ps.Serdes.string()
 LONGS = ps.Serdes.long()
@@ -58,15 +59,7 @@ class Played:
 
 @pytest.fixture
 def played() -> Iterator[Callable[..., Played]]:
-    made: list[Played] = []
-
-    def make(*arguments: Any, **options: Any) -> Played:
-        made.append(Played(*arguments, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.driver.close()
+    yield from closing_all(Played)
 
 
 # ---- which windows ----

@@ -1,0 +1,39 @@
+"""A seat in a group, and what it is told there."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.cluster.membership import Membership
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import KafkaClients
+from tests.actors.rig import nothing_done
+
+
+@dataclass
+class Seat:
+    membership: Membership
+    assigned: queue.Queue[frozenset[TopicPartition] | None]
+    failed: queue.Queue[StreamsError]
+
+
+@contextmanager
+def seat_for(clients: KafkaClients, *topics: str) -> Iterator[Seat]:
+    """Taken for these topics, given up at the end."""
+    assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
+    failed: queue.Queue[StreamsError] = queue.Queue()
+    membership = Membership(
+        lambda: clients.group_member("seat"),
+        topics,
+        lambda given, _: assigned.put(given),
+        nothing_done,
+        failed.put,
+    )
+    try:
+        yield Seat(membership, assigned, failed)
+    finally:
+        membership.close()

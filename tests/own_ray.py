@@ -1,0 +1,31 @@
+"""A Ray of the test process alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+
+@contextmanager
+def own_ray(**more: Any) -> Iterator[None]:
+    """Four CPUs, whatever the machine has. ``more``: of ``ray.init``."""
+    ray.init(
+        address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
+        object_store_memory=100_000_000, **more,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def own_or_running_ray() -> Iterator[None]:
+    """For a fixture: the one that other tests have started, if they have."""
+    if ray.is_initialized():
+        yield
+    else:
+        with own_ray():
+            yield
