@@ -10,7 +10,7 @@ from functools import partial
 from typing_extensions import override
 
 from penstock.actors.clock import Clock
-from penstock.actors.guarantee import Ask, AtLeastOnce, Guarantee, answer_to
+from penstock.actors.guarantee import ANSWER_SLICE_S, Ask, AtLeastOnce, Guarantee, answer_to
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.config import StreamsConfig
@@ -24,6 +24,9 @@ _AGAIN_S = 0.2
 _LOG_EVERY_S = 10.0
 _ABORT_AT_THE_END_S = 2.0
 _LONGEST_PAUSE_S = 5.0
+_COMMIT_AT_MOST_S = 65.0
+"""librdkafka gives up after 30 s for each of the two steps of a commit. But while it looks for the group's coordinator
+it may wait for ever (its issues 5456 and 5511): seen when all connections were reset meanwhile."""
 
 
 def transactional_id(application_id: str, process_id: str, slot: int) -> str:
@@ -89,6 +92,12 @@ class ExactlyOnce(Guarantee):
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         assert self._seat is not None  # found before any of the tasks was opened
         self._asked = self.producer.commit_transaction(offsets, self._seat)
+        given_up_s = self._clock.monotonic_s() + _COMMIT_AT_MOST_S
+        while not self._asked.done() and self._clock.monotonic_s() < given_up_s:
+            yield ANSWER_SLICE_S
+        if not self._asked.done():
+            what = f"cannot commit a transaction: librdkafka has not come back for {_COMMIT_AT_MOST_S:.0f} s"
+            raise TransactionAbortedError(what, producer_is_spent=True)
         yield from answer_to(self._asked)
         self.producer.begin_transaction()
         self._failures = 0
@@ -109,9 +118,16 @@ class ExactlyOnce(Guarantee):
                 self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
             else:
                 return
-        _close_aside(self.producer)
+        self._close_when_free(self.producer)
         del self.producer  # should the actor end now, there is nothing to abort
         yield from self._take_id()
+
+    def _close_when_free(self, producer: TransactionalProducer) -> None:
+        """A client that a call is in must not be destroyed: it stays until that comes back, if it does."""
+        if self._asked.done():
+            _close_aside(producer)
+        else:
+            self._asked.add_done_callback(lambda _: producer.close())
 
     @override
     def close(self) -> None:

@@ -18,7 +18,7 @@ Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]
 """Asks the coordinator. At least once it lets Kafka have the offsets; exactly once there are none, and it says as which
 member of the group the actor may commit."""
 
-_ANSWER_SLICE_S = 0.005
+ANSWER_SLICE_S = 0.005
 
 
 class Guarantee(Protocol):
@@ -82,7 +82,7 @@ class AtLeastOnce(Guarantee):
 def answer_to(asked: Future[T]) -> Steps[T]:
     """What ``asked`` comes to."""
     while not asked.done():
-        yield _ANSWER_SLICE_S
+        yield ANSWER_SLICE_S
     try:
         return asked.result()
     finally:
