@@ -31,6 +31,9 @@ from penstock.kafka.contracts import TransactionAbortedError, TransactionalProdu
 _AGAIN_S = 0.2
 _LOG_EVERY_S = 10.0
 _ABORT_AT_THE_END_S = 2.0
+_COMMIT_AT_MOST_S = 65.0
+"""librdkafka gives up after 30 s for each of the two steps of a commit. But while it looks for the group's coordinator
+it may wait for ever (its issues 5456 and 5511): seen when all connections were reset meanwhile."""
 
 
 def transactional_id(application_id: str, process_id: str, slot: int) -> str:
@@ -106,6 +109,13 @@ class ExactlyOnce(Guarantee):
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         assert self._seat is not None  # found before any of the tasks was opened
         self._asked = self.producer.commit_transaction(offsets, self._seat)
+        given_up_s = self._clock.monotonic_s() + _COMMIT_AT_MOST_S
+        while not self._asked.done() and self._clock.monotonic_s() < given_up_s:
+            yield ANSWER_SLICE_S
+        if not self._asked.done():
+            self.in_doubt = True
+            what = f"cannot commit a transaction: librdkafka has not come back for {_COMMIT_AT_MOST_S:.0f} s"
+            raise TransactionAbortedError(what, producer_is_spent=True)
         try:
             yield from answer_to(self._asked)
         except TransactionAbortedError as error:
@@ -128,7 +138,7 @@ class ExactlyOnce(Guarantee):
                 self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
             else:
                 return
-        close_aside(self.producer)
+        self._close_when_free(self.producer)
         del self.producer  # should the actor end now, there is nothing to abort
         yield from self._hear_whether_it_may()
         yield from self._take_id()
@@ -143,6 +153,13 @@ class ExactlyOnce(Guarantee):
                     raise RefusedError(answer.reason)
                 return
             yield ANSWER_SLICE_S
+
+    def _close_when_free(self, producer: TransactionalProducer) -> None:
+        """A client that a call is in must not be destroyed: it stays until that comes back, if it does."""
+        if self._asked.done():
+            close_aside(producer)
+        else:
+            self._asked.add_done_callback(lambda _: producer.close())
 
     @override
     def close(self) -> None:

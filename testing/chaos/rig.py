@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -40,6 +40,12 @@ _CLOSE_S = 120.0
 _STORE_BYTES = 100_000_000
 _PAGE = 10_000
 _HTTP_S = 30.0
+# A node that is silent is given up after some 16 s, in place of a minute.
+_NODES_GIVEN_UP = {
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "3000",
+    "RAY_health_check_failure_threshold": "4",
+}
 _NO_ROOM = ("File too large", "No space left")
 
 
@@ -66,13 +72,13 @@ class Rig:
     guarantee: Guarantee
     network: Network | None
     """What the application comes to the broker by, when that is to be troubled. The harness itself comes directly."""
-    orphans: list[psutil.Process] = field(default_factory=list)
-    """Stream actors whose node is gone, while they are not."""
+    given_up: list[Callable[[], None]] = field(default_factory=list)
+    """Each ends what is left of a node that is taken for dead."""
 
     def processes(self, role: Role) -> list[psutil.Process]:
         """The living processes of a role, oldest first."""
         found = []
-        for process in (*psutil.Process().children(recursive=True), *self.orphans):
+        for process in psutil.Process().children(recursive=True):
             try:
                 if (process.cmdline() or [""])[0].startswith(role.value):
                     found.append((process.create_time(), process))
@@ -103,12 +109,24 @@ class Rig:
         return psutil.Process(_raylet_pid(self._worker_node(pick)))
 
     def lose_raylet(self, raylet: psutil.Process) -> None:
-        """``kill -9`` it alone: the processes of its actors may live on. What else Ray has of the node ends, too."""
-        actors = self.processes(Role.STREAM_ACTOR)
-        self.orphans.extend(child for child in raylet.children() if child in actors)
-        (node,) = (node for node in self.cluster.worker_nodes if _raylet_pid(node) == raylet.pid)
+        """``kill -9`` it alone: what else there is of the node ends by itself."""
         raylet.kill()
-        self.cluster.remove_node(node, allow_graceful=False)
+        self.cluster.remove_node(self._node_of(raylet), allow_graceful=False)
+
+    def give_up(self, raylet: psutil.Process) -> Callable[[], None]:
+        """Have no more to do with its node, whose processes stay; they end when what is returned is called."""
+        node = self._node_of(raylet)
+        self.cluster.worker_nodes.remove(node)
+
+        def end() -> None:
+            node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+
+        self.given_up.append(end)
+        return end
+
+    def _node_of(self, raylet: psutil.Process) -> Any:
+        (node,) = (node for node in self.cluster.worker_nodes if _raylet_pid(node) == raylet.pid)
+        return node
 
     def add_node(self) -> None:
         """Another node for a stream actor."""
@@ -219,7 +237,6 @@ def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int, proxie
         app.set_uncaught_exception_handler(without_room)
         logs = Path(context.address_info["session_dir"]) / "logs"
         it = Rig(folder, logs, broker, clients, app, http_port, cluster, guarantee, proxies)
-        stack.callback(_end, it.orphans)
         yield it
 
 
@@ -248,6 +265,7 @@ def _end(processes: Iterable[psutil.Process]) -> None:
 
 @contextmanager
 def _ray_cluster(nodes: int) -> Iterator[Any]:
+    os.environ.update(_NODES_GIVEN_UP)
     cluster: Any = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 0, "object_store_memory": _STORE_BYTES, "include_dashboard": False},

@@ -73,8 +73,8 @@ _LASTS_S = {
     # Of those that are frozen short times come as often as long ones; nobody is given up before 120 s.
     Kind.FREEZE_STREAM_ACTOR: _FREEZE_S,
     Kind.FREEZE_COORDINATOR: _FREEZE_S,
-    # Ray gives up a silent node after about a minute.
-    Kind.FREEZE_RAYLET: _FREEZE_S,
+    # A silent node is given up after about 16 s.
+    Kind.FREEZE_RAYLET: (1.0, 8.0),
     **dict.fromkeys(OUTAGES, (0.5, 8.0)),
     # A transaction lives for 10 s, and the broker looks each second.
     Kind.EXPIRE_TRANSACTION: (12.0, 16.0),
@@ -86,8 +86,7 @@ _LASTS_S = {
     Kind.CUT_COORDINATOR: _FREEZE_S,
     Kind.SILENCE_STREAM_ACTOR: _FREEZE_S,
     Kind.DELAY_CONNECTIONS: (2.0, 8.0),
-    # Until Ray knows that a node is gone it takes about 15 s.
-    Kind.ZOMBIE: (20.0, 30.0),
+    Kind.ZOMBIE: (24.0, 32.0),
 }
 LASTING = frozenset(_LASTS_S)
 

@@ -24,6 +24,7 @@ from penstock.testing.chaos.schedule import LASTING, OF_NETWORK, OUTAGES, Fault,
 
 _LOOK_EACH_S = 0.1
 _STANDS_S = 2.0
+_ZOMBIE_WRITES_S = 3.0
 _VICTIMS = {
     Kind.KILL_STREAM_ACTOR: Role.STREAM_ACTOR,
     Kind.KILL_STREAM_ACTORS: Role.STREAM_ACTOR,
@@ -111,6 +112,8 @@ class Striker:
                 self._wake(process)
             for process in self._without_room:
                 sabotage.make_room(process)
+            for end in self._rig.given_up:
+                end()
             if self._rig.network is not None:
                 self._rig.network.heal()
         for done in self._under_way:
@@ -145,8 +148,6 @@ class Striker:
         found = self._rig.processes(_VICTIMS[fault.kind])
         if fault.kind in LASTING or fault.kind is Kind.DAMAGE_STORES:
             found = [process for process in found if process not in self._frozen]
-        if fault.kind is Kind.ZOMBIE:
-            found = [process for process in found if process not in self._rig.orphans]
         if not found:
             self._tell(f"{fault}: there is none at this moment")
             return []
@@ -162,8 +163,10 @@ class Striker:
             self._agenda.add(fault.ends_s, partial(sabotage.make_room, victim))
         elif fault.kind is Kind.ZOMBIE:
             raylet = psutil.Process(victim.ppid())
+            end = self._rig.give_up(raylet)
             self._freeze(fault, victim)
-            self._rig.lose_raylet(raylet)
+            raylet.suspend()  # killed, it would take the actor with it
+            self._agenda.add(fault.ends_s + _ZOMBIE_WRITES_S, end)
             self._another_node()
         elif fault.kind in OF_NETWORK:
             which = of_processes([victim.pid])

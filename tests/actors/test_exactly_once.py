@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,44 @@ def test_a_transaction_whose_end_nobody_heard_of_counts_once(tmp_path: Path) -> 
     rig.broker.loses_answers = False
     assert rig.counts() == [("a", 2)], "Kafka had it"
     assert count_of(loop, "a", committed=True) == 1, "restored from the changelog"
+    rig.write("in", ("a", "x", 2))
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2), ("a", 4)]
+
+
+def test_a_commit_that_never_returns_is_given_up_and_its_client_left_alone_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka's ``send_offsets_to_transaction`` may wait for ever, whatever timeout it was given."""
+    rig = application(tmp_path)
+    loop = rig.running()
+    stuck: Future[None] = Future()
+    closed: list[FakeTransactionalProducer] = []
+    commit, close = FakeTransactionalProducer.commit_transaction, FakeTransactionalProducer.close
+
+    def commit_transaction(self: FakeTransactionalProducer, offsets: Any, group_metadata: bytes) -> Future[None]:
+        monkeypatch.setattr(FakeTransactionalProducer, "commit_transaction", commit)
+        return stuck
+
+    def closing(self: FakeTransactionalProducer) -> None:
+        closed.append(self)
+        close(self)
+
+    monkeypatch.setattr(FakeTransactionalProducer, "commit_transaction", commit_transaction)
+    monkeypatch.setattr(FakeTransactionalProducer, "close", closing)
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    rig.clock.now_ms += 60_000
+    settle(loop)
+    assert rig.counts() == [], "so long it may take, and it is not over"
+    rig.clock.now_ms += 10_000
+    settle(loop)
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2)]
+    assert closed == [], "a client that is in use must not be destroyed"
+    stuck.set_result(None)
+    assert len(closed) == 1
     rig.write("in", ("a", "x", 2))
     rig.commit(loop)
     assert rig.counts() == [("a", 2), ("a", 4)]
