@@ -23,7 +23,7 @@ from benchmarks.penstock_side import ENVIRONMENT, NAME
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 
-INPUT = "entries"
+INPUT = "bench-entries"
 PATIENCE_S = 600.0
 CAUGHT_UP_LAG = 1000
 COMMIT_INTERVAL_MS = 100
