@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.baseline import find_jdk
-from benchmarks.deployment import INPUT, Deployment, Setting
+from benchmarks.deployment import Deployment, Setting, source_of
 from benchmarks.failover import deployed
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
@@ -50,7 +50,10 @@ class Bench:
     def __init__(self, address: str, guarantee: str) -> None:
         isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
         self.clients = ConfluentClients(address, "benchmarks", isolation)
-        self.clients.admin().create_topics([NewTopic(INPUT, _TASKS)])
+
+    def create_topics(self, output: str) -> None:
+        """For the application with this output."""
+        self.clients.admin().create_topics([NewTopic(name, _TASKS) for name in (source_of(output), output)])
 
     def capacity(self, deployment: Deployment, records: int) -> float:
         """Results per second from the first of so many records sent at once until the last is heard."""
@@ -84,7 +87,7 @@ class Bench:
             return Measured(deployment.name, per_second, before, max(silent), shown)
 
     def _pulse(self, deployment: Deployment, per_second: int, records: int) -> Pulse:
-        return Pulse(self.clients, INPUT, deployment.output, _TASKS, per_second, records=records)
+        return Pulse(self.clients, source_of(deployment.output), deployment.output, _TASKS, per_second, records=records)
 
 
 def quantiles(measured: Sequence[Measured]) -> Grid:
@@ -130,7 +133,7 @@ def main(
             for run in range(repeat):
                 for side in [jdk, None] if jdk else [None]:
                     output = f"run-{run}-{'java' if side else 'penstock'}"
-                    bench.clients.admin().create_topics([NewTopic(output, _TASKS)])
+                    bench.create_topics(output)
                     with deployed(work, address, setting, output, side, session) as deployment:
                         deployment.until_at_rest()
                         paces = [rate]

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from benchmarks import latency
-from benchmarks.deployment import INPUT, Deployment, Victim
+from benchmarks.deployment import Deployment, Victim, source_of
 from benchmarks.latency import Bench, Measured, quantiles, strips
 from benchmarks.pulse import Heard, Pulse, quantile
 from penstock.common.ids import TopicPartition
@@ -82,7 +82,7 @@ class Copier(Deployment):
 
     def _copy(self) -> None:
         consumer, producer = self._clients.consumer(), self._clients.producer()
-        consumer.assign({TopicPartition(INPUT, number): BEGINNING for number in range(4)})
+        consumer.assign({TopicPartition(source_of(self.output), number): BEGINNING for number in range(4)})
         while not self._ending.is_set():
             if time.time() < self._away_until_s:
                 time.sleep(0.01)
@@ -117,7 +117,7 @@ def test_capacity_latencies_and_the_silence_after_a_kill_are_measured(
     monkeypatch.setattr(latency, "_WARM_S", 0.5)
     monkeypatch.setattr(latency, "_STRIP_S", range(-1, 3))
     bench = Bench(broker, "at_least_once")
-    bench.clients.admin().create_topics([NewTopic(Copier.output, 4)])
+    bench.create_topics(Copier.output)
     with closing(Copier(bench.clients)) as copier:
         assert bench.capacity(copier, 20_000) > 1000
         calm = bench.steady(copier, 500, 1.0, kill=False)
