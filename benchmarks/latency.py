@@ -29,6 +29,7 @@ from penstock.kafka.clients import ConfluentClients
 _TASKS = 4
 _BURST_PER_S = 10_000_000
 _WARM_S = 5.0
+_APART_S = 2.0
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "longest": 1.0}
 _STRIP_S = range(-2, 8)
 
@@ -68,9 +69,8 @@ class Bench:
         """Latencies over ``seconds``, then those through a kill of the busiest process."""
         with closing(self._pulse(deployment, per_second, 0)) as pulse:
             begin_s = time.time() + _WARM_S
-            time.sleep(_WARM_S + seconds)
+            time.sleep(_WARM_S + seconds + _APART_S)  # what is sent just before the kill may wait for its end
             if not kill:
-                time.sleep(1.0)
                 return Measured(deployment.name, per_second, pulse.latencies_ms(begin_s, begin_s + seconds))
             victim = deployment.busiest()
             killed_s = time.time()
