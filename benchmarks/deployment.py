@@ -23,7 +23,6 @@ from benchmarks.penstock_side import ENVIRONMENT, NAME
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 
-INPUT = "entries"
 PATIENCE_S = 600.0
 CAUGHT_UP_LAG = 1000
 COMMIT_INTERVAL_MS = 100
@@ -69,12 +68,17 @@ class Deployment(Protocol):
         """Results come again after a kill: see to what this side does not see to by itself."""
 
 
+def source_of(output: str) -> str:
+    """The topic that the application with this ``output`` reads."""
+    return f"{output}-entries"
+
+
 def topology(output: str) -> ps.Topology:
     """The last value of each key. As in ``java/Instance.java``."""
     builder = ps.StreamsBuilder()
     serdes = ps.Serdes.string(), ps.Serdes.bytes()
     (
-        builder.stream(INPUT, ps.Consumed.with_(*serdes))
+        builder.stream(source_of(output), ps.Consumed.with_(*serdes))
         .group_by_key()
         .reduce(lambda _, last: last, ps.Materialized.as_("last").with_caching_disabled())
         .to_stream()

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.baseline import NAME as JAVA
 from benchmarks.baseline import Jdk, find_jdk
-from benchmarks.deployment import INPUT, PATIENCE_S, Deployment, Setting, penstock_deployment
+from benchmarks.deployment import PATIENCE_S, Deployment, Setting, penstock_deployment, source_of
 from benchmarks.java_deployment import java_deployment
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
@@ -45,11 +45,11 @@ class Failover:
     strip_ms: list[tuple[float, float]]
 
 
-def fill(clients: ConfluentClients, records: int) -> None:
+def fill(clients: ConfluentClients, topic: str, records: int) -> None:
     """Write the records that the state is made of."""
     producer, value = clients.producer(), os.urandom(_VALUE_BYTES)
     for number in range(records):
-        producer.send(INPUT, b"key-%d" % number, b"%d " % number + value, 1)
+        producer.send(topic, b"key-%d" % number, b"%d " % number + value, 1)
         if not number % 1000:
             producer.poll()
     producer.flush(600)
@@ -119,12 +119,13 @@ def main(
             isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
             clients = ConfluentClients(address, "benchmarks", isolation)
             output = "failover"
-            clients.admin().create_topics([NewTopic(name, tasks) for name in (INPUT, output)])
+            source = source_of(output)
+            clients.admin().create_topics([NewTopic(name, tasks) for name in (source, output)])
             with console.status(f"Filling the store: {megabytes} MB"):
-                fill(clients, megabytes * 1_000_000 // _VALUE_BYTES)
+                fill(clients, source, megabytes * 1_000_000 // _VALUE_BYTES)
             with deployed(work, address, setting, output, jdk, session, lose_disk) as deployment:
                 deployment.until_at_rest()
-                pulse = Pulse(clients, INPUT, output, tasks, per_second)
+                pulse = Pulse(clients, source, output, tasks, per_second)
                 try:
                     found = []
                     for number in range(1, kills + 1):

@@ -21,11 +21,11 @@ from benchmarks.baseline import NAME, Jdk, compile_program
 from benchmarks.deployment import (
     CAUGHT_UP_LAG,
     COMMIT_INTERVAL_MS,
-    INPUT,
     PATIENCE_S,
     Deployment,
     Setting,
     Victim,
+    source_of,
 )
 from benchmarks.measure import BenchmarkError
 from penstock.common.ids import TopicPartition
@@ -113,7 +113,8 @@ class JavaDeployment(Deployment):
         return active == self._setting.tasks and copies == self._setting.tasks * self._setting.standbys
 
     def _has_processed(self) -> bool:
-        ends = self._admin.end_offsets([TopicPartition(INPUT, number) for number in range(self._setting.tasks)])
+        source = source_of(self.output)
+        ends = self._admin.end_offsets([TopicPartition(source, number) for number in range(self._setting.tasks)])
         committed = self._admin.committed(self._group)
         done = {tp: committed[tp].offset if tp in committed else 0 for tp in ends}
         return all(end - done[tp] < CAUGHT_UP_LAG for tp, end in ends.items())
@@ -149,7 +150,7 @@ def java_deployment(
     }
     class_path = compile_program(jdk, work / f"{output}-java", "Instance")
     entries = [f"{key}={value}" for key, value in config.items()]
-    command = [str(jdk.java), "-cp", class_path, "Instance", INPUT, output, *entries]
+    command = [str(jdk.java), "-cp", class_path, "Instance", source_of(output), output, *entries]
     clients = ConfluentClients(address, application_id)
     made = JavaDeployment(command, work / f"{output}-java-state", clients, output, setting)
     made.start()

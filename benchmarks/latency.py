@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.baseline import find_jdk
-from benchmarks.deployment import INPUT, Deployment, Setting
+from benchmarks.deployment import Deployment, Setting, source_of
 from benchmarks.failover import deployed
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
@@ -29,6 +29,7 @@ from penstock.kafka.clients import ConfluentClients
 _TASKS = 4
 _BURST_PER_S = 10_000_000
 _WARM_S = 5.0
+_APART_S = 2.0
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "longest": 1.0}
 _STRIP_S = range(-2, 8)
 
@@ -50,7 +51,10 @@ class Bench:
     def __init__(self, address: str, guarantee: str) -> None:
         isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
         self.clients = ConfluentClients(address, "benchmarks", isolation)
-        self.clients.admin().create_topics([NewTopic(INPUT, _TASKS)])
+
+    def create_topics(self, output: str) -> None:
+        """For the application with this output."""
+        self.clients.admin().create_topics([NewTopic(name, _TASKS) for name in (source_of(output), output)])
 
     def capacity(self, deployment: Deployment, records: int) -> float:
         """Results per second from the first of so many records sent at once until the last is heard."""
@@ -65,9 +69,8 @@ class Bench:
         """Latencies over ``seconds``, then those through a kill of the busiest process."""
         with closing(self._pulse(deployment, per_second, 0)) as pulse:
             begin_s = time.time() + _WARM_S
-            time.sleep(_WARM_S + seconds)
+            time.sleep(_WARM_S + seconds + _APART_S)  # what is sent just before the kill may wait for its end
             if not kill:
-                time.sleep(1.0)
                 return Measured(deployment.name, per_second, pulse.latencies_ms(begin_s, begin_s + seconds))
             victim = deployment.busiest()
             killed_s = time.time()
@@ -84,7 +87,7 @@ class Bench:
             return Measured(deployment.name, per_second, before, max(silent), shown)
 
     def _pulse(self, deployment: Deployment, per_second: int, records: int) -> Pulse:
-        return Pulse(self.clients, INPUT, deployment.output, _TASKS, per_second, records=records)
+        return Pulse(self.clients, source_of(deployment.output), deployment.output, _TASKS, per_second, records=records)
 
 
 def quantiles(measured: Sequence[Measured]) -> Grid:
@@ -130,7 +133,7 @@ def main(
             for run in range(repeat):
                 for side in [jdk, None] if jdk else [None]:
                     output = f"run-{run}-{'java' if side else 'penstock'}"
-                    bench.clients.admin().create_topics([NewTopic(output, _TASKS)])
+                    bench.create_topics(output)
                     with deployed(work, address, setting, output, side, session) as deployment:
                         deployment.until_at_rest()
                         paces = [rate]

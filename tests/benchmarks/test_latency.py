@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from collections import defaultdict
+from contextlib import closing
 
 import pytest
 
-from benchmarks.latency import Measured, quantiles, strips
+from benchmarks import latency
+from benchmarks.deployment import Deployment, Victim, source_of
+from benchmarks.latency import Bench, Measured, quantiles, strips
 from benchmarks.pulse import Heard, Pulse, quantile
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
@@ -44,15 +49,15 @@ def test_runs_of_a_side_at_one_pace_make_one_row_and_each_kill_another() -> None
 
 def test_the_sender_says_in_each_record_when_it_was_due(broker: str) -> None:
     clients = ConfluentClients(broker, "benchmarks")
-    clients.admin().create_topics([NewTopic("sent", 2)])
+    clients.admin().create_topics([NewTopic("bench-sent", 2)])
     said = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sender", broker, "sent", "2", "5000", "100", "300"],
+        [sys.executable, "-m", "benchmarks.sender", broker, "bench-sent", "2", "5000", "100", "300"],
         stdin=subprocess.PIPE, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     sent, until_s = said.stdout.split()
     assert int(sent) == 300
     consumer = clients.consumer()
-    consumer.assign({TopicPartition("sent", number): BEGINNING for number in range(2)})
+    consumer.assign({TopicPartition("bench-sent", number): BEGINNING for number in range(2)})
     values: list[bytes] = []
     while len(values) < 300:
         values += [value for batch in consumer.poll(1000, 1.0) for value in batch.values if value is not None]
@@ -61,3 +66,64 @@ def test_the_sender_says_in_each_record_when_it_was_due(broker: str) -> None:
     assert {len(value) for value in values} == {100}
     assert 0.05 < due[-1] - due[0] <= 0.06, "at 5,000 a second, whoever was late"
     assert due[-1] <= float(until_s)
+
+
+class Copier(Deployment):
+    """Copies the input to its output; for a second after a kill it does not."""
+
+    name, output, mends_itself = "copier", "bench-copied", True
+
+    def __init__(self, clients: ConfluentClients) -> None:
+        self._clients = clients
+        self._ending = threading.Event()
+        self._away_until_s = 0.0
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+        self._thread.start()
+
+    def _copy(self) -> None:
+        consumer, producer = self._clients.consumer(), self._clients.producer()
+        consumer.assign({TopicPartition(source_of(self.output), number): BEGINNING for number in range(4)})
+        while not self._ending.is_set():
+            if time.time() < self._away_until_s:
+                time.sleep(0.01)
+                continue
+            for batch in consumer.poll(1000, 0.05):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    producer.send(self.output, key, value, 1, None, batch.partition.partition)
+            producer.poll()
+        consumer.close()
+        producer.close()
+
+    def until_at_rest(self, but: str = "") -> None:
+        """At once."""
+
+    def busiest(self) -> Victim:
+        return Victim("copier", 0, (0, 1, 2, 3))
+
+    def kill(self, victim: Victim) -> None:
+        self._away_until_s = time.time() + 1.0
+
+    def mend(self) -> None:
+        """It is back by itself."""
+
+    def close(self) -> None:
+        self._ending.set()
+        self._thread.join()
+
+
+def test_capacity_latencies_and_the_silence_after_a_kill_are_measured(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "_WARM_S", 0.5)
+    monkeypatch.setattr(latency, "_STRIP_S", range(-1, 3))
+    bench = Bench(broker, "at_least_once")
+    bench.create_topics(Copier.output)
+    with closing(Copier(bench.clients)) as copier:
+        assert bench.capacity(copier, 20_000) > 1000
+        calm = bench.steady(copier, 500, 1.0, kill=False)
+        assert len(calm.latencies_ms) == pytest.approx(500, abs=5)
+        assert not calm.strip
+        killed = bench.steady(copier, 500, 1.0, kill=True)
+    assert 0.9 < killed.silent_s < 10
+    assert len(killed.strip) == 4
+    assert killed.strip[1][1] > 900, "who was due just after the kill waited for its end"
