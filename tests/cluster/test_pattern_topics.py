@@ -92,14 +92,6 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
     going, staying, counts = f"{application_id}.a", f"{application_id}.b", f"counts-{application_id}"
     clients = ConfluentClients(broker, application_id, {"isolation.level": "read_committed"})
     clients.admin().create_topics([NewTopic(going, 2), NewTopic(staying, 2), NewTopic(counts, 1)])
-    builder = ps.StreamsBuilder()
-    (
-        builder.stream(re.compile(rf"{re.escape(application_id)}\..*"), ps.Consumed.with_(STRING, STRING))
-        .group_by_key(ps.Grouped.with_(STRING, STRING))
-        .count(ps.Materialized.as_("counts").with_caching_disabled())
-        .to_stream()
-        .to(counts, ps.Produced.with_(STRING, ps.Serdes.long()))
-    )
     config = {
         "application.id": application_id, "bootstrap.servers": broker, "state.dir": tmp_path, "commit.interval.ms": 200,
         "processing.guarantee": "exactly_once_v2", "consumer.topic.metadata.refresh.interval.ms": 500,
@@ -112,7 +104,7 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
             producer.send(topic, f"{topic[-1]}{partition}".encode(), b"v", 1_000, partition=partition)
         assert producer.flush(30)
 
-    app = KafkaStreams(builder.build(config), config)
+    app = KafkaStreams(counting(application_id, counts), config)
     app.start()
     app.wait_until_running()
     while sent < 20:
@@ -146,6 +138,19 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
     assert seen["b0"] == seen["b1"] == list(range(1, sent + 1)), "each once, in order"
     for key in ("a0", "a1"):
         assert seen.get(key, []) == list(range(1, len(seen.get(key, [])) + 1))
+
+
+def counting(application_id: str, to: str) -> ps.Topology:
+    """Counts what topics that begin with ``application_id`` have, by key; each count is written."""
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream(re.compile(rf"{re.escape(application_id)}\..*"), ps.Consumed.with_(STRING, STRING))
+        .group_by_key(ps.Grouped.with_(STRING, STRING))
+        .count(ps.Materialized.as_("counts").with_caching_disabled())
+        .to_stream()
+        .to(to, ps.Produced.with_(STRING, ps.Serdes.long()))
+    )
+    return builder.build()
 
 
 def read_counts(clients: ConfluentClients, tp: TopicPartition) -> dict[str, list[int]]:
