@@ -135,7 +135,11 @@ class HostedTasks:
         answer = yield from self._find_seat()
         if answer is None or not answer.accepted:
             return answer or CommitAnswer(True)  # superseded: the next assignment begins them
-        yield from self._opening.find_starts(opened, patience_s)
+        for wait_s in self._opening.find_starts(opened, patience_s):
+            yield wait_s
+            if self._is_superseded():
+                # Most likely a topic is gone, of which nobody can say any more where it begins.
+                return answer
         for hosted in opened:
             beginning = partial(self._restoration.begin, hosted)
             if not (yield from retry_while_unavailable(beginning, self._clock, patience_s)):

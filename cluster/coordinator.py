@@ -69,6 +69,8 @@ from penstock.topology.physical.task_plan import TaskPlan
 
 WAIT_FOR_ACTORS_MS = 10_000
 """So long do tasks wait for actors that start, before those that are up take them all."""
+PROBE_EVERY_MS = 600_000
+"""So long has a warm-up to come nearer (Kafka Streams: ``probing.rebalance.interval.ms``)."""
 
 
 class Coordinator(CoordinatorView):
@@ -90,7 +92,7 @@ class Coordinator(CoordinatorView):
         self._placer = TaskPlacer(self._actors, self._owned, standby_policy, self._elasticity.leaves)
         self._cpus: int | None = None
         self._replacements = Replacements()
-        self._waiting_for_actors = False
+        self._waiting_for_actors = self._probing = False
         self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
         self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._say)
@@ -238,6 +240,9 @@ class Coordinator(CoordinatorView):
             self._waiting_for_actors = False
         elif event.timer is Timer.REPLACE_ACTORS:
             self._replacements.replace()
+        elif event.timer is Timer.PROBE:
+            self._probing = False
+            self._placer.probe()
         else:
             self._replacements.forget_losses()
 
@@ -299,6 +304,9 @@ class Coordinator(CoordinatorView):
         elif self._waiting_for_actors or self._replacements.backing_off:
             return
         self._placer.choose()
+        if self._placer.moving and not self._probing:
+            self._probing = True
+            self._out.append(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
 
     def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""

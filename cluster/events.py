@@ -18,6 +18,7 @@ class Timer(Enum):
     WAIT_FOR_ACTORS = "do not wait any longer for actors that start"
     REPLACE_ACTORS = "replace the actors that were lost"
     FORGET_LOSSES = "forget the losses so far"
+    PROBE = "see which warm-ups have come nearer"
 
 
 # ---- events ----

@@ -40,6 +40,10 @@ class TaskPlacer:
         self._nodes: dict[TaskId, str] = {}  # where each task ran last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
         self._chosen_by: tuple[object, ...] = ()
+        self._probed: dict[
+            tuple[TaskId, str], int | None
+        ] = {}  # what the warm-ups lacked when they were last looked at
+        self._set_back: frozenset[tuple[TaskId, str]] = frozenset()
 
     def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
         """The labels of all nodes."""
@@ -81,12 +85,25 @@ class TaskPlacer:
                 self.target[task] = name
             else:
                 self.moving[task] = name
-        warmups = sorted(self.moving.items(), key=lambda move: (self._lag(*move) is None, move))
+        warmups = sorted(self.moving.items(), key=lambda move: (move in self._set_back, self._lag(*move) is None, move))
         self.standbys = self._choose_standbys(up)
         for task, name in warmups[: self._policy.max_warmups]:
             if name not in self.standbys.get(task, ()):
                 self.standbys[task] = (*self.standbys.get(task, ()), name)
         self._chosen_by = self._known()
+
+    def probe(self) -> None:
+        """Now and then, while tasks are to move: warm-ups that have come no nearer since the last time stand behind the
+        others, so that none holds its place among ``max.warmup.replicas`` for ever. Next time they may try again."""
+        now = {
+            (task, name): self._lag(task, name)
+            for task, name in self.moving.items()
+            if name in self.standbys.get(task, ())
+        }
+        before = self._probed
+        self._set_back = frozenset(it for it, lag in now.items() if it in before and not _nearer(lag, before[it]))
+        self._probed = now
+        self._chosen_by = ()
 
     def _known(self) -> tuple[object, ...]:
         """All that a choice depends on."""
@@ -164,3 +181,7 @@ class TaskPlacer:
     def _place(self, node: str) -> Place:
         labels = self._labels.get(node, {})
         return Place(node, tuple(labels.get(tag) for tag in self._policy.tags))
+
+
+def _nearer(lag: int | None, before: int | None) -> bool:
+    return lag is not None and (before is None or lag < before)

@@ -18,7 +18,7 @@ from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
 from penstock.kafka.producer import ConfluentProducer
 from penstock.kafka.refusals import SPENT, refused_in_transaction
-from penstock.kafka.settings import MISSING_TOPIC, REFUSED_FOR_GOOD, as_streams_error, transactional_settings
+from penstock.kafka.settings import REFUSED_FOR_GOOD, as_streams_error, transactional_settings
 
 _INIT_S = 10.0
 _INIT_AGAIN_S = 0.05
@@ -121,8 +121,10 @@ class Transactions:
 
     def _failed(self, what: str, error: KafkaException) -> NoReturn:
         detail: KafkaError = error.args[0]
-        if detail.code() in REFUSED_FOR_GOOD | MISSING_TOPIC:
+        if detail.code() in REFUSED_FOR_GOOD:
             raise as_streams_error(error, what, self._address) from error
+        # Offsets of a topic that is gone count as any others that are refused: if it was one of a pattern, its tasks
+        # are taken away; else whoever reads it ends the application when it stays away.
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
         raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from structlog.testing import capture_logs
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
-from penstock.common.ids import CommittedOffset, TaskId
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks.state_manager import StateManager
+from penstock.testing.fake_clients import FakeConsumer
 from penstock.testing.fake_producers import FakeTransactionalProducer
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle, states
 
@@ -362,6 +365,33 @@ def test_a_stop_says_when_nobody_knows_whether_its_last_commit_is_still_to_come(
     rig.broker.loses_answers = not heard
     rig.stop(loop)
     assert loop.guarantee.in_doubt is not heard
+
+
+def test_tasks_that_go_back_while_a_topic_of_theirs_is_gone_hold_up_no_assignment_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path, partitions=2)
+    loop = rig.running()
+    ends = FakeConsumer.fetch_end_offsets
+
+    def gone(self: FakeConsumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        if TopicPartition("in", 1) in (asked := set(partitions)):
+            raise BrokerUnreachableError("unknown topic or partition: one that has just started says so, too")
+        return ends(self, asked)
+
+    monkeypatch.setattr(FakeConsumer, "fetch_end_offsets", gone)
+    rig.write("in", ("a", "x", 1), partition=0)
+    settle(loop)
+    rig.coordinator.join()
+    rig.commit(loop)
+    rig.clock.now_ms += 1_000_000
+    settle(loop)
+    assert set(states(loop).values()) == {TaskState.CREATED}, "it waits"
+    rig.assign(loop, 2, TASK)
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2)]
 
 
 class Ticker(ps.Processor[str, str, str, str]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.cluster.named_actors import find_coordinator
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import BEGINNING
 from tests.cluster.conftest import STRING
 from tests.waiting import eventually
 
@@ -82,3 +84,84 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     eventually(lambda: counted("new"), "and read from its beginning")
     producer.close()
     assert app.close()
+
+
+def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
+    broker: str, application_id: str, tmp_path: Path, ray_cluster: None
+) -> None:
+    """The transaction under way may hold offsets of the topic that is gone."""
+    going, staying, counts = f"{application_id}.a", f"{application_id}.b", f"counts-{application_id}"
+    clients = ConfluentClients(broker, application_id, {"isolation.level": "read_committed"})
+    clients.admin().create_topics([NewTopic(going, 2), NewTopic(staying, 2), NewTopic(counts, 1)])
+    config = {
+        "application.id": application_id, "bootstrap.servers": broker, "state.dir": tmp_path, "commit.interval.ms": 200,
+        "processing.guarantee": "exactly_once_v2", "consumer.topic.metadata.refresh.interval.ms": 500,
+    }  # fmt: skip
+    producer = clients.producer()
+    sent = 0
+
+    def send(topic: str) -> None:
+        for partition in range(2):
+            producer.send(topic, f"{topic[-1]}{partition}".encode(), b"v", 1_000, partition=partition)
+        assert producer.flush(30)
+
+    app = KafkaStreams(counting(application_id, counts), config)
+    app.start()
+    app.wait_until_running()
+    while sent < 20:
+        sent += 1
+        send(going)
+        send(staying)
+    clients.admin().delete_topics([going])
+
+    def is_gone() -> bool:
+        nonlocal sent
+        send(staying)
+        sent += 1
+        assert app.status().error is None
+        return not {tp for task in app.status().tasks for tp in task.lags if tp.topic == going}
+
+    eventually(is_gone, "nobody reads what is gone, while the other is written all the time")
+    app.wait_until_running()
+    send(staying)
+    sent += 1
+    whole = {TopicPartition(staying, partition): sent for partition in range(2)}
+
+    def all_is_committed() -> bool:
+        committed = {tp: at.offset for tp, at in clients.admin().committed(application_id).items()}
+        return whole.items() <= committed.items()
+
+    eventually(all_is_committed, "all of the other is committed")
+    assert app.status().error is None
+    producer.close()
+    assert app.close()
+    seen = read_counts(clients, TopicPartition(counts, 0))
+    assert seen["b0"] == seen["b1"] == list(range(1, sent + 1)), "each once, in order"
+    for key in ("a0", "a1"):
+        assert seen.get(key, []) == list(range(1, len(seen.get(key, [])) + 1))
+
+
+def counting(application_id: str, to: str) -> ps.Topology:
+    """Counts what topics that begin with ``application_id`` have, by key; each count is written."""
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream(re.compile(rf"{re.escape(application_id)}\..*"), ps.Consumed.with_(STRING, STRING))
+        .group_by_key(ps.Grouped.with_(STRING, STRING))
+        .count(ps.Materialized.as_("counts").with_caching_disabled())
+        .to_stream()
+        .to(to, ps.Produced.with_(STRING, ps.Serdes.long()))
+    )
+    return builder.build()
+
+
+def read_counts(clients: ConfluentClients, tp: TopicPartition) -> dict[str, list[int]]:
+    """All that a reader of committed records sees, by key."""
+    seen: dict[str, list[int]] = {}
+    with closing(clients.consumer()) as consumer:
+        consumer.assign({tp: BEGINNING})
+        (end,) = consumer.fetch_end_offsets([tp]).values()
+        while consumer.position(tp) < end:
+            for batch in consumer.poll(1000, 1.0):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    seen.setdefault((key or b"").decode(), []).append(int.from_bytes(value or b"", "big"))
+    return seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator import PROBE_EVERY_MS, Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFenced,
@@ -19,6 +19,7 @@ from penstock.cluster.events import (
     GroupAssigned,
     Instruction,
     NodesDraining,
+    SetTimer,
     StartActor,
     Timer,
     TimerFired,
@@ -357,3 +358,31 @@ def test_a_node_has_the_stores_of_what_ran_there_not_of_what_was_meant_for_it() 
     cluster(TimerFired(Timer.REPLACE_ACTORS))
     names = dict(zip(("b", "a"), cluster.up("b", "a"), strict=True))
     assert {node: cluster.tasks[names[node]] for node in ran} == ran
+
+
+def test_a_warm_up_that_comes_no_nearer_lets_others_go_first_and_gets_another_try() -> None:
+    cluster = Cluster(StandbyPolicy(max_warmups=1))
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    (second,) = cluster.up("b")
+    first_try, other = TaskId(0, 2), TaskId(0, 3)
+    assert SetTimer(Timer.PROBE, PROBE_EVERY_MS) in cluster.told
+
+    def later(lag: int) -> frozenset[TaskId]:
+        cluster.report(lag)
+        cluster(TimerFired(Timer.PROBE))
+        return cluster.standbys[second]
+
+    assert later(BEHIND + 10) == {first_try}, "this was the first look"
+    assert later(BEHIND + 9) == {first_try}, "it comes nearer"
+    assert later(BEHIND + 9) == {other}
+    assert later(BEHIND + 9) == {other}, "it has its time, too"
+    assert later(BEHIND + 9) == {first_try}
+    cluster.report(lag=0)
+    assert cluster.tasks[second] == {first_try}
+    assert cluster.standbys[second] == {other}
+    cluster.report(lag=0)
+    assert cluster.tasks[second] == {first_try, other}
+    timers = cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
+    cluster(TimerFired(Timer.PROBE))
+    assert cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS)) == timers, "nothing is to move any more"

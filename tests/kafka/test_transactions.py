@@ -246,3 +246,16 @@ def test_an_id_that_is_refused_for_good_says_what_to_do_and_is_not_tried_again(c
     with pytest.raises(KafkaRefusedError, match=r"cannot take the transactional id 'app-1'.*not for you") as refused:
         Transactions(client, "app-1", "here:9092").init().result(10)
     assert advice in str(refused.value)
+
+
+@pytest.mark.parametrize("must_abort", [True, False])
+def test_offsets_of_a_topic_that_is_gone_abort_the_transaction_and_end_nothing(must_abort: bool) -> None:
+    class Gone:
+        def send_offsets_to_transaction(self, offsets: Any, group_metadata: Any, timeout_s: float) -> None:
+            error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "orders[0]", txn_requires_abort=must_abort)
+            raise KafkaException(error)
+
+    client: Any = Gone()
+    with pytest.raises(TransactionAbortedError, match="orders") as aborted:
+        Transactions(client, "app-1", "here:9092").commit([("orders", 0, 5, "")], b"member").result(10)
+    assert aborted.value.producer_is_spent is not must_abort
