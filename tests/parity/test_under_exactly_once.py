@@ -81,14 +81,14 @@ def _offsets_outside_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
 def _aborted_rows_restored(patch: pytest.MonkeyPatch) -> None:
     begin = Restoration.__init__
 
-    def reading_all(self: Restoration, make_consumer: Callable[[], Any], *rest: Any) -> None:
+    def reading_all(self: Restoration, make_consumer: Callable[[], Any], *rest: Any, **more: Any) -> None:
         def make() -> Any:
             consumer = make_consumer()
             assert isinstance(consumer, FakeConsumer)
             consumer._read_committed = False
             return consumer
 
-        begin(self, make, *rest)
+        begin(self, make, *rest, **more)
 
     patch.setattr(Restoration, "__init__", reading_all)
 
