@@ -37,8 +37,9 @@ def refused_in_transaction(
     if topic is None or code in SPENT:
         what = f"the transactional producer can go on no more: {_said(code, text)}"
         return TransactionAbortedError(what, producer_is_spent=True)
-    if code in _ABORTED or code in UNREACHABLE or code in RETRIABLE:
-        return TransactionAbortedError(f"a record for topic {topic!r} was not written: {_said(code, text)}")
+    if code in _ABORTED or code in _UNKNOWN or code in RETRIABLE:
+        what = f"a record for topic {topic!r} was not written: {_said(code, text)}"
+        return TransactionAbortedError(what, producer_is_spent=code in _UNKNOWN)
     return refused(code, text, topic, partition, key)
 
 
@@ -63,10 +64,13 @@ SPENT = frozenset(
 """Another has the ``transactional.id``, the broker has given the transaction up, or what it knows of the producer does
 not fit (KAFKA-16699: that is no reason to end the application)."""
 _ABORTED = frozenset(
-    {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._MSG_TIMED_OUT,
-     KafkaError.TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
+    {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError.TRANSACTION_ABORTABLE,
+     KafkaError.CONCURRENT_TRANSACTIONS}
 )  # fmt: skip
 """Of a record: nothing is wrong with it, but its transaction cannot be."""
+_UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
+"""Of a record: it may be written, and the answer be lost. A producer that went on after such an abort was seen to wait
+for ever for what it sent next, when connections had been reset again and again."""
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
     KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",

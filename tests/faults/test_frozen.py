@@ -17,13 +17,13 @@ SILENT_S = 12.0
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_row_14_the_coordinator_stands_still_and_no_commit_is_lost(counting: MakeCounting, guarantee: str) -> None:
-    it = counting(**{"processing.guarantee": guarantee})
+    it = counting(**{"processing.guarantee": guarantee, "consumer.session.timeout.ms": 30_000})
     before = [actor.pid for actor in it.actors()]
     frozen = coordinator()
     with it.fed():
         frozen.suspend()
         try:
-            lasts(4)  # less than its session: the group knows nothing of it
+            lasts(5)  # less than its session: the group knows nothing of it
         finally:
             frozen.resume()
         it.goes_on()
