@@ -69,8 +69,7 @@ _ABORTED = frozenset(
 )  # fmt: skip
 """Of a record: nothing is wrong with it, but its transaction cannot be."""
 _UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
-"""Of a record: it may be written, and the answer be lost. A producer that went on after such an abort was seen to wait
-for ever for what it sent next, when connections had been reset again and again."""
+"""Of a record: it may be written, and the answer be lost, as that to a commit may."""
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
     KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",
