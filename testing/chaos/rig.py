@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
-from penstock.testing.chaos.http_client import OK, HttpClient
+from penstock.testing.chaos.http_client import OK, UNAVAILABLE, Answer, HttpClient, NotAnsweredError
 from penstock.testing.chaos.network import Network, listener, network
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.topology.physical.task_plan import TaskPlan
@@ -40,6 +41,7 @@ _CLOSE_S = 120.0
 _STORE_BYTES = 100_000_000
 _PAGE = 10_000
 _HTTP_S = 30.0
+_LOOK_EACH_S = 0.2
 # A node that is silent is given up after some 16 s, in place of a minute.
 _NODES_GIVEN_UP = {
     "RAY_health_check_period_ms": "1000",
@@ -171,13 +173,26 @@ class Rig:
             left = {at for at in left if consumer.position(at) < ends[at]}
         consumer.close()
 
+    def _answer(self, client: HttpClient, store: str, query: Mapping[str, str | int]) -> Answer:
+        """One page; whose server has just lost its node comes again in a moment."""
+        deadline = time.monotonic() + _HTTP_S
+        while True:
+            try:
+                answer = client.get("v1", "applications", APPLICATION, "stores", store, "range", **query)
+                if answer.status != UNAVAILABLE or time.monotonic() > deadline:
+                    return answer
+            except NotAnsweredError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_EACH_S)
+
     def rows(self, store: str) -> Mapping[Any, Any]:
         """A key-value store's committed rows, over HTTP."""
         found: dict[Any, Any] = {}
         query: dict[str, str | int] = {"limit": _PAGE, "isolation": "committed"}
         with HttpClient(self.http_port, _HTTP_S) as client:
             while True:
-                answer = client.get("v1", "applications", APPLICATION, "stores", store, "range", **query)
+                answer = self._answer(client, store, query)
                 if answer.status != OK:
                     raise RuntimeError(f"the rows of {store} were answered by {answer.status}: {answer.body}")
                 found.update((entry["key"], entry["value"]) for entry in answer.body["entries"])
