@@ -36,7 +36,7 @@ class Assignment:
         epoch below the current one changes nothing."""
         if epoch < self.epoch:
             done.set_result(None)
-            return
+            return (yield from self._begin_all_the_same())
         yield from self._guarantee.reopening()
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
@@ -69,7 +69,10 @@ class Assignment:
                 yield from self.commit(list(self._tasks.running))
             except UndeliveredError as error:
                 yield from self._abort(error)  # the next assignment begins them again
-        done.set_result(None)
+            done.set_result(None)
+        else:
+            done.set_result(None)
+            yield from self._begin_all_the_same()
 
     def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
         """Commit ``tasks``; those that may not are dropped."""
@@ -89,6 +92,10 @@ class Assignment:
     def go_back(self, error: UndeliveredError) -> Steps[None]:
         """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
         yield from self._abort(error)
+        yield from self._begin(math.inf)
+
+    def _begin_all_the_same(self) -> Steps[None]:
+        """An order that comes too late may have kept tasks from beginning, in the belief that it would begin them."""
         yield from self._begin(math.inf)
 
     def _abort(self, error: UndeliveredError) -> Steps[None]:
