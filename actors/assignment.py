@@ -37,7 +37,6 @@ class Assignment:
         if epoch < self.epoch:
             done.set_result(None)
             return (yield from self._begin_all_the_same())
-        yield from self._guarantee.reopening()
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
         try:
@@ -51,12 +50,14 @@ class Assignment:
         self.epoch = epoch
         self._tasks.assigned(epoch)
         done.set_result(None)
+        yield from self._guarantee.reopening()
         if added := sorted(sources.keys() - tasks.keys()):
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
                 yield from delivery(self._guarantee.producer)
             except UndeliveredError as error:
                 yield from self._abort(error)
+                yield from self._guarantee.reopening()
             yield from self._tasks.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
         self._standbys.open(standbys)
