@@ -36,8 +36,7 @@ class Assignment:
         epoch below the current one changes nothing."""
         if epoch < self.epoch:
             done.set_result(None)
-            return
-        yield from self._guarantee.reopening()
+            return (yield from self._begin_all_the_same())
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
         try:
@@ -51,12 +50,14 @@ class Assignment:
         self.epoch = epoch
         self._tasks.assigned(epoch)
         done.set_result(None)
+        yield from self._guarantee.reopening()
         if added := sorted(sources.keys() - tasks.keys()):
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
                 yield from delivery(self._guarantee.producer)
             except UndeliveredError as error:
                 yield from self._abort(error)
+                yield from self._guarantee.reopening()
             yield from self._tasks.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin(PATIENCE_S)
         self._standbys.open(standbys)
@@ -69,7 +70,10 @@ class Assignment:
                 yield from self.commit(list(self._tasks.running))
             except UndeliveredError as error:
                 yield from self._abort(error)  # the next assignment begins them again
-        done.set_result(None)
+            done.set_result(None)
+        else:
+            done.set_result(None)
+            yield from self._begin_all_the_same()
 
     def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
         """Commit ``tasks``; those that may not are dropped."""
@@ -89,6 +93,10 @@ class Assignment:
     def go_back(self, error: UndeliveredError) -> Steps[None]:
         """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
         yield from self._abort(error)
+        yield from self._begin(math.inf)
+
+    def _begin_all_the_same(self) -> Steps[None]:
+        """An order that comes too late may have kept tasks from beginning, in the belief that it would begin them."""
         yield from self._begin(math.inf)
 
     def _abort(self, error: UndeliveredError) -> Steps[None]:

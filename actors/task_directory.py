@@ -134,13 +134,10 @@ class TaskDirectory:
     def _claim(self) -> None:
         """Say whose stores these are, unless that is said."""
         file = self.path / _WHOSE
-        try:
-            said = file.read_text().strip()
-        except FileNotFoundError:
+        said = file.read_text().strip() if file.exists() else ""
+        if not said:  # nor does a file that was just written when the machine lost its power
             self.path.mkdir(parents=True, exist_ok=True)
-            fresh = file.with_suffix(".new")
-            fresh.write_text(f"{self._whose}\n")
-            fresh.replace(file)
+            write_whole(file, f"{self._whose}\n")
             return
         if said != self._whose:
             raise StateStoreError(

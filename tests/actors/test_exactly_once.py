@@ -340,6 +340,21 @@ def test_a_zombie_that_is_refused_leaves_its_id_to_whoever_has_it_now_until_it_i
     assert rig.counts() == [("a", 2)]
 
 
+def test_a_zombie_that_finds_an_old_assignment_when_it_wakes_up_drops_all_without_an_error(tmp_path: Path) -> None:
+    rig = application(tmp_path, partitions=2)
+    zombie = rig.running(TASK)
+    rig.write("in", ("a", "x", 1), partition=0)
+    settle(zombie)
+    rig.broker.init_producer(transactional_id(APPLICATION, "", 1))
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"
+    taken = rig.assign(zombie, 2, TaskId(0, 1))
+    settle(zombie)
+    assert taken.result(0) is None
+    assert not zombie.finished.done(), zombie.finished.result()
+    assert states(zombie) == {}
+    assert rig.counts() == []
+
+
 def test_one_that_is_being_fenced_waits_for_what_comes_of_it(tmp_path: Path) -> None:
     """The coordinator does not answer before that."""
     rig = application(tmp_path)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from penstock.actors.messages import TaskState
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig import Rig, settle, states
 
 TASK = TaskId(0, 0)
@@ -45,6 +48,27 @@ def test_a_suspended_actor_commits_and_processes_nothing_until_the_next_assignme
     twice(loop, Assign(3, READS, {}))
     rig.commit(loop)
     assert rig.committed() == 2
+
+
+@pytest.mark.parametrize("late", [Suspend(1), Assign(0, {}, {})])
+def test_an_order_that_comes_too_late_keeps_no_task_from_going_on_after_an_outage(tmp_path: Path, late: Order) -> None:
+    """Whoever goes back to the last commit stops when an order waits: most likely that is another assignment."""
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.down = True
+    rig.clock.now_ms += 1001
+    loop.step()
+    loop.step()
+    assert isinstance(loop.guarantee.producer, FakeProducer)
+    loop.guarantee.producer.expire()
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.CREATED}, "it waits for a broker"
+    twice(loop, late)
+    rig.broker.down = False
+    rig.commit(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
 
 
 def test_a_paused_actor_processes_nothing_until_it_is_told_to_go_on(tmp_path: Path) -> None:

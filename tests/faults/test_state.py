@@ -43,6 +43,16 @@ def test_row_27_the_stores_of_another_task_are_not_taken_for_its_own(tmp_path: P
     assert counts(rig, 0) == {"of 0": 3, "of 1": None}
 
 
+def test_row_27_a_note_that_was_lost_with_the_power_names_no_other_task(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write("in", ("of 0", "x", 1))
+    rig.stop(rig.running())
+    note = tmp_path / APPLICATION / "0_0" / "task"
+    note.write_text("")
+    assert counts(rig, 0) == {"of 0": 1, "of 1": None}
+    assert note.read_text() == "0_0\n"
+
+
 def test_row_27_a_store_that_is_ahead_of_a_changelog_made_anew_is_what_the_changelog_says(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     for _ in range(5):
