@@ -138,9 +138,7 @@ class TaskDirectory:
             said = file.read_text().strip()
         except FileNotFoundError:
             self.path.mkdir(parents=True, exist_ok=True)
-            fresh = file.with_suffix(".new")
-            fresh.write_text(f"{self._whose}\n")
-            fresh.replace(file)
+            write_whole(file, f"{self._whose}\n")
             return
         if said != self._whose:
             raise StateStoreError(
