@@ -117,7 +117,7 @@ class StreamActor:
             return True
         loop = self._started()
         await asyncio.wrap_future(loop.take(order))
-        return not loop.guarantee.in_doubt
+        return not loop.in_doubt
 
     async def status(self) -> ActorStatus:
         """What the actor does."""
@@ -131,4 +131,4 @@ class StreamActor:
         """Returns when the loop ends: why."""
         loop = self._started()
         error = await asyncio.wrap_future(loop.finished)
-        return ActorEnd(error, loop.uncaught.response, not loop.guarantee.in_doubt)
+        return ActorEnd(error, loop.uncaught.response, not loop.in_doubt)

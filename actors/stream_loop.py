@@ -89,28 +89,28 @@ class StreamLoop:
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
         asks = self._ask_to_commit, self._jobs.is_awaited, self._clock
-        self.guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
-        self._commits = Commits(self.guarantee, self._clock, spec.config.commit_interval_ms / 1000)
+        self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
+        self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(
             clients.restore_consumer,
             admin,
             self._clock,
             spec.restore_listener,
-            exactly_once=self.guarantee.commits_all,
+            exactly_once=self._guarantee.commits_all,
         )
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         programs = TaskPrograms(spec.topology, spec.config)
-        self._standbys = Standbys(spec, programs, clients.consumer, admin, self.guarantee, self._budget, self._clock)
+        self._standbys = Standbys(spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock)
         opening = TaskOpening(
-            programs, self._standbys, self._consumer, admin, self.guarantee, self._budget, self._globals, self._clock
+            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock
         )
         self._hosted = self._tasks_opened_by(opening)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
-        self._assignment = Assignment(self._hosted, self._standbys, self._commits, self.guarantee, self._log)
+        self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
-        self._jobs += [*self.guarantee.opening(), *self._globals.opening()]  # tasks are made over their stores
+        self._jobs += [*self._guarantee.opening(), *self._globals.opening()]  # tasks are made over their stores
 
     def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
         return HostedTasks(
@@ -119,7 +119,7 @@ class StreamLoop:
             self._standbys,
             self._globals,
             self._reader,
-            self.guarantee,
+            self._guarantee,
             is_superseded=self._jobs.is_awaited,
             clock=self._clock,
             log=self._log,
@@ -174,6 +174,11 @@ class StreamLoop:
             self._stopped = self._jobs.promise(lambda done: self._ending(told=done))
         return self._stopped
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows if the last commit has happened, or will."""
+        return self._guarantee.in_doubt
+
     def _ended_error(self) -> ApplicationStateError:
         why = self.finished.result() if self.finished.done() else None
         return ApplicationStateError(f"actor {self._actor_id} has ended: {why or 'it was stopped'}")
@@ -225,7 +230,7 @@ class StreamLoop:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
             busy = self._process(now_ms) or busy
-            self.guarantee.producer.poll()
+            self._guarantee.producer.poll()
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
         if self._commits.under_way is None and not self._jobs:
@@ -364,7 +369,7 @@ class StreamLoop:
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or self.guarantee.commits_all or in_job or self._failed_with is not None:
+        if broken is None or self._guarantee.commits_all or in_job or self._failed_with is not None:
             self._finish(self._failed_with or text)  # the first error is the cause
         else:
             self._failed_with = text
@@ -375,7 +380,7 @@ class StreamLoop:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
-        closing += [self._consumer.close, self.guarantee.close]
+        closing += [self._consumer.close, self._guarantee.close]
         close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()

@@ -76,7 +76,7 @@ class TaskDirectory:
             try:
                 return open_task_stores(self.path, builders)
             except StateStoreCorruptError as error:
-                lost = [builder.name for builder in builders if builder.persistent and not _restorable(builder)]
+                lost = [builder.name for builder in builders if builder.persistent and not builder.restorable]
                 if lost:
                     raise StateStoreCorruptError(
                         f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
@@ -195,7 +195,7 @@ def open_task_directory(
     if not any(builder.persistent for builder in builders):
         directory = TaskDirectory(root / str(task))
         return directory, directory.open(builders)
-    irreplaceable = any(builder.persistent and not _restorable(builder) for builder in builders)
+    irreplaceable = any(builder.persistent and not builder.restorable for builder in builders)
     opened: list[tuple[TaskDirectory, TaskStores]] = []
     names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_DIRECTORIES)]
     for directory in (TaskDirectory(root / name) for name in names):
@@ -309,7 +309,3 @@ def _unused_paths(root: Path, mine: set[Path]) -> Iterator[Path]:
             yield path
         elif path.name == GLOBAL:
             yield from (copy for copy in sorted(path.iterdir()) if _GLOBAL_COPY.fullmatch(copy.name))
-
-
-def _restorable(builder: AnyStoreBuilder) -> bool:
-    return builder.logging or builder.source_topic is not None

@@ -48,7 +48,7 @@ class Victim:
 
 
 class Deployment(Protocol):
-    """An application that runs. ``output`` is its topic of results, ``per_second`` may be any number."""
+    """An application that runs. ``output`` is its topic of results."""
 
     name: str
     output: str

@@ -18,8 +18,8 @@ from penstock.common.ids import TaskId
 class StandbyPolicy:
     """``replicas``: copies of each store beside the active one (``num.standby.replicas``). ``max_warmups``: of how many
     tasks a copy is made at a time because they are to move there (``max.warmup.replicas``). ``acceptable_lag``: how
-    many offsets a copy may lack to count as caught up (``acceptable.recovery.lag``). ``tags``: labels of nodes, copies
-    of one task belong on nodes whose values differ (``rack.aware.assignment.tags``)."""
+    many offsets a copy may lack to count as caught up (``acceptable.recovery.lag``). ``tags``: labels of nodes; a task
+    and its standbys belong on nodes whose values differ (``rack.aware.assignment.tags``)."""
 
     replicas: int = 0
     max_warmups: int = 2
@@ -57,15 +57,15 @@ def assign_standbys(
     """The actors that keep a standby of each task of ``active``, which names its active one.
 
     None is that of the active task, and no two are the same: where there are too few actors there are fewer standbys.
-    Other nodes go first, then nodes with other tags than all copies that are placed already, then, while none has more
+    Other nodes go first, then nodes with other tags than those that have the task already, then, while none has more
     than its share, the actors that have the standby now. As far as that leaves a choice none has two more than another;
     and nothing moves for a placement that is no better than the one there is.
     """
-    copies = _Copies(active, places, _one_after_the_other(active, replicas, places, current))
-    copies.spread(current)
+    chosen = _Standbys(active, places, _one_after_the_other(active, replicas, places, current))
+    chosen.spread(current)
     there = {task: [it for it in current.get(task, ()) if it in places and it != name] for task, name in active.items()}
-    now = _Copies(active, places, {task: tuple(names) for task, names in there.items()})
-    return now.standbys if now.is_as_good_as(copies) else copies.standbys
+    now = _Standbys(active, places, {task: tuple(names) for task, names in there.items()})
+    return now.of_task if now.is_as_good_as(chosen) else chosen.of_task
 
 
 def _one_after_the_other(
@@ -79,12 +79,12 @@ def _one_after_the_other(
     share = -(-len(active) * replicas // max(1, len(places)))
     chosen: dict[TaskId, tuple[str, ...]] = {}
     for task in sorted(active):
-        copies = [active[task]]
+        taken = [active[task]]
         for _ in range(replicas):
-            free = [name for name in places if name not in copies]
+            free = [name for name in places if name not in taken]
             if not free:
                 break
-            there = [places[name] for name in copies if name in places]
+            there = [places[name] for name in taken if name in places]
 
             def cost(name: str, task: TaskId = task, there: list[Place] = there) -> tuple[object, ...]:
                 place = places[name]
@@ -95,27 +95,27 @@ def _one_after_the_other(
 
             best = min(free, key=cost)
             load[best] += 1
-            copies.append(best)
-        chosen[task] = tuple(copies[1:])
+            taken.append(best)
+        chosen[task] = tuple(taken[1:])
     return chosen
 
 
-class _Copies:
-    """Where the copies of each task are: ``standbys`` beside ``active``."""
+class _Standbys:
+    """The actors that keep a standby of each task: ``of_task``, which may be moved; ``active`` stays where it is."""
 
     def __init__(
         self, active: Mapping[TaskId, str], places: Mapping[str, Place], standbys: dict[TaskId, tuple[str, ...]]
     ) -> None:
-        self.standbys = standbys
+        self.of_task = standbys
         self._active = active
         self._places = places
         self._load = Counter(name for names in standbys.values() for name in names)
 
-    def is_as_good_as(self, other: _Copies) -> bool:
-        """Whether each task has as many copies, no nearer to each other, and they are spread as evenly."""
+    def is_as_good_as(self, other: _Standbys) -> bool:
+        """Whether each task has as many standbys, no nearer to each other, and they are spread as evenly."""
         if any(
-            len(self.standbys[task]) != len(names) or self._nearness(task) > other._nearness(task)
-            for task, names in other.standbys.items()
+            len(self.of_task[task]) != len(names) or self._nearness(task) > other._nearness(task)
+            for task, names in other.of_task.items()
         ):
             return False
         return self._unevenness <= other._unevenness
@@ -125,17 +125,18 @@ class _Copies:
         return sum(self._load[name] ** 2 for name in self._places)
 
     def _nearness(self, task: TaskId, instead: str = "", there: str = "") -> tuple[int, int]:
-        """How many pairs of copies share a node, and how many values of tags; with one of them ``there`` instead."""
-        names = [self._active[task], *(there if name == instead else name for name in self.standbys[task])]
+        """How many pairs of actors that have the task share a node, and how many values of tags. ``instead`` of this
+        actor one ``there`` has it."""
+        names = [self._active[task], *(there if name == instead else name for name in self.of_task[task])]
         found = [self._places[name] for name in names if name in self._places]
         pairs = list(combinations(found, 2))
         same_tags = sum(one == other for a, b in pairs for one, other in zip(a.tags, b.tags, strict=True))
         return sum(a.node == b.node for a, b in pairs), same_tags
 
     def spread(self, current: Mapping[TaskId, Collection[str]]) -> None:
-        """Move copies from who has most to who has two less, over others where need be, none nearer to the rest."""
+        """Move standbys from who has most to who has two less, over others where need be, none nearer to the rest."""
         of_actor: dict[str, set[TaskId]] = {name: set() for name in self._places}
-        for task, names in self.standbys.items():
+        for task, names in self.of_task.items():
             for name in names:
                 of_actor[name].add(task)
         while any(self._relieve(name, of_actor, current) for name in sorted(self._places, key=self._by_load)):
@@ -145,7 +146,7 @@ class _Copies:
         return -self._load[name], name
 
     def _relieve(self, most: str, of_actor: dict[str, set[TaskId]], current: Mapping[TaskId, Collection[str]]) -> bool:
-        """Whether a copy could leave the actor."""
+        """Whether a standby could leave the actor."""
         least = min((self._load[name] for name in self._places), default=0)
         if self._load[most] - least < 2:
             return False
@@ -153,9 +154,9 @@ class _Copies:
         reached = [most]
         for name in reached:
             for task in sorted(of_actor[name]):
-                held, has = {self._active[task], *self.standbys[task]}, current.get(task, ())
+                held, has = {self._active[task], *self.of_task[task]}, current.get(task, ())
                 near = self._nearness(task)
-                # Where there is a copy now, nothing must be restored.
+                # Where there is a standby now, nothing must be restored.
                 choice = sorted((it not in has, self._load[it], it) for it in self._places if it not in held)
                 for _, _, there in choice:
                     if there in came or there == most:
@@ -173,7 +174,7 @@ class _Copies:
         self._load[to] += 1
         while to in came:
             origin, task = came[to]
-            self.standbys[task] = tuple(to if name == origin else name for name in self.standbys[task])
+            self.of_task[task] = tuple(to if name == origin else name for name in self.of_task[task])
             of_actor[origin].remove(task)
             of_actor[to].add(task)
             to = origin

@@ -40,9 +40,7 @@ class TaskPlacer:
         self._nodes: dict[TaskId, str] = {}  # where each task ran last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
         self._chosen_by: tuple[object, ...] = ()
-        self._probed: dict[
-            tuple[TaskId, str], int | None
-        ] = {}  # what the warm-ups lacked when they were last looked at
+        self._probed: dict[tuple[TaskId, str], int | None] = {}  # what each warm-up lacked at the last probe
         self._set_back: frozenset[tuple[TaskId, str]] = frozenset()
 
     def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:

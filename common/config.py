@@ -43,7 +43,7 @@ _ELSEWHERE = {
     "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
-    "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, nothing probes",
+    "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, without another rebalance",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
     "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
     "default.production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",

@@ -243,7 +243,7 @@ class RocksDBTaskStores:
         self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
-        self._errors = Errors(path, all(builder.logging or builder.source_topic is not None for builder in chosen))
+        self._errors = Errors(path, all(builder.restorable for builder in chosen))
         remove_tables(path)
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
@@ -327,7 +327,7 @@ class RocksDBTaskStores:
         if noted == layout.encode():
             return
         if noted is not None:
-            if not builder.logging and builder.source_topic is None:
+            if not builder.restorable:
                 raise StateStoreError(
                     f"store {builder.name!r} in {self._path} was a store of another form ({noted.decode()}) than it is "
                     f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "

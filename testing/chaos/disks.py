@@ -1,4 +1,4 @@
-"""What stands on disk when the application has ended: each copy of a store is what its changelog makes."""
+"""What stands on disk when the application has ended: each store, active or standby, is what its changelog makes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True)
-class Copy:
+class OnDisk:
     """The rows of one store in one directory, None if they are corrupt, and how far into its changelog they go."""
 
     directory: str
@@ -35,24 +35,24 @@ class Copy:
     offset: int | None
 
 
-def copies_equal(
-    store: str, meant: Mapping[bytes, bytes], end: int, copies: Sequence[Copy], wanted: int, damaged: bool
+def stores_equal(
+    store: str, meant: Mapping[bytes, bytes], end: int, found: Sequence[OnDisk], wanted: int, damaged: bool
 ) -> list[str]:
-    """At least ``wanted`` copies have come to the ``end`` of the changelog, and each that has holds the rows ``meant``.
+    """At least ``wanted`` of those ``found`` have come to the ``end`` of the changelog, each with the rows ``meant``.
 
-    One that lags is of an actor that was lost, and nobody's. Where files were ``damaged`` a copy may be corrupt: nobody
+    One that lags is of an actor that was lost, and nobody's. Where files were ``damaged`` one may be corrupt: nobody
     has read what was damaged yet, and who does will restore it.
     """
-    corrupt = [copy.directory for copy in copies if copy.rows is None]
-    whole = [copy for copy in copies if copy.rows is not None and (copy.offset or 0) >= end]
+    corrupt = [it.directory for it in found if it.rows is None]
+    whole = [it for it in found if it.rows is not None and (it.offset or 0) >= end]
     wrong = [] if damaged else [f"{store} in {directory} is corrupt" for directory in corrupt]
     if len(whole) + len(corrupt) < wanted:
-        there = ", ".join(f"{copy.directory} at {copy.offset}" for copy in copies) or "none"
-        wrong += [f"{store}: {len(whole)} of {wanted} copies have come to offset {end} ({there})"]
-    for copy in whole:
-        rows = copy.rows or {}
+        there = ", ".join(f"{it.directory} at {it.offset}" for it in found) or "none"
+        wrong += [f"{store}: {len(whole)} of {wanted} have come to offset {end} ({there})"]
+    for it in whole:
+        rows = it.rows or {}
         wrong += [
-            f"{store} in {copy.directory}: {key!r} is {rows.get(key)!r} instead of {meant.get(key)!r}"
+            f"{store} in {it.directory}: {key!r} is {rows.get(key)!r} instead of {meant.get(key)!r}"
             for key in sorted(meant.keys() | rows.keys())
             if meant.get(key) != rows.get(key)
         ]
@@ -60,10 +60,10 @@ def copies_equal(
 
 
 def stores_are_their_changelogs(
-    home: Path, programs: TaskPrograms, plan: TaskPlan, clients: KafkaClients, copies: int, damaged: bool
+    home: Path, programs: TaskPrograms, plan: TaskPlan, clients: KafkaClients, wanted: int, damaged: bool
 ) -> list[str]:
-    """For every task below ``home``, the state directory of an application that has ended; ``copies`` of each. See
-    :func:`copies_equal`."""
+    """For every task below ``home``, the state directory of an application that has ended; ``wanted`` of each. See
+    :func:`stores_equal`."""
     found: dict[str, list[Path]] = {}
     for path in sorted(home.iterdir()):
         if (match := _DIRECTORY.fullmatch(path.name)) and path.is_dir():
@@ -72,7 +72,7 @@ def stores_are_their_changelogs(
     for task, reads in plan.partitions.items():
         program = programs.of(task.subtopology, reads)
         if any(store.persistent for store in program.stores.values()):
-            wrong += _of_task(task, program, found.get(str(task), []), clients, copies, damaged)
+            wrong += _of_task(task, program, found.get(str(task), []), clients, wanted, damaged)
     return wrong
 
 
@@ -81,7 +81,7 @@ def _of_task(
     program: TaskProgram,
     directories: Sequence[Path],
     clients: KafkaClients,
-    copies: int,
+    wanted: int,
     damaged: bool,
 ) -> list[str]:
     logs = {
@@ -99,8 +99,8 @@ def _of_task(
             for batch in _whole(clients, log):
                 end = batch.offsets[-1] + 1
                 manager.restore(name, batch.keys, batch.values, batch.timestamps, end, batch.headers)
-            there = [_copy(directory, stores, name) for directory, stores in opened.items()]
-            wrong += copies_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, copies, damaged)
+            there = [_on_disk(directory, stores, name) for directory, stores in opened.items()]
+            wrong += stores_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, wanted, damaged)
     finally:
         for stores in (*opened.values(), in_memory):
             if stores is not None:
@@ -115,13 +115,13 @@ def _opened(path: Path, program: TaskProgram) -> TaskStores | None:
         return None
 
 
-def _copy(directory: str, stores: TaskStores | None, name: str) -> Copy:
+def _on_disk(directory: str, stores: TaskStores | None, name: str) -> OnDisk:
     if stores is None:
-        return Copy(directory, None, None)
+        return OnDisk(directory, None, None)
     try:
-        return Copy(directory, _rows(stores, name), stores.changelog_offset(name))
+        return OnDisk(directory, _rows(stores, name), stores.changelog_offset(name))
     except StateStoreCorruptError:
-        return Copy(directory, None, None)
+        return OnDisk(directory, None, None)
 
 
 def _rows(stores: TaskStores, name: str) -> dict[bytes, bytes]:

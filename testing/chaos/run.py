@@ -25,8 +25,8 @@ from penstock.testing.chaos.strike import Striker
 REST_S = 180.0
 _PROCESSES_END_S = 30.0
 _LOOK_EACH_S = 0.2
-_COPIES = 2
-"""Of each store: that of its task, and a standby's."""
+_OF_EACH_STORE = 2
+"""On disk: that of the active task, and a standby's."""
 _ATTEMPTS = 3
 
 
@@ -119,7 +119,9 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
     if report.rest_s:
         tell("ended; comparing the stores on disk with their changelogs")
         programs, damaged = TaskPrograms(it.app.topology, it.app.config), Kind.DAMAGE_STORES in report.kinds
-        report.violations += stores_are_their_changelogs(it.state_dir, programs, it.plan, it.clients, _COPIES, damaged)
+        report.violations += stores_are_their_changelogs(
+            it.state_dir, programs, it.plan, it.clients, _OF_EACH_STORE, damaged
+        )
 
 
 def _settled(it: Rig, report: Report, fed: Future[None], prober: Prober) -> list[str]:

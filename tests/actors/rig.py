@@ -27,6 +27,7 @@ from penstock.state.queries import KeyQuery
 from penstock.tasks.program import TaskPrograms
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
+from penstock.testing.fake_producers import FakeProducer
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
@@ -253,6 +254,13 @@ def count_of(loop: StreamLoop, key: str, committed: bool = False) -> int | None:
     assert found.failure is None, found
     value: int | None = found.rows[0][1] if found.rows else None
     return value
+
+
+def producer_of(loop: StreamLoop) -> FakeProducer:
+    """What it sends by now."""
+    producer = loop._guarantee.producer
+    assert isinstance(producer, FakeProducer)
+    return producer
 
 
 def states(loop: StreamLoop) -> dict[TaskId, TaskState]:

@@ -16,8 +16,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
-from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import CHANGELOG, STRING, Rig, count_of, key_query, query, settle, states, uncached
+from tests.actors.rig import CHANGELOG, STRING, Rig, count_of, key_query, producer_of, query, settle, states, uncached
 
 KEYS = 3 * FLUSH_STEP_ENTRIES
 TASK = TaskId(0, 0)
@@ -130,7 +129,7 @@ def test_under_exactly_once_records_wait_for_it_is_one_transaction(
     writing(rig, 1)
     settle(loop)
     under_way: Future[None] = Future()
-    monkeypatch.setattr(loop.guarantee.producer, "commit_transaction", lambda *_: under_way)
+    monkeypatch.setattr(producer_of(loop), "commit_transaction", lambda *_: under_way)
     rig.commit(loop)
     writing(rig, 1)
     settle(loop)
@@ -254,14 +253,13 @@ def test_a_batch_that_the_broker_had_already_does_not_make_the_stored_offset_sin
     rig.commit(loop)
     manager = loop._tasks[TASK].state_manager
     assert manager.changelog_offset("counts") == KEYS
-    assert isinstance(loop.guarantee.producer, FakeProducer)
-    loop.guarantee.producer.offsets_unknown = True
+    producer_of(loop).offsets_unknown = True
     writing(rig, 1, keys=records)
     settle(loop)
     rig.commit(loop)
     assert rig.committed() == KEYS + records
     assert manager.changelog_offset("counts") == KEYS
-    loop.guarantee.producer.offsets_unknown = False
+    producer_of(loop).offsets_unknown = False
     writing(rig, 1, keys=1)
     settle(loop)
     rig.commit(loop)
@@ -374,7 +372,7 @@ def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
     rig.coordinator.hold()
     rig.commit(loop)
     with monkeypatch.context() as slow:
-        slow.setattr(loop.guarantee.producer, "poll", lambda: None)
+        slow.setattr(producer_of(loop), "poll", lambda: None)
         writing(rig, 1, keys=2)
         settle(loop)
         assert processed(loop) == 3

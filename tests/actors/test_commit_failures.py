@@ -10,7 +10,7 @@ import pytest
 import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
-from tests.actors.rig import LONG, STRING, Rig, settle
+from tests.actors.rig import LONG, STRING, Rig, producer_of, settle
 from tests.actors.test_commit_beside_records import KEYS, begin_commit
 
 
@@ -56,7 +56,7 @@ def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_wa
     def refuse() -> None:
         raise StreamsError("the broker does not take it")
 
-    monkeypatch.setattr(loop.guarantee.producer, "mark", refuse)
+    monkeypatch.setattr(producer_of(loop), "mark", refuse)
     settle(loop)
     assert "cannot bear bad" in (loop.finished.result() or "")
     assert (rig.committed(0), rig.committed(1)) == (None, None)

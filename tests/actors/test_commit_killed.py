@@ -13,8 +13,7 @@ import penstock as ps
 from penstock.actors.messages import CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.topics import NewTopic
-from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, settle, uncached
+from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, producer_of, settle, uncached
 from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, processed
 
 
@@ -62,8 +61,7 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
     kills = 0
     for epoch in range(1, 7):
         loop, known = rig.loop(), None
-        assert isinstance(loop.guarantee.producer, FakeProducer)
-        loop.guarantee.producer.most_at_once = random.choice([None, 1, 50])
+        producer_of(loop).most_at_once = random.choice([None, 1, 50])
         rig.assign(loop, epoch, TASK)
         for _ in range(random.randrange(10, 250)):
             what = random.random()
@@ -78,7 +76,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
             elif what < 0.5:
                 rig.coordinator.release()
             elif what < 0.55:
-                loop.guarantee.producer.offsets_unknown = not loop.guarantee.producer.offsets_unknown
+                producer = producer_of(loop)
+                producer.offsets_unknown = not producer.offsets_unknown
             loop.step()
             assert not loop.finished.done(), loop.finished.result()
             known = _offset_is_true(rig, loop, known)
@@ -114,7 +113,7 @@ def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None
 
 def _kill(rig: Rig, loop: StreamLoop) -> None:
     """As if the process had ended: what is queued is gone, and answers that come now reach nobody."""
-    loop.guarantee.producer.close()
+    producer_of(loop).close()
     loop._commits.abandon()
     loop._job = None
     loop._jobs.clear()

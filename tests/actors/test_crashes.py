@@ -17,8 +17,7 @@ import pytest
 import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
 from penstock.tasks import context
-from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import STRING, settle
+from tests.actors.rig import STRING, producer_of, settle
 from tests.actors.test_changelog_ahead import Crashing, Rows, as_text, strings
 
 OUT: Any = ps.Produced.with_(STRING, STRING)
@@ -139,8 +138,7 @@ class Played:
     def stick(self, random: Random) -> None:
         """What the producer is given from now on is not delivered, until its time is up."""
         settle(self.loop)
-        producer = self.loop.guarantee.producer
-        assert isinstance(producer, FakeProducer)
+        producer = producer_of(self.loop)
         producer.most_at_once = 0
         self.rig.clock.now_ms += random.choice([1, 101])
         for _ in range(random.choice([1, 3, 10])):

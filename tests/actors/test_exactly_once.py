@@ -379,7 +379,7 @@ def test_a_stop_says_when_nobody_knows_whether_its_last_commit_is_still_to_come(
     settle(loop)
     rig.broker.loses_answers = not heard
     rig.stop(loop)
-    assert loop.guarantee.in_doubt is not heard
+    assert loop.in_doubt is not heard
 
 
 def test_tasks_that_go_back_while_a_topic_of_theirs_is_gone_hold_up_no_assignment_without_it(

@@ -61,8 +61,8 @@ def test_an_order_that_comes_too_late_keeps_no_task_from_going_on_after_an_outag
     rig.clock.now_ms += 1001
     loop.step()
     loop.step()
-    assert isinstance(loop.guarantee.producer, FakeProducer)
-    loop.guarantee.producer.expire()
+    assert isinstance(loop._guarantee.producer, FakeProducer)
+    loop._guarantee.producer.expire()
     settle(loop)
     assert states(loop) == {TASK: TaskState.CREATED}, "it waits for a broker"
     twice(loop, late)

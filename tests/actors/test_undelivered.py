@@ -16,8 +16,7 @@ from penstock.actors.messages import TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from penstock.kafka.contracts import RecordProducer
-from penstock.testing.fake_producers import FakeProducer
-from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, settle, states
+from tests.actors.rig import CHANGELOG, LONG, STRING, Rig, count_of, producer_of, settle, states
 from tests.actors.test_commit_failures import failing_on
 
 TASK = TaskId(0, 0)
@@ -37,12 +36,6 @@ SHAPES = {
     "uncached": lambda: counting("counts", False),
     "in memory": lambda: counting(ps.Stores.in_memory_key_value_store("counts"), False),
 }
-
-
-def producer_of(loop: StreamLoop) -> FakeProducer:
-    producer = loop.guarantee.producer
-    assert isinstance(producer, FakeProducer)
-    return producer
 
 
 def expire(loop: StreamLoop) -> RecordProducer:
@@ -71,7 +64,7 @@ def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path
     (line,) = [line for line in logs if line["event"].endswith("going back to the last commit")]
     assert line["event"].startswith("records not delivered")
     assert "topic" in line["reason"]
-    assert loop.guarantee.producer is not before
+    assert producer_of(loop) is not before
     assert states(loop) == {TASK: TaskState.RUNNING}
     assert rig.counts()[-1] == rig.counts(CHANGELOG)[-1] == ("a", 2)
     assert (count_of(loop, "a"), count_of(loop, "b"), rig.committed()) == (2, 1, 3)

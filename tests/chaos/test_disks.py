@@ -1,4 +1,4 @@
-"""Each copy of a store on disk is what its changelog makes, or that is told."""
+"""Each store on disk, active or standby, is what its changelog makes, or that is told."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskPrograms
-from penstock.testing.chaos.disks import Copy, copies_equal, stores_are_their_changelogs
+from penstock.testing.chaos.disks import OnDisk, stores_are_their_changelogs, stores_equal
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.actors.rig import Rig, count_topology, settle
 
 MEANT = {b"a": b"1", b"b": b"2"}
-WHOLE, STANDBY = Copy("0_1", MEANT, 7), Copy("0_1-2", dict(MEANT), 8)
+WHOLE, STANDBY = OnDisk("0_1", MEANT, 7), OnDisk("0_1-2", dict(MEANT), 8)
 
 
-def told(*copies: Copy, wanted: int = 2, damaged: bool = False) -> list[str]:
-    return copies_equal("counts of task 0_1", MEANT, 7, copies, wanted, damaged)
+def told(*found: OnDisk, wanted: int = 2, damaged: bool = False) -> list[str]:
+    return stores_equal("counts of task 0_1", MEANT, 7, found, wanted, damaged)
 
 
 def test_a_task_and_its_standby_that_have_all_are_right() -> None:
@@ -33,24 +33,24 @@ def test_a_task_and_its_standby_that_have_all_are_right() -> None:
         ({**MEANT, b"c": b"3"}, "b'c' is b'3' instead of None"),
     ],
 )
-def test_a_row_that_is_missing_old_or_left_over_in_any_copy_is_told(rows: dict[bytes, bytes], said: str) -> None:
-    (sentence,) = told(WHOLE, Copy("0_1-2", rows, 7))
+def test_a_row_that_is_missing_old_or_left_over_in_any_of_them_is_told(rows: dict[bytes, bytes], said: str) -> None:
+    (sentence,) = told(WHOLE, OnDisk("0_1-2", rows, 7))
     assert sentence == f"a store is not what its changelog makes: counts of task 0_1 in 0_1-2: {said}"
 
 
 def test_a_standby_that_lags_at_rest_or_is_not_there_is_told() -> None:
-    (sentence,) = told(WHOLE, Copy("0_1-2", {b"a": b"1"}, 6))
-    assert sentence.endswith("1 of 2 copies have come to offset 7 (0_1 at 7, 0_1-2 at 6)")
+    (sentence,) = told(WHOLE, OnDisk("0_1-2", {b"a": b"1"}, 6))
+    assert sentence.endswith("1 of 2 have come to offset 7 (0_1 at 7, 0_1-2 at 6)")
     (sentence,) = told()
-    assert sentence.endswith("0 of 2 copies have come to offset 7 (none)")
+    assert sentence.endswith("0 of 2 have come to offset 7 (none)")
 
 
 def test_what_a_lost_actor_has_left_is_no_mistake() -> None:
-    assert told(WHOLE, STANDBY, Copy("0_1-3", {b"a": b"0"}, 3)) == []
+    assert told(WHOLE, STANDBY, OnDisk("0_1-3", {b"a": b"0"}, 3)) == []
 
 
-def test_a_corrupt_copy_is_told_unless_files_were_damaged() -> None:
-    corrupt = Copy("0_1-2", None, None)
+def test_a_corrupt_store_is_told_unless_files_were_damaged() -> None:
+    corrupt = OnDisk("0_1-2", None, None)
     assert told(WHOLE, corrupt, damaged=True) == []
     assert "a store is not what its changelog makes: counts of task 0_1 in 0_1-2 is corrupt" in told(WHOLE, corrupt)[0]
 

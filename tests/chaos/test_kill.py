@@ -1,4 +1,4 @@
-"""The short kill tests, as ``make chaos`` runs them: each of ten kinds of faults once, 300,000 records."""
+"""The short kill tests, as ``make chaos`` runs them: each of nine or ten kinds of faults once, 300,000 records."""
 
 from __future__ import annotations
 

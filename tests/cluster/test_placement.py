@@ -103,7 +103,7 @@ def test_stateless_tasks_and_stores_without_changelog_have_none() -> None:
     assert set(cluster.standbys.values()) == {frozenset()}
 
 
-def test_there_are_as_many_actors_as_copies_of_one_task() -> None:
+def test_there_are_as_many_actors_as_a_task_and_its_standbys_need() -> None:
     cluster = Cluster(
         StandbyPolicy(replicas=2), TaskPlan((SubtopologyTasks(0, {"lines": 1}, stateful=True, logged=True),))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,13 @@ from penstock.kafka.contracts import BEGINNING
 PARTITIONS = 8
 KEYS = 50
 STORE_BYTES = 80_000_000
+_FEED_EACH_S, _AT_ONCE = 0.1, 20
+
+
+def head_without_cpus() -> Any:
+    """A Ray cluster, of which this process is no driver."""
+    args = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    return Cluster(initialize_head=True, head_node_args=args)
 
 
 @contextmanager
@@ -32,8 +40,7 @@ def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
     """A head without CPUs, and a node for each of these numbers of CPUs."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
-    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    cluster = head_without_cpus()
     try:
         nodes = [add_node(cluster, each) for each in cpus]
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
@@ -96,6 +103,23 @@ class SlowCount:
             producer.send(self.input, key.encode(), b"1", 1_000 + number, partition=number % KEYS % PARTITIONS)
         assert producer.flush(30)
         producer.close()
+
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """A few records come all the time."""
+        ending = threading.Event()
+
+        def feed() -> None:
+            while not ending.wait(_FEED_EACH_S):
+                self.send(_AT_ONCE)
+
+        thread = threading.Thread(target=feed)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
 
     def counts(self) -> Mapping[str, list[int]]:
         """Of each key all counts that were written, in their order."""

@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.cluster.close_options import CloseOptions
@@ -20,29 +17,10 @@ from tests.waiting import eventually
 
 BEGUN_S = time.monotonic()
 LEAVE = CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
-PAUSE_S = 0.1
 
 
 def say(what: str) -> None:
     print(f"{time.monotonic() - BEGUN_S:6.1f} s  {what}", flush=True)
-
-
-@contextmanager
-def sending(it: SlowCount) -> Iterator[None]:
-    """A few records all the time."""
-    ending = threading.Event()
-
-    def send() -> None:
-        while not ending.wait(PAUSE_S):
-            it.send(20)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        thread.join()
 
 
 def hosted(it: SlowCount) -> int:
@@ -71,7 +49,7 @@ def main(broker: str, folder: Path) -> None:
         assert hosted(it) == PARTITIONS
         say("the first cluster has all tasks")
         with subprocess.Popen(command, stdin=subprocess.PIPE):  # whose end closes the second one's input
-            with sending(it):
+            with it.fed():
                 eventually(lambda: hosted(it) == PARTITIONS // 2, "half of the tasks given up")
                 it.app.wait_until_running()
                 say("a second cluster has joined, each has half of the tasks")

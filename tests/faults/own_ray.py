@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ray.cluster_utils import Cluster
 
-from tests.elastic.cluster import STORE_BYTES
+from tests.elastic.cluster import add_node, head_without_cpus
 from tests.faults.rig import Counting, called
 
 ROOT = Path(__file__).parents[2]
@@ -101,11 +100,10 @@ def own_ray(cpus: Sequence[int], **settings: str) -> Iterator[OwnRay]:
     os.environ.update(shared)
     with ExitStack() as stack:
         stack.callback(_restore, before)
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
-        cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        cluster = head_without_cpus()
         stack.callback(cluster.shutdown)
         for each in cpus:
-            cluster.add_node(num_cpus=each, object_store_memory=STORE_BYTES)
+            add_node(cluster, each)
         it = OwnRay(cluster, dict(os.environ))
         try:
             yield it

@@ -26,8 +26,6 @@ TRANSACTION_S = 5.0
 """``producer.transaction.timeout.ms``; the broker looks each second for those that have lasted longer."""
 SESSION_S = 6.0
 """``consumer.session.timeout.ms``: the shortest that a broker allows."""
-_PAUSE_S = 0.1
-_AT_ONCE = 20
 _END_TXN, _TXN_OFFSET_COMMIT = 26, 28
 _TRANSACTIONS = "__transaction_state"
 
@@ -70,23 +68,6 @@ class Counting(SlowCount):
         }
         self.settings = settings | entries
         super().__init__(kafka.address, name, state_dir, 0.0, work, **self.settings)
-
-    @contextmanager
-    def fed(self) -> Iterator[None]:
-        """Records come all the time."""
-        ending = threading.Event()
-
-        def feed() -> None:
-            while not ending.wait(_PAUSE_S):
-                self.send(_AT_ONCE)
-
-        thread = threading.Thread(target=feed)
-        thread.start()
-        try:
-            yield
-        finally:
-            ending.set()
-            thread.join()
 
     def start(self) -> None:
         """Until it runs and has counted something."""

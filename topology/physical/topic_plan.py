@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.topics import NewTopic
-from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
@@ -54,8 +53,8 @@ def plan_topics(
                 sub.id,
                 {names.get(topic, topic): _count(topic, counts, existing) for topic in _topics(sub)},
                 stateful=bool(sub.stores),
-                logged=any(map(_is_logged, sub.stores)),
-                in_memory=any(_is_logged(store) and not store.persistent for store in sub.stores),
+                logged=any(store.restorable for store in sub.stores),
+                in_memory=any(store.restorable and not store.persistent for store in sub.stores),
             )
             for sub in topology.subtopologies
             if _topics(sub)
@@ -65,10 +64,6 @@ def plan_topics(
     internal = (*_repartition_topics(names, counts, config), *_changelogs(topology, tasks, config))
     _check_existing(internal, existing)
     return TopicPlan(tasks, internal)
-
-
-def _is_logged(store: AnyStoreBuilder) -> bool:
-    return store.logging or store.source_topic is not None
 
 
 def _topics(sub: Subtopology) -> list[str]:

@@ -206,4 +206,4 @@ def serde_topic(application_id: str, store: AnyStoreBuilder) -> str:
 
 def changelog_topic(application_id: str, store: AnyStoreBuilder) -> str | None:
     """The topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
-    return serde_topic(application_id, store) if store.logging or store.source_topic else None
+    return serde_topic(application_id, store) if store.restorable else None
