@@ -125,7 +125,10 @@ def transactional_settings(
 ) -> dict[str, Any]:
     """For a producer of transactions."""
     owned = {"transactional.id": transactional_id}
-    return {**producer_settings(bootstrap_servers, {**_TRANSACTIONS, **overrides}), **owned}
+    transactions = {**_TRANSACTIONS, **overrides}
+    # librdkafka makes no producer whose records may wait for longer than their transaction lives.
+    records = {"message.timeout.ms": transactions["transaction.timeout.ms"]}
+    return {**producer_settings(bootstrap_servers, {**records, **transactions}), **owned}
 
 
 def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,9 @@ from penstock.kafka.settings import (
     consumer_settings,
     member_settings,
     producer_settings,
+    transactional_settings,
 )
+from penstock.kafka.transactions import ConfluentTransactionalProducer, open_transactional_producer
 
 
 def clients(**entries: object) -> ConfluentClients:
@@ -139,6 +141,15 @@ def test_the_broker_keeps_no_restore_waiting_for_records_that_may_never_come() -
 
     assert wait_ms(clients()) == 10
     assert wait_ms(clients(consumer__fetch__wait__max__ms=70)) == 70, "users know better"
+
+
+@pytest.mark.parametrize("entries", [{}, {"transaction.timeout.ms": 5000}, {"delivery.timeout.ms": 3000}])
+def test_a_producer_of_transactions_can_be_made(entries: dict[str, object]) -> None:
+    """librdkafka refuses, before it asks a broker, one whose records may wait for longer than their transaction lives."""
+    with closing(open_transactional_producer("b:1", "id", entries)):
+        pass
+    with closing(ConfluentTransactionalProducer("b:1", transactional_settings("b:1", "id", entries))):
+        pass
 
 
 def test_the_clients_travel_by_pickle() -> None:
