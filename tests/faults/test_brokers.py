@@ -50,7 +50,7 @@ def coordinator_of_the_group(it: Counting, address: str) -> int:
 
 def coordinator_of_the_transactions(it: Counting, address: str) -> int:
     ids = [each for each, known in transactional_ids(address).items() if known]
-    mine = next(each for each in ids if each.startswith(it.application_id))
+    mine = next(each for each in ids if each.startswith(it.application_id) and not each.endswith("-try-out"))
     return leader(address, "__transaction_state", java_hash(mine) % INTERNAL_PARTITIONS)
 
 
@@ -80,12 +80,17 @@ def test_rows_10_and_11_a_broker_of_three_is_killed(
             victim = psutil.Process(pid)
             victim.kill()
             victim.wait(30)
+            eventually(lambda: victim_of(it, three_nodes.address) not in {node, -1}, "another has taken over", 60)
             it.goes_on(200)
             three_nodes.broker.start()
             it.goes_on(200)
         it.all_is_counted_once()
     finally:
         it.app.close()
+
+
+def said_by_brokers(folder: Path) -> str:
+    return "".join(file.read_text() for file in folder.glob("broker/node-*/*.log"))
 
 
 def test_row_25_the_disk_of_the_broker_is_full(
@@ -99,13 +104,14 @@ def test_row_25_the_disk_of_the_broker_is_full(
             [node] = kafka.broker.status().nodes
             assert node.pid is not None
             broker = psutil.Process(node.pid)
-            broker.rlimit(psutil.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
             it.clients.admin().create_topics([NewTopic(f"{it.application_id}-ballast", 1)])
+            broker.rlimit(psutil.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
             with it.fed():
                 producer = it.clients.producer()
                 for number in range(2 * _LARGEST_FILE // 1000):
                     producer.send(f"{it.application_id}-ballast", None, os.urandom(1000), 1_000 + number)
                 broker.wait(60)
+                assert "File too large" in said_by_brokers(tmp_path), "it ended of something else"
                 eventually(lambda: "no broker answers" in (it.app.status().waiting or ""), "it is said so")
                 kafka.broker.start()
                 producer.close()

@@ -31,9 +31,11 @@ STORM_S = 30.0
 
 
 @contextmanager
-def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[None]:
-    """Another member of the group joins, and another, and the first leaves: they take partitions, and do nothing."""
+def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[list[int]]:
+    """Another member of the group joins, and another, and the first leaves: they take partitions, and do nothing. How
+    many, each time that they were given some."""
     ending = threading.Event()
+    given: list[int] = []
 
     def member() -> Consumer:
         settings = {
@@ -41,7 +43,7 @@ def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[None]:
             "partition.assignment.strategy": "range", "session.timeout.ms": 6000,
         }  # fmt: skip
         consumer = Consumer(settings)
-        consumer.subscribe([it.input])
+        consumer.subscribe([it.input], on_assign=lambda _, partitions: given.append(len(partitions)))
         return consumer
 
     def rotate() -> None:
@@ -62,7 +64,7 @@ def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[None]:
     thread = threading.Thread(target=rotate)
     thread.start()
     try:
-        yield
+        yield given
     finally:
         ending.set()
         thread.join()
@@ -89,8 +91,9 @@ def test_row_20_a_storm_of_rebalances(kafka: Kafka, counting: MakeCounting) -> N
     files = process.num_fds()
     before = it.processed()
     with it.fed():
-        with strangers(kafka, it, rotate_s=3):
+        with strangers(kafka, it, rotate_s=3) as given:
             lasts(STORM_S)
+            assert len([many for many in given if many]) >= 5, f"there was no storm: {given}"
             assert it.processed() > before, "nothing was counted in all the storm"
         eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it has come to rest", 60)
         it.goes_on()
@@ -103,10 +106,13 @@ def test_row_21_a_record_takes_longer_than_its_transaction_lives(
     counting: MakeCounting, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     armed = tmp_path_factory.mktemp("armed")
-    # Of long transactions: that record is hardly ever the first of one, before which the broker knows of none.
+    # Of long transactions, and two records: one may be the first of its transaction, of which the broker knows nothing.
     it = counting(once(armed, sleep_for(TRANSACTION_S * 2)), **{"commit.interval.ms": 2_000})
     with it.fed():
-        (armed / "one").touch()
+        it.goes_on()
+        for each in ("one", "two"):
+            (armed / each).touch()
+        eventually(lambda: not any(armed.iterdir()), "a record takes long")
         eventually(lambda: it.aborted() > 0, "the transaction is given up, and the metric says so")
         it.goes_on()
     it.all_is_counted_once()

@@ -13,7 +13,8 @@ from tests.elastic.cluster import PARTITIONS, taking
 from tests.faults.rig import SESSION_S, Counting, Kafka, lasts
 
 MakeCounting = Callable[..., Counting]
-BACKLOG_BYTES = 200_000_000
+RECORD_BYTES = 5_000
+BACKLOG = 40_000
 MAY_GROW_BYTES = 120_000_000
 
 
@@ -25,8 +26,8 @@ def taken(it: Counting) -> int:
 def pile_up(it: Counting) -> None:
     """Of records that nobody will ever count: far more than an actor may keep."""
     producer = it.clients.producer()
-    value = os.urandom(5_000)
-    for number in range(BACKLOG_BYTES // len(value)):
+    value = os.urandom(RECORD_BYTES)
+    for number in range(BACKLOG):
         producer.send(it.input, b"ballast", value, 1_000, partition=number % PARTITIONS)
     assert producer.flush(60)
     producer.close()
@@ -40,14 +41,16 @@ def test_row_28_what_is_slow_piles_up_at_the_broker_and_nobody_leaves_the_group(
         lasts(SESSION_S / 2)
         assert it.app.status().state is ApplicationState.RUNNING
         assert taken(it) - before < MAY_GROW_BYTES
+    assert sum(task.lag or 0 for task in it.app.status().tasks) > BACKLOG // 2, "it was not slow"
     assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
 
 
 def test_row_28_a_slow_sink_holds_up_what_is_read_and_nothing_is_lost(kafka: Kafka, counting: MakeCounting) -> None:
     it = counting()
     with it.fed():
-        kafka.proxy.shape(up=Flow(bytes_per_s=20_000))
+        kafka.proxy.shape(up=Flow(bytes_per_s=2_000))
         lasts(SESSION_S * 2)
+        assert sum(it.sent.values()) - it.processed() > 500, "it was not slow"
         assert it.app.status().state is ApplicationState.RUNNING
         kafka.proxy.heal()
         it.goes_on()
