@@ -31,7 +31,7 @@ from rocksdict import (
 
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
-from penstock.state.builders import AnyStoreBuilder
+from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
@@ -243,7 +243,7 @@ class RocksDBTaskStores:
         self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
-        self._errors = Errors(path, all(builder.restorable for builder in chosen))
+        self._errors = Errors(path, all(map(is_restorable, chosen)))
         remove_tables(path)
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
@@ -327,7 +327,7 @@ class RocksDBTaskStores:
         if noted == layout.encode():
             return
         if noted is not None:
-            if not builder.restorable:
+            if not is_restorable(builder):
                 raise StateStoreError(
                     f"store {builder.name!r} in {self._path} was a store of another form ({noted.decode()}) than it is "
                     f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "
