@@ -129,7 +129,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
         return row
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -138,14 +138,14 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
         return rows
 
     def scan(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         # The cursor is made here, not at the first row: it sees the store as it is now.
-        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse, self._errors.translated)
+        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse, self._errors.noted)
         self._scans.add(cursor)
         return cursor.rows()
 
@@ -166,7 +166,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
 
     def unsorted_files(self) -> int:
         """How many files of level 0 there are."""
@@ -373,7 +373,7 @@ class RocksDBTaskStores:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
 
 
 def destroy(path: Path) -> None:
