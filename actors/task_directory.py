@@ -20,7 +20,7 @@ from penstock.common.errors import StateStoreCorruptError, StateStoreError, Stat
 from penstock.common.files import write_whole
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
-from penstock.state.builders import AnyStoreBuilder
+from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
 
@@ -76,7 +76,7 @@ class TaskDirectory:
             try:
                 return open_task_stores(self.path, builders)
             except StateStoreCorruptError as error:
-                lost = [builder.name for builder in builders if builder.persistent and not builder.restorable]
+                lost = [builder.name for builder in builders if builder.persistent and not is_restorable(builder)]
                 if lost:
                     raise StateStoreCorruptError(
                         f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
@@ -195,7 +195,7 @@ def open_task_directory(
     if not any(builder.persistent for builder in builders):
         directory = TaskDirectory(root / str(task))
         return directory, directory.open(builders)
-    irreplaceable = any(builder.persistent and not builder.restorable for builder in builders)
+    irreplaceable = any(builder.persistent and not is_restorable(builder) for builder in builders)
     opened: list[tuple[TaskDirectory, TaskStores]] = []
     names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_DIRECTORIES)]
     for directory in (TaskDirectory(root / name) for name in names):

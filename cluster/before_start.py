@@ -51,11 +51,7 @@ class BeforeStart:
         StateRestoreListener.
         """
         self._refuse_after_start("the restore listener")
-        if listener is not None and not isinstance(listener, StateRestoreListener):
-            raise TopologyError(
-                f"set_global_state_restore_listener takes an object of a subclass of StateRestoreListener, "
-                f"not {shown_with_type(listener)}"
-            )
+        _check_kind("set_global_state_restore_listener", listener, StateRestoreListener)
         self._spec = replace(self._spec, restore_listener=listener)
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
@@ -66,11 +62,7 @@ class BeforeStart:
         StandbyUpdateListener.
         """
         self._refuse_after_start("the standby update listener")
-        if listener is not None and not isinstance(listener, StandbyUpdateListener):
-            raise TopologyError(
-                f"set_standby_update_listener takes an object of a subclass of StandbyUpdateListener, "
-                f"not {shown_with_type(listener)}"
-            )
+        _check_kind("set_standby_update_listener", listener, StandbyUpdateListener)
         self._spec = replace(self._spec, standby_listener=listener)
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
@@ -92,3 +84,10 @@ class BeforeStart:
             raise ApplicationStateError(
                 f"application {self.application_id!r} was started or closed before: set {what} first"
             )
+
+
+def _check_kind(setter: str, listener: object, kind: type) -> None:
+    if listener is not None and not isinstance(listener, kind):
+        raise TopologyError(
+            f"{setter} takes an object of a subclass of {kind.__name__}, not {shown_with_type(listener)}"
+        )

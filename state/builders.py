@@ -88,11 +88,6 @@ class StoreBuilder(ABC, Generic[K, V]):
         """Whether rows change without a record: then no topic of records can stand for its changelog."""
         return False
 
-    @property
-    def restorable(self) -> bool:
-        """Whether there is a topic that has all its rows: its changelog, or the input topic that serves as one."""
-        return self.logging or self.source_topic is not None
-
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
         """The settings of its changelog topic that this kind needs; ``topic_config`` goes on top of them.
 
@@ -143,3 +138,8 @@ class HeadersOption(StoreBuilder[K, V]):
 
 # What a builder of stores of any type is called where the types do not matter.
 AnyStoreBuilder = StoreBuilder[Any, Any]
+
+
+def is_restorable(store: AnyStoreBuilder) -> bool:
+    """Whether there is a topic that has all its rows: its changelog, or the input topic that serves as one."""
+    return store.logging or store.source_topic is not None

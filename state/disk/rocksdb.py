@@ -31,7 +31,7 @@ from rocksdict import (
 
 from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
-from penstock.state.builders import AnyStoreBuilder
+from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
@@ -129,7 +129,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
         return row
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
@@ -138,14 +138,14 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
         return rows
 
     def scan(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         # The cursor is made here, not at the first row: it sees the store as it is now.
-        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse, self._errors.translated)
+        cursor = Cursor(self._what, self._open_family().iter(), from_key, to_key, reverse, self._errors.noted)
         self._scans.add(cursor)
         return cursor.rows()
 
@@ -166,7 +166,7 @@ class RocksDBStore:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
 
     def unsorted_files(self) -> int:
         """How many files of level 0 there are."""
@@ -243,7 +243,7 @@ class RocksDBTaskStores:
         self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
-        self._errors = Errors(path, all(builder.restorable for builder in chosen))
+        self._errors = Errors(path, all(map(is_restorable, chosen)))
         remove_tables(path)
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
         self._stores: dict[str, RocksDBStore] = {}
@@ -327,7 +327,7 @@ class RocksDBTaskStores:
         if noted == layout.encode():
             return
         if noted is not None:
-            if not builder.restorable:
+            if not is_restorable(builder):
                 raise StateStoreError(
                     f"store {builder.name!r} in {self._path} was a store of another form ({noted.decode()}) than it is "
                     f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "
@@ -373,7 +373,7 @@ class RocksDBTaskStores:
         except StateStoreError:
             raise
         except Exception as error:
-            raise self._errors.translated(error, self._what) from error
+            raise self._errors.noted(error, self._what) from error
 
 
 def destroy(path: Path) -> None:

@@ -44,9 +44,9 @@ class Errors:
     path: Path
     restorable: bool
 
-    def translated(self, error: Exception, what: str) -> StateStoreError:
-        """:func:`translated`. Corruption is noted beside the rows: RocksDB finds it only where it reads, and would open
-        the database again as if nothing were wrong."""
+    def noted(self, error: Exception, what: str) -> StateStoreError:
+        """As :func:`translated`, and corruption is noted beside the rows: RocksDB finds it only where it reads, and
+        would open the database again as if nothing were wrong."""
         found = translated(error, what)
         if isinstance(found, StateStoreCorruptError) and self.restorable:
             found.restorable = True

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.topics import NewTopic
+from penstock.state.builders import is_restorable
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
@@ -53,8 +54,8 @@ def plan_topics(
                 sub.id,
                 {names.get(topic, topic): _count(topic, counts, existing) for topic in _topics(sub)},
                 stateful=bool(sub.stores),
-                logged=any(store.restorable for store in sub.stores),
-                in_memory=any(store.restorable and not store.persistent for store in sub.stores),
+                logged=any(map(is_restorable, sub.stores)),
+                in_memory=any(is_restorable(store) and not store.persistent for store in sub.stores),
             )
             for sub in topology.subtopologies
             if _topics(sub)

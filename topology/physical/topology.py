@@ -14,7 +14,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
-from penstock.state.builders import AnyStoreBuilder
+from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.topology.physical.operator import Operator
 from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 from penstock.topology.processor_wrapper import require_wrapper
@@ -206,4 +206,4 @@ def serde_topic(application_id: str, store: AnyStoreBuilder) -> str:
 
 def changelog_topic(application_id: str, store: AnyStoreBuilder) -> str | None:
     """The topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
-    return serde_topic(application_id, store) if store.restorable else None
+    return serde_topic(application_id, store) if is_restorable(store) else None
