@@ -46,11 +46,11 @@ class Assignment:
         for hosted in released:
             self._tasks.drop(tasks.get(hosted.id, hosted))
             yield 0.0
+        yield from self._guarantee.reopening()  # whoever gets what was released must find no commit in doubt
         self._standbys.close_others(standbys, sources)
         self.epoch = epoch
         self._tasks.assigned(epoch)
         done.set_result(None)
-        yield from self._guarantee.reopening()
         if added := sorted(sources.keys() - tasks.keys()):
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.

@@ -355,6 +355,20 @@ def test_a_zombie_that_finds_an_old_assignment_when_it_wakes_up_drops_all_withou
     assert rig.counts() == []
 
 
+def test_no_task_is_said_to_be_released_while_its_last_commit_is_in_doubt(tmp_path: Path) -> None:
+    """Whoever gets it would go on from offsets that may still change."""
+    rig = application(tmp_path)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    rig.broker.loses_answers = True
+    rig.coordinator.refusal = "it was that of an earlier actor by the name of stream/1"
+    doubts: list[bool] = []
+    loop.assign(2, {}).add_done_callback(lambda _: doubts.append(loop.guarantee.in_doubt))
+    settle(loop)
+    assert doubts == [False]
+
+
 def test_one_that_is_being_fenced_waits_for_what_comes_of_it(tmp_path: Path) -> None:
     """The coordinator does not answer before that."""
     rig = application(tmp_path)
