@@ -31,6 +31,7 @@ ELSEWHERE = {
     "tests/actors/test_faults.py": 23,
     "tests/actors/test_full_disk.py": 24,
     "tests/actors/test_stream_loop_start.py::test_corrupt_stores_are_deleted_and_restored": 26,
+    "tests/actors/test_damaged_stores.py": 26,
     "tests/actors/test_state_on_disk.py": 27,
     "tests/actors/test_state_home.py": 27,
     "tests/tasks/test_errors.py": 30,
