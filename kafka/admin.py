@@ -28,7 +28,7 @@ from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
-from penstock.kafka.leaders import LEADERS_OUTDATED, of_the_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_leaders
 from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -202,7 +202,8 @@ class ConfluentAdmin(Admin):
         def ends() -> dict[TopicPartition, int]:
             answers = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S)
             return {
-                TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
+                TopicPartition(tp.topic, tp.partition): known(bounded_result(answer).offset)
+                for tp, answer in answers.items()
             }
 
         with broker_errors("ask for end offsets", self._address):

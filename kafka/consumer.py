@@ -20,7 +20,7 @@ from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
 from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
-from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_leaders, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -227,7 +227,9 @@ class ConfluentConsumer(RecordConsumer):
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
             if any(answer.error is not None and answer.error.code() in LEADERS_OUTDATED for answer in answers):
                 refresh_leaders(self._client)
-            return {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+            return of_the_leaders(
+                self._client, lambda: {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
+            )
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
@@ -251,7 +253,7 @@ class ConfluentConsumer(RecordConsumer):
         if answer.error is not None:
             what = f"learn the offsets of partition {answer.partition} of topic {answer.topic!r}"
             raise as_streams_error(KafkaException(answer.error), what, self._address)
-        return answer.offset
+        return known(answer.offset)
 
     @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:

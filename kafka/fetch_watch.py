@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.common.ids import TopicPartition
 from penstock.kafka.admin import ANSWER_TIMEOUT_S, LATEST
 from penstock.kafka.contracts import END
+from penstock.kafka.leaders import known
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
 PATIENCE_S = 10.0
@@ -157,7 +158,7 @@ class BrokerEnds:
             for at, answer in answers.items():
                 if answer in answered:
                     with suppress(KafkaException):
-                        self._ends[TopicPartition(at.topic, at.partition)] = answer.result().offset
+                        self._ends[TopicPartition(at.topic, at.partition)] = known(answer.result().offset)
         finally:
             # Whoever did not get all has leaders that have passed, or is stuck itself: next time another one asks.
             if len(self._ends) < len(partitions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, RETRIABLE, code_of
@@ -22,6 +22,14 @@ def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_T
     All topics, since an admin client that asks for one by its name has the broker create it, if that is allowed.
     """
     client.list_topics(timeout=timeout_s)
+
+
+def known(offset: int) -> int:
+    """``offset``, if that is an answer: for a partition whose leader dies while it is asked librdkafka 2.16 says
+    OFFSET_INVALID, and no error beside it. Raises KafkaException, as for a leader that is no more."""
+    if offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return offset
 
 
 def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:

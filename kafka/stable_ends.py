@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.common.ids import TopicPartition
 from penstock.kafka.admin import LATEST
-from penstock.kafka.leaders import LEADERS_OUTDATED, refresh_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, known, refresh_leaders
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, UNREACHABLE, admin_settings, client_configuration, code_of
 
 _AGE_S = 0.1
@@ -43,7 +43,7 @@ class StableEnds:
             del self._asked[partition]
             try:
                 # It may have lain here for long: what it says is as old as the question.
-                self._known[partition] = asked_at, asked.result().offset
+                self._known[partition] = asked_at, known(asked.result().offset)
             except KafkaException as error:
                 self._known.pop(partition, None)  # not known, so it is asked again below
                 if code_of(error) in LEADERS_OUTDATED:

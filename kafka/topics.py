@@ -19,7 +19,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin, bounded_result
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.leaders import of_the_leaders
+from penstock.kafka.leaders import known, of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -139,7 +139,8 @@ class Topics(ConfluentAdmin):
                 request_timeout=REQUEST_TIMEOUT_S,
             )
             return {
-                TopicPartition(tp.topic, tp.partition): bounded_result(answer).offset for tp, answer in answers.items()
+                TopicPartition(tp.topic, tp.partition): known(bounded_result(answer).offset)
+                for tp, answer in answers.items()
             }
 
         with broker_errors("ask for offsets", self._address):

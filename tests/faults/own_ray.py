@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tests.elastic.cluster import add_node, head_without_cpus
-from tests.faults.rig import Counting, called
+from tests.faults.rig import Counting, called, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,11 +74,11 @@ class OwnRay:
         return str(self.cluster.address)
 
     def start(self, it: Counting, folder: Path, work: str = "") -> Driver:
-        """A driver, once the application runs and has counted something."""
+        """A driver, once the application runs and has counted all that was sent."""
         self.drivers.append(Driver(self, it, folder, work))
         assert self.drivers[-1].started.get("state") == "RUNNING", self.drivers[-1].started
         it.send(100)
-        it.goes_on(100)
+        eventually(lambda: it.processed() >= sum(it.sent.values()), "all that was sent is counted")
         return self.drivers[-1]
 
     def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:

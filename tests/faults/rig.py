@@ -85,7 +85,7 @@ class Counting(SlowCount):
         """Comes about, and then no transaction is open."""
         self._eventually(lambda: self.processed() >= sum(self.sent.values()), "all is counted", timeout_s)
         assert self.is_exact(), "something was lost, or counted twice"
-        self._eventually(lambda: not self._open_at(), "no transaction is open", 30)
+        self._eventually(lambda: not self.open_at(), "no transaction is open", 30)
 
     def nothing_is_lost(self, timeout_s: float = 120.0) -> None:
         """Comes about: at least once, so counts may be too high."""
@@ -101,7 +101,7 @@ class Counting(SlowCount):
             eventually(condition, what, timeout_s)
         except AssertionError as error:
             error.add_note(f"sent {sum(self.sent.values())}, counted {self.processed()}")
-            error.add_note(f"open transactions hold back: {self._open_at()}")
+            error.add_note(f"open transactions hold back: {self.open_at()}")
             committed = self.clients.admin().committed(self.application_id)
             error.add_note(f"committed: { {str(tp): at.offset for tp, at in committed.items()} }")
             status = self.app.status()
@@ -109,7 +109,7 @@ class Counting(SlowCount):
             error.add_note(f"tasks: {[(str(task.task_id), task.state.value, task.lag) for task in status.tasks]}")
             raise
 
-    def _open_at(self) -> dict[str, tuple[int, int]]:
+    def open_at(self) -> dict[str, tuple[int, int]]:
         """Partitions with a transaction that has not ended: their last stable offset and high watermark."""
         admin = self.clients.admin()
         found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]

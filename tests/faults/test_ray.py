@@ -116,6 +116,7 @@ def test_row_18_a_node_that_ray_takes_for_dead_works_on(it: Counting, tmp_path: 
                 it.goes_on(200)
             finally:
                 raylet.resume()
+            raylet.wait(60)  # it is our child: while nobody asks how it ended, its own children take it for living
             it.goes_on()
         it.all_is_counted_once()
         eventually(lambda: has_ended(zombie), "the zombie has ended", 60)

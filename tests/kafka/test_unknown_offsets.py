@@ -1,0 +1,94 @@
+"""A leader dies while it is asked for offsets: librdkafka says -1001 and no error, and nobody may take that for an end.
+
+A store that was compared with such an end was wiped, and restored up to it: its counts began anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import TopicPartition as Tpo
+
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.consumer import ConfluentConsumer
+from penstock.kafka.fetch_watch import BrokerEnds
+from penstock.kafka.stable_ends import StableEnds
+from penstock.kafka.topics import Topics
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+ADDRESS = "127.0.0.1:1"
+
+
+class HalfDead:
+    """Looks like a client of librdkafka; of ``t-1`` it knows nothing. ``looked_up``: how often it was told to look up
+    who leads what."""
+
+    def __init__(self) -> None:
+        self.looked_up = 0
+
+    def list_topics(self, **_: object) -> None:
+        self.looked_up += 1
+
+    def list_offsets(self, asked: dict[Tpo, Any], **_: object) -> dict[Tpo, Future[Any]]:
+        answers: dict[Tpo, Future[Any]] = {each: Future() for each in asked}
+        for each, answer in answers.items():
+            answer.set_result(SimpleNamespace(offset=OFFSET_INVALID if each.partition else 7))
+        return answers
+
+    def offsets_for_times(self, asked: list[Tpo], timeout_s: float) -> list[Tpo]:
+        return [Tpo(each.topic, each.partition, OFFSET_INVALID if each.partition else 7) for each in asked]
+
+    def close(self) -> None:
+        pass
+
+
+ADMIN_ASKS: list[Callable[[Topics], Any]] = [
+    lambda admin: admin.end_offsets([A, B]),
+    lambda admin: admin.high_watermarks([A, B]),
+    lambda admin: admin.beginning_offsets([A, B]),
+]
+
+
+@pytest.mark.parametrize("ask", ADMIN_ASKS, ids=["end", "high watermark", "beginning"])
+def test_an_admin_calls_the_leader_unknown_and_looks_it_up(
+    ask: Callable[[Topics], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, client = Topics(ADDRESS), HalfDead()
+    monkeypatch.setattr(admin, "_client", client)
+    with pytest.raises(BrokerUnreachableError, match="LEADER_NOT_AVAILABLE"):
+        ask(admin)
+    assert client.looked_up == 1
+    assert admin.end_offsets([A]) == {A: 7}
+
+
+def test_a_consumer_calls_the_leader_unknown_and_looks_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = HalfDead()
+    with closing(ConfluentConsumer(ADDRESS, "group", {})) as consumer:
+        monkeypatch.setattr(consumer, "_client", client)
+        with pytest.raises(BrokerUnreachableError, match="LEADER_NOT_AVAILABLE"):
+            consumer.fetch_end_offsets([A, B])
+        assert client.looked_up == 1
+        assert consumer.fetch_beginning_offsets([A]) == {A: 7}
+
+
+def test_the_last_stable_offset_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = StableEnds(ADDRESS, {})
+    monkeypatch.setattr(ends, "_client", HalfDead())
+    assert [ends.end(B), ends.end(B)] == [None, None]
+    assert [ends.end(A), ends.end(A)] == [None, 7]
+
+
+def test_a_watch_over_fetches_hears_of_no_end() -> None:
+    ends = BrokerEnds(ADDRESS, {})
+    ends._client = HalfDead()  # type: ignore[assignment]  # all of it that is used here
+    ends.ask([A, B])
+    assert ends._asking is not None
+    ends._asking.join(5)
+    assert ends.take() == {A: 7}
