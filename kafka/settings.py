@@ -125,7 +125,10 @@ def transactional_settings(
 ) -> dict[str, Any]:
     """For a producer of transactions."""
     owned = {"transactional.id": transactional_id}
-    return {**producer_settings(bootstrap_servers, {**_TRANSACTIONS, **overrides}), **owned}
+    of_transactions = {**_TRANSACTIONS, **overrides}
+    # A record waits no longer than its transaction lives: a longer time librdkafka refuses.
+    waits = {"message.timeout.ms": of_transactions["transaction.timeout.ms"]}
+    return {**producer_settings(bootstrap_servers, {**waits, **of_transactions}), **owned}
 
 
 def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
