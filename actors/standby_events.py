@@ -57,7 +57,8 @@ class StandbyEvents(RestoreEvents):
 
     def _end_offset(self) -> int:
         end = self._end()
-        return -1 if end is None else end
+        # It was asked for a while ago, and what has been read since was behind nothing: so far it goes at least.
+        return -1 if end is None else max(end, self._position)
 
     def _calls(self, method: str) -> AbstractContextManager[None]:
         return calling(self._to, method, self._partition, self._store)

@@ -23,6 +23,7 @@ from benchmarks.penstock_side import ENVIRONMENT, NAME
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 
+GUARANTEES = ("at_least_once", "exactly_once_v2")
 PATIENCE_S = 600.0
 CAUGHT_UP_LAG = 1000
 COMMIT_INTERVAL_MS = 100
@@ -36,6 +37,13 @@ class Setting:
     nodes: int
     standbys: int
     guarantee: str
+
+    def __post_init__(self) -> None:
+        """Raise BenchmarkError for what would be found when topics are filled already."""
+        if self.guarantee not in GUARANTEES:
+            raise BenchmarkError(f"guarantee {self.guarantee!r} is none of {', '.join(GUARANTEES)}")
+        if self.standbys >= self.nodes:
+            raise BenchmarkError(f"{self.standbys} standbys want more than {self.nodes} nodes")
 
 
 @dataclass(frozen=True)

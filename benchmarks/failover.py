@@ -111,9 +111,10 @@ def main(
     session_ms: Annotated[int, typer.Option(help="Kafka Streams' session.timeout.ms")] = 45_000,
 ) -> None:
     """Measure how long results stay away after kill -9 of the busiest process."""
-    console, setting = Console(), Setting(tasks, nodes, standbys, guarantee)
+    console = Console()
     session = {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
     try:
+        setting = Setting(tasks, nodes, standbys, guarantee)
         jdk = find_jdk() if java else None
         with broker(console) as (work, address):
             isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}

@@ -122,11 +122,12 @@ def main(
     session_ms: Annotated[int, typer.Option(help="Kafka Streams' session.timeout.ms")] = 45_000,
 ) -> None:
     """Measure end-to-end latency of both sides, one after the other on one broker."""
-    console, setting = Console(), Setting(_TASKS, 2, 1, guarantee)
+    console = Console()
     session = {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
     measured: list[Measured] = []
     capacities: dict[str, list[float]] = {}
     try:
+        setting = Setting(_TASKS, 2, 1, guarantee)
         jdk = find_jdk() if java else None
         with broker(console) as (work, address):
             bench = Bench(address, guarantee)

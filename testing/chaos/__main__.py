@@ -1,22 +1,37 @@
-"""``python -m penstock.testing.chaos --seconds 300 --seed 7``, or ``make chaos SECONDS=300 SEED=7``."""
+"""``python -m penstock.testing.chaos --seconds 300 --seed 7``, or ``make chaos SECONDS=300 SEED=7``.
+
+Exit codes: 1 when something is violated, or the run could not be played to its end, 2 for arguments that are wrong,
+130 after Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import importlib
 import random
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.common.errors import StreamsError
 from penstock.testing.chaos.numbered import Numbered
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.testing.chaos.run import Report, run
-from penstock.testing.chaos.schedule import Kind, possible
+from penstock.testing.chaos.schedule import OF_NODES, Kind, possible
 
 _RECORDS = 500_000
 _PER_SECOND = 5_000
+_NEEDS = {
+    Kind.EXPIRE_TRANSACTION: "--guarantee exactly_once_v2",
+    Kind.ELECT_LEADERS: "--guarantee exactly_once_v2",
+    Kind.FILL_DISK: "Linux",
+    Kind.POISON: "a program with poison()",
+    **dict.fromkeys(OF_NODES, "--nodes 2 or more"),
+}
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def name_of(kind: Kind) -> str:
@@ -27,6 +42,7 @@ def name_of(kind: Kind) -> str:
 NAMES = frozenset(map(name_of, Kind))
 
 
+@app.command()
 def main(
     target: Annotated[
         str | None, typer.Argument(metavar="[MODULE:PROGRAM]", help="A Program of yours, such as shop.chaos:orders.")
@@ -46,37 +62,59 @@ def main(
     guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
     """Run an application on a Kafka and a Ray of its own, strike it for SECONDS, and prove that nothing was lost."""
+    if target and records:
+        raise typer.BadParameter("--records is of the program that comes with it; yours says its rounds itself")
+    program = load(target) if target else Numbered(records or max(_RECORDS, int(seconds * _PER_SECOND)))
+    kinds = chosen_kinds(only, possible(nodes, guarantee, bool(program.poison())))
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     typer.echo(f"seed {chosen}")
-    program = _load(target) if target else Numbered(records or max(_RECORDS, int(seconds * _PER_SECOND)))
-    kinds = _kinds(only, possible(nodes, guarantee, bool(program.poison())))
-    report = run(program, chosen, seconds, guarantee, nodes, kinds, typer.echo)
-    _tell(report, program)
+    try:
+        report = run(program, chosen, seconds, guarantee, nodes, kinds, typer.echo)
+    except StreamsError as error:
+        typer.secho(str(error), fg="red", err=True)
+        raise typer.Exit(1) from None
+    _tell(report, program, ([target] if target else []) + (["--records", str(records)] if records else []))
     raise typer.Exit(1 if report.violations else 0)
 
 
-def _kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    wanted = NAMES if only is None else {name for each in only for name in each.split(",")}
+def chosen_kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    """Those of ``there`` that are asked for: all of them, or those that ``--only`` names."""
+    if only is None:
+        return there
+    wanted = {name for each in only for name in each.split(",")}
     if unknown := wanted - NAMES:
-        raise typer.BadParameter(f"there is no fault {', '.join(sorted(unknown))}: {', '.join(map(name_of, Kind))}")
-    found = tuple(kind for kind in there if name_of(kind) in wanted)
-    if not found:
-        raise typer.BadParameter("none of these faults is possible with these options")
-    return found
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise typer.BadParameter(f"there is no fault {names}; there are {', '.join(map(name_of, Kind))}")
+    asked = [kind for kind in Kind if name_of(kind) in wanted]
+    # Left out without a word they would be taken for played.
+    if lacking := [f"{name_of(kind)} needs {_NEEDS[kind]}" for kind in asked if kind not in there]:
+        raise typer.BadParameter("; ".join(lacking))
+    return tuple(asked)
 
 
-def _load(target: str) -> Program:
+def load(target: str) -> Program:
+    """The Program that ``MODULE:PROGRAM`` names; the current folder is searched first."""
     module, _, name = target.partition(":")
-    if not name.isidentifier():
+    if not module or not name.isidentifier():
         raise typer.BadParameter(f"{target!r} is not MODULE:PROGRAM, such as shop.chaos:orders")
     sys.path.insert(0, str(Path.cwd()))
-    found = getattr(importlib.import_module(module), name, None)
+    try:
+        found_in = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # it is another one that the program wants
+        raise typer.BadParameter(f"there is no module {module!r} in {Path.cwd()} or on Python's path") from None
+    found = getattr(found_in, name, None)
     if not isinstance(found, Program):
-        raise typer.BadParameter(f"{target} is {found!r}, not a penstock.testing.chaos.Program")
+        there = [f"{module}:{key}" for key, value in vars(found_in).items() if isinstance(value, Program)]
+        hint = f"; there is {', '.join(there)}" if there else ""
+        what = "a class, not one of its objects" if isinstance(found, type) else f"a {type(found).__name__}"
+        said = f"{target} is {what}" if hasattr(found_in, name) else f"module {module!r} has no {name!r}"
+        raise typer.BadParameter(f"{said}: it takes a penstock.testing.chaos.Program{hint}")
     return found
 
 
-def _tell(report: Report, program: Program) -> None:
+def _tell(report: Report, program: Program, arguments: list[str]) -> None:
     look_ups = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.look_ups.items()))
     rested = f"back to rest {report.rest_s:.1f} s after the last" if report.rest_s else "never at rest again"
     typer.echo(f"{report.faults} faults; {rested}")
@@ -89,12 +127,18 @@ def _tell(report: Report, program: Program) -> None:
         return
     for violation in report.violations:
         typer.secho(f"VIOLATED: {violation}", fg="red")
-    again = f"SECONDS={report.seconds:g} SEED={report.seed} GUARANTEE={report.guarantee.value} NODES={report.nodes}"
-    if set(report.kinds) != set(possible(report.nodes, report.guarantee, bool(program.poison()))):
-        again += f" ONLY={','.join(map(name_of, report.kinds))}"
-    typer.echo(f"once more: make chaos {again}")
+    typer.echo(f"once more: {once_more(report, program, arguments)}")
     typer.echo(f"logs and data: {report.folder}")
 
 
+def once_more(report: Report, program: Program, arguments: list[str]) -> str:
+    """The command that plays the same again, with these arguments beside those that the report knows."""
+    command = ["python", "-m", "penstock.testing.chaos", *arguments, "--seconds", f"{report.seconds:g}"]
+    command += ["--seed", str(report.seed), "--guarantee", report.guarantee.value, "--nodes", str(report.nodes)]
+    if set(report.kinds) != set(possible(report.nodes, report.guarantee, bool(program.poison()))):
+        command += ["--only", ",".join(map(name_of, report.kinds))]
+    return shlex.join(command)
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m penstock.testing.chaos")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -218,10 +217,11 @@ def without_room(exception: BaseException) -> UncaughtExceptionResponse:
 
 
 @contextmanager
-def rig(program: Program, guarantee: Guarantee, brokers: int, nodes: int, proxied: int | None) -> Iterator[Rig]:
-    """A rig with its topics; at the end the application, Ray and the broker are ended. The folder stays. ``nodes``: of
+def rig(
+    folder: Path, program: Program, guarantee: Guarantee, brokers: int, nodes: int, proxied: int | None
+) -> Iterator[Rig]:
+    """A rig with its topics; at the end the application, Ray and the broker are ended. ``folder`` stays. ``nodes``: of
     Ray, with a stream actor on each; or one for all of them. ``proxied``: with proxies, and their seed."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
     port, http_port = free_port(3 * brokers), free_port()
     _end_in_good_order_when_told_to()
     with ExitStack() as stack:

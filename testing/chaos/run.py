@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.cluster.read_side import ApplicationStatus
+from penstock.common.errors import ConfigError
 from penstock.tasks.program import TaskPrograms
 from penstock.testing.chaos import checks
 from penstock.testing.chaos.disks import stores_are_their_changelogs
@@ -40,7 +42,7 @@ class Report:
     guarantee: Guarantee
     nodes: int
     folder: Path
-    """With the broker's files, the state and the logs; it stays only if something is violated."""
+    """With the broker's files, the state and the logs; it stays if something is violated, or the run raises."""
     faults: int = 0
     rest_s: float = 0.0
     """How long after the last fault the application had nothing left to do; 0 if it never came there."""
@@ -66,14 +68,30 @@ def run(
     ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``tell`` hears of
     each thing that is done. In the main thread of a process that uses no Ray otherwise.
     """
+    if lacking := [name for name in ("topics", "rounds") if not hasattr(program, name)]:
+        raise ConfigError(f"{type(program).__name__} has no {' and no '.join(lacking)}: docs/CHAOS.md has an example")
     chosen = possible(nodes, guarantee, bool(program.poison())) if kinds is None else kinds
+    report = Report(seed, seconds, chosen, guarantee, nodes, Path(tempfile.mkdtemp(prefix="penstock-chaos-")))
+    try:
+        _play(program, report, tell)
+    except KeyboardInterrupt:
+        shutil.rmtree(report.folder)  # who ends it by hand wants nothing of it
+        raise
+    except Exception:
+        tell(f"not played to its end; logs and data: {report.folder}")
+        raise
+    if not report.violations:
+        shutil.rmtree(report.folder)
+    return report
+
+
+def _play(program: Program, report: Report, tell: Callable[[str], None]) -> None:
     # Transactions that end while a partition has no leader, Kafka ends without telling the partition
     # (docs/RELIABILITY.md): what is to be exact wants replicas.
     moves_leaders = OUTAGES | {Kind.ELECT_LEADERS}
-    replicas = 3 if guarantee is Guarantee.EXACTLY and not moves_leaders.isdisjoint(chosen) else 1
-    proxied = None if OF_NETWORK.isdisjoint(chosen) else seed
-    with rig(program, guarantee, replicas, nodes, proxied) as it:
-        report = Report(seed, seconds, chosen, guarantee, nodes, it.folder)
+    replicas = 3 if report.guarantee is Guarantee.EXACTLY and not moves_leaders.isdisjoint(report.kinds) else 1
+    proxied = None if OF_NETWORK.isdisjoint(report.kinds) else report.seed
+    with rig(report.folder, program, report.guarantee, replicas, report.nodes, proxied) as it:
         began = time.monotonic()
 
         def stamped(what: str) -> None:
@@ -81,12 +99,15 @@ def run(
 
         try:
             _run(it, program, report, stamped)
-        finally:
-            if report.violations:
-                shutil.copytree(it.ray_logs, it.folder / "ray-logs", ignore_dangling_symlinks=True)
-    if not report.violations:
-        shutil.rmtree(it.folder)
-    return report
+        except Exception:
+            _keep_logs(it)
+            raise
+        if report.violations:
+            _keep_logs(it)
+
+
+def _keep_logs(it: Rig) -> None:
+    shutil.copytree(it.ray_logs, it.folder / "ray-logs", ignore_dangling_symlinks=True)
 
 
 def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None]) -> None:
@@ -99,7 +120,8 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
             probed = beside.submit(prober.ask_until, stopped, report.seed)
             tell("the application runs; faults begin")
             striker = Striker(it, program, tell)
-            striker.strike(draw(report.seed, report.seconds, report.kinds), lambda: prober.ended is not None)
+            faults = draw(report.seed, report.seconds, report.kinds)
+            striker.strike(faults, lambda: prober.ended is not None or _failed(fed))
             report.faults, report.poisoned = striker.struck, striker.poisoned
             tell("faults are over")
             report.violations += _settled(it, report, fed, prober)
@@ -122,6 +144,10 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
         report.violations += stores_are_their_changelogs(
             it.state_dir, programs, it.plan, it.clients, _OF_EACH_STORE, damaged
         )
+
+
+def _failed(fed: Future[None]) -> bool:
+    return fed.done() and fed.exception() is not None
 
 
 def _settled(it: Rig, report: Report, fed: Future[None], prober: Prober) -> list[str]:

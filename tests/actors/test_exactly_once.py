@@ -364,7 +364,7 @@ def test_no_task_is_said_to_be_released_while_its_last_commit_is_in_doubt(tmp_pa
     rig.broker.loses_answers = True
     rig.coordinator.refusal = "it was that of an earlier actor by the name of stream/1"
     doubts: list[bool] = []
-    loop.assign(2, {}).add_done_callback(lambda _: doubts.append(loop.guarantee.in_doubt))
+    loop.assign(2, {}).add_done_callback(lambda _: doubts.append(loop._guarantee.in_doubt))
     settle(loop)
     assert doubts == [False]
 

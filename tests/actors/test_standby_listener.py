@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.standby_events import StandbyEvents
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.rig import CHANGELOG, HeardRestores, Rig, settle
 from tests.actors.test_standbys import READS, TASK, log, raising, standby_of
@@ -89,6 +90,23 @@ def test_a_standby_update_listener_hears_that_a_copy_is_given_up_begins_again_or
     rig.stop(again)
     assert [call[0] for call in heard.calls[-2:]] == ["start", "suspended"]
     assert heard.calls[-1][-1] is ps.SuspendReason.MIGRATED
+
+
+@pytest.mark.parametrize(("known", "told"), [(None, -1), (0, 6), (9, 9)])
+def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_has_loaded(
+    known: int | None, told: int
+) -> None:
+    """The end that is known may be that of a changelog that was empty a moment ago."""
+    heard = HeardUpdates()
+    partition, migrated = TopicPartition(CHANGELOG, 0), ps.SuspendReason.MIGRATED
+    events = StandbyEvents(heard, partition, "counts", TASK, lambda: known, lambda: migrated)
+    events.start(0, 0)
+    events.restored(6, 6)
+    events.suspended()
+    assert heard.calls[1:] == [
+        ("batch", TASK, 5, 6, told),
+        ("suspended", partition, "counts", 5, told, migrated),
+    ]
 
 
 def test_what_a_standby_update_listener_raises_ends_the_actor_and_names_it(

@@ -12,8 +12,9 @@ from contextlib import closing
 import pytest
 
 from benchmarks import latency
-from benchmarks.deployment import Deployment, Victim, source_of
+from benchmarks.deployment import Deployment, Setting, Victim, source_of
 from benchmarks.latency import Bench, Measured, quantiles, strips
+from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Heard, Pulse, quantile
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
@@ -24,6 +25,21 @@ from penstock.kafka.contracts import BEGINNING
 @pytest.mark.parametrize(("at", "found"), [(0.0, 0.0), (0.5, 50.0), (0.99, 99.0), (1.0, 99.0)])
 def test_a_quantile_is_the_value_that_so_many_are_below(at: float, found: float) -> None:
     assert quantile([float(number) for number in range(100)], at) == found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "standbys", "guarantee", "said"),
+    [
+        (2, 1, "exactly_once", "guarantee 'exactly_once' is none of at_least_once, exactly_once_v2"),
+        (2, 2, "at_least_once", "2 standbys want more than 2 nodes"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_before_topics_are_filled(
+    nodes: int, standbys: int, guarantee: str, said: str
+) -> None:
+    with pytest.raises(BenchmarkError) as refused:
+        Setting(4, nodes, standbys, guarantee)
+    assert str(refused.value) == said
 
 
 def test_silence_lasts_from_the_last_result_to_the_first_that_was_sent_after_the_kill() -> None:

@@ -81,14 +81,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play them; how it went, as an exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--only", default="", metavar="12,13", help="rows to play")
-    only = {int(row) for row in parser.parse_args(arguments).only.split(",") if row}
+    only = parser.parse_args(arguments).only
+    if not re.fullmatch(r"(\d+(,\d+)*)?", only):
+        parser.error(f"--only {only!r} is no list of rows, such as 12,13")
+    asked = {int(row) for row in only.split(",") if row}
     found = subprocess.run(
         [*_PYTEST, "--collect-only", str(HERE)], cwd=ROOT, capture_output=True, text=True, check=True
     )
+    tests = rows(found.stdout)
+    if nowhere := asked - set(map(row_of, tests)):
+        parser.error(f"no test plays row {', '.join(map(str, sorted(nowhere)))}")
     wrong = 0
     print(f"{'row':>3}  {'held?':9} {'s':>5}  what")
-    for test in rows(found.stdout):
-        if only and row_of(test) not in only:
+    for test in tests:
+        if asked and row_of(test) not in asked:
             continue
         held, took_s, said = play(test)
         print(f"{row_of(test):3}  {held:9} {took_s:5.0f}  {named(test)}", flush=True)

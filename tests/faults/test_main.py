@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.__main__ import ELSEWHERE, ROOT, named, row_of, rows
+from tests.faults import __main__ as command
+from tests.faults.__main__ import ELSEWHERE, ROOT, main, named, row_of, rows
 
 pytestmark = pytest.mark.cheap
 
@@ -24,3 +25,17 @@ def test_what_other_tests_play_is_there() -> None:
         file, _, name = test.partition("::")
         text = (ROOT / file).read_text()
         assert f"def {name.partition('[')[0]}(" in text or not name, test
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [("x", "--only 'x' is no list of rows, such as 12,13"), ("30,999", "no test plays row 999")],
+)
+def test_rows_that_there_are_not_are_refused_and_not_taken_for_held(
+    only: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "play", lambda test: pytest.fail(f"{test} is played"))
+    with pytest.raises(SystemExit) as ended:
+        main(["--only", only])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

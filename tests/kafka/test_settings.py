@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 import penstock as ps
 from penstock.cluster.kafka_streams import KafkaStreams
@@ -131,6 +131,15 @@ def test_overrides_reach_the_clients_they_are_meant_for() -> None:
     assert "session.timeout.ms" not in reading, "a reader has no session"
     assert seated["session.timeout.ms"] == 9000
     assert producer_settings("b:1", {"linger.ms": 0})["linger.ms"] == 0
+
+
+@pytest.mark.parametrize("overrides", [{}, {"transaction.timeout.ms": 60_000}, {"delivery.timeout.ms": 5_000}])
+def test_a_producer_of_transactions_can_be_made_whatever_its_time_out(overrides: dict[str, int]) -> None:
+    """librdkafka makes none whose records may wait for longer than its transactions live."""
+    settings = transactional_settings("127.0.0.1:1", "id", overrides)
+    Producer(settings)
+    assert settings["message.timeout.ms"] == settings["transaction.timeout.ms"]
+    assert producer_settings("127.0.0.1:1", overrides)["message.timeout.ms"] == 120_000
 
 
 def test_the_broker_keeps_no_restore_waiting_for_records_that_may_never_come() -> None:
