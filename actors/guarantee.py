@@ -23,6 +23,7 @@ member of the group the actor may commit."""
 ANSWER_SLICE_S = 0.005
 _AGAIN_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+_GIVE_UP_SLICE_S, _GIVE_UP_SLICES = 0.005, 200
 
 
 class RefusedError(StreamsError):
@@ -50,8 +51,8 @@ class Guarantee(Protocol):
         """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Have a producer that can send again. What was sent since the last commit is not waited for any more. Raises
-        RefusedError when this actor is to do nothing any more: then there is no producer."""
+        """Have a producer that can send again: the same, or another. What was sent since the last commit is not waited
+        for any more. Raises RefusedError when this actor is to do nothing any more: then there is no producer."""
 
     def find_seat(self) -> Steps[CommitAnswer]:
         """Before it is read where tasks go on from: whether the actor may commit for them."""
@@ -84,13 +85,20 @@ class AtLeastOnce(Guarantee):
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         answer = yield from answer_to(self._ask(offsets))
-        self._pauses.reset()
+        if answer.accepted:
+            self._pauses.reset()
         return answer
 
     @override
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        # What it had given to the broker's connection may still be written, as that of a process which was killed.
         yield self._pauses.next_s()
+        if not error.producer_is_spent and self._pauses.failures == 1:
+            # It keeps what is still on its way to the broker from being written behind what comes now.
+            for _ in range(_GIVE_UP_SLICES):
+                if self.producer.give_up(_GIVE_UP_SLICE_S):
+                    return
+                yield 0.0
+        # It may be what is stuck (``kafka/fetch_watch.py`` says how). By now the system has given up its connections.
         close_aside(self.producer)
         self.producer = self._make()
 
@@ -109,16 +117,16 @@ class Pauses:
     """How long to wait before the next try, in seconds: longer each time, until one has succeeded."""
 
     def __init__(self) -> None:
-        self._failures = 0
+        self.failures = 0
 
     def next_s(self) -> float:
         """None before the first try."""
-        self._failures += 1
-        return 0.0 if self._failures == 1 else min(_AGAIN_S * 2 ** min(self._failures - 2, 8), _LONGEST_PAUSE_S)
+        self.failures += 1
+        return 0.0 if self.failures == 1 else min(_AGAIN_S * 2 ** min(self.failures - 2, 8), _LONGEST_PAUSE_S)
 
     def reset(self) -> None:
         """One has succeeded."""
-        self._failures = 0
+        self.failures = 0
 
 
 def close_aside(producer: RecordProducer) -> None:

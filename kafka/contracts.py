@@ -129,6 +129,11 @@ class RecordProducer(Protocol):
     def mark(self) -> Mark:
         """What was sent since the last call. What is sent from here on is of the next one."""
 
+    def give_up(self, timeout_s: float) -> bool:
+        """Forget what is not delivered, and go on: it is not waited for any more, and nothing of it is written behind
+        what is sent from then on. Marks before it are never delivered. False if the client has not let go of all of it
+        yet."""
+
     def partitions(self, topic: str) -> int:
         """How many partitions ``topic`` has. Raises MissingTopicError."""
 
@@ -141,11 +146,17 @@ class RecordProducer(Protocol):
 
 class UndeliveredError(StreamsError):
     """Of what was sent since the last commit some is not written, or nobody knows whether it is, though no record is
-    wrong: the tasks go on from what is committed, with another producer. Mirrors ``TaskCorruptedException``."""
+    wrong: the tasks go on from what is committed. Mirrors ``TaskCorruptedException``.
+
+    ``producer_is_spent``: the producer can do nothing any more, or nobody knows what it has done: another must take its
+    place.
+    """
 
     happened: ClassVar[str] = "records not delivered"
-    producer_is_spent = True
-    """The producer can do nothing any more, or nobody knows what it has done: another must take its place."""
+
+    def __init__(self, message: str, *, producer_is_spent: bool = False) -> None:
+        super().__init__(message)
+        self.producer_is_spent = producer_is_spent
 
 
 class TransactionAbortedError(UndeliveredError):
@@ -156,10 +167,6 @@ class TransactionAbortedError(UndeliveredError):
     """
 
     happened = "transaction aborted"
-
-    def __init__(self, message: str, *, producer_is_spent: bool = False) -> None:
-        super().__init__(message)
-        self.producer_is_spent = producer_is_spent
 
 
 class TransactionalProducer(RecordProducer, Protocol):

@@ -268,6 +268,21 @@ cdef class Sender:
         self._raise_failure()
         return code == 0
 
+    def give_up(self, double timeout_s):
+        """See ``RecordProducer.give_up``."""
+        cdef int code, timeout_ms = <int> (timeout_s * 1000)
+        cdef Topic topic
+        self._check_open()
+        with nogil:
+            rd_kafka_purge(self._client, QUEUED_AND_IN_FLIGHT)
+            code = rd_kafka_flush(self._client, timeout_ms)
+        if code == 0:  # nothing counts in the marks any more
+            for topic in self._topics.values():
+                topic.forget_lanes()
+            self._begin_mark(None)
+            self._forget_failure()
+        return code == 0
+
     def mark(self):
         """See ``RecordProducer.mark``."""
         cdef Mark closed = self._open

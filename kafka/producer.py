@@ -167,6 +167,14 @@ class ConfluentProducer(RecordProducer):
             raise self._failure
 
     @override
+    def give_up(self, timeout_s: float) -> bool:
+        self._client.purge()
+        left = self._client.flush(timeout_s)
+        if left == 0:
+            self._forget_failure()
+        return left == 0
+
+    @override
     def mark(self) -> Mark:
         # Counts by a call of Python per record, which the compiled form does not need.
         closed = self._open

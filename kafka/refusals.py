@@ -21,7 +21,7 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
     """Of a producer whose order or exactness would not hold any more, or of one record."""
     said = _said(code, text)
     if code in SPENT:
-        return UndeliveredError(f"the producer can go on no more: {said}")
+        return UndeliveredError(f"the producer can go on no more: {said}", producer_is_spent=True)
     if code == KafkaError._MSG_TIMED_OUT:
         return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
     if topic is None:

@@ -114,6 +114,13 @@ class FakeProducer(RecordProducer):
         return not self._queue
 
     @override
+    def give_up(self, timeout_s: float) -> bool:
+        self._queue.clear()
+        self._failure = None
+        self._open = _FakeMark(None)
+        return True
+
+    @override
     def mark(self) -> Mark:
         closed, self._open = self._open, _FakeMark(self._open)
         return closed

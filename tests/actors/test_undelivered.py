@@ -1,4 +1,4 @@
-"""At least once: records that the broker did not take in time. The tasks go on from the last commit, by a new producer.
+"""At least once: records that the broker did not take in time. The tasks go on from the last commit.
 
 A client that sends nothing says no more than that (docs/RELIABILITY.md), nor does a broker that is away for long.
 """
@@ -59,15 +59,35 @@ def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path
     assert rig.committed() == 2, "nothing is committed whose results are not delivered"
     with capture_logs() as logs:
         before = expire(loop)
+        producer_of(loop).most_at_once = None
         settle(loop)
         rig.commit(loop)
     (line,) = [line for line in logs if line["event"].endswith("going back to the last commit")]
     assert line["event"].startswith("records not delivered")
     assert "topic" in line["reason"]
-    assert producer_of(loop) is not before
+    assert producer_of(loop) is before, "it alone keeps what is still on its way from coming later"
     assert states(loop) == {TASK: TaskState.RUNNING}
     assert rig.counts()[-1] == rig.counts(CHANGELOG)[-1] == ("a", 2)
     assert (count_of(loop, "a"), count_of(loop, "b"), rig.committed()) == (2, 1, 3)
+
+
+def test_a_producer_that_delivers_nothing_twice_is_replaced(tmp_path: Path) -> None:
+    """It may be what is stuck: the broker answers others."""
+    rig = Rig(tmp_path)
+    loop = rig.running()
+    producer_of(loop).most_at_once = 0
+    rig.write("in", ("a", "x", 1))
+    before = producer_of(loop)
+    for same in (True, False):
+        rig.clock.now_ms += 1001
+        for _ in range(20):
+            loop.step()
+        assert rig.committed() is None
+        expire(loop)
+        settle(loop)
+        assert (producer_of(loop) is before) == same
+    rig.commit(loop)
+    assert (rig.counts(), rig.committed()) == ([("a", 1)], 1)
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
@@ -82,6 +102,7 @@ def test_what_reached_a_changelog_is_restored_before_the_records_come_again(tmp_
         loop.step()
     producer_of(loop).most_at_once = 0
     expire(loop)
+    producer_of(loop).most_at_once = None
     settle(loop)
     rig.commit(loop)
     assert states(loop) == {TASK: TaskState.RUNNING}

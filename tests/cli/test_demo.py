@@ -84,6 +84,9 @@ class Recorder:
     def flush(self, timeout_s: float) -> bool:
         return True
 
+    def give_up(self, timeout_s: float) -> bool:
+        raise NotImplementedError
+
     def mark(self) -> Mark:
         raise NotImplementedError
 

@@ -63,15 +63,20 @@ def test_the_fake_producer_tells_it_likewise() -> None:
 
 
 def check(told: UndeliveredError, producer: RecordProducer) -> None:
-    """It is said of which topic, that another producer is needed, and again by whatever is asked next."""
+    """It is said of which topic, and again by whatever is asked next, until the producer is to give up."""
     assert "topic 't' within message.timeout.ms" in str(told)
     assert not isinstance(told, TransactionAbortedError)
-    assert told.producer_is_spent
+    assert not told.producer_is_spent
     mark = producer.mark()
     for ask in (producer.poll, lambda: producer.flush(0.01)):
         with pytest.raises(UndeliveredError):
             ask()
     assert not mark.delivered()
+    assert producer.give_up(5)
+    producer.poll()
+    assert producer.flush(0.01)
+    assert not mark.delivered()
+    assert producer.mark().delivered()
 
 
 @pytest.mark.parametrize("code", [KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.INVALID_PRODUCER_EPOCH])
