@@ -145,7 +145,7 @@ def test_the_broker_keeps_no_restore_waiting_for_records_that_may_never_come() -
 
 @pytest.mark.parametrize("entries", [{}, {"transaction.timeout.ms": 5000}, {"delivery.timeout.ms": 3000}])
 def test_a_producer_of_transactions_can_be_made(entries: dict[str, object]) -> None:
-    """librdkafka refuses, before it asks a broker, one whose records may wait for longer than their transaction lives."""
+    """librdkafka refuses, before it asks a broker, one whose records may wait longer than their transaction lives."""
     with closing(open_transactional_producer("b:1", "id", entries)):
         pass
     with closing(ConfluentTransactionalProducer("b:1", transactional_settings("b:1", "id", entries))):
