@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -28,7 +29,7 @@ from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
-from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_controller, of_the_leaders
 from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -218,7 +219,7 @@ class ConfluentAdmin(Admin):
         with broker_errors("ask for the configuration of topics", self._address):
             for resource, answer in self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).items():
                 try:
-                    entries = bounded_result(answer)
+                    entries = of_the_controller(self._client, partial(bounded_result, answer))
                 except KafkaException as error:
                     if code_of(error) != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                         raise

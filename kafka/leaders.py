@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, RETRIABLE, code_of
 
 T = TypeVar("T")
+_CONTROLLER_S = 2.0
 LEADERS_OUTDATED = RETRIABLE | MISSING_TOPIC
 """With these a broker answers who is asked as the leader and is it no more, or not yet."""
 
@@ -39,4 +41,16 @@ def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
     except KafkaException as error:
         if code_of(error) in LEADERS_OUTDATED:
             refresh_leaders(client)
+        raise
+
+
+def of_the_controller(client: AdminClient, ask: Callable[[], T]) -> T:
+    """What ``ask`` returns. When time is up, it is raised, and a repetition may ask another: by itself ``client`` would
+    wait for the controller that it knows, which may have died (librdkafka 2.16)."""
+    try:
+        return ask()
+    except KafkaException as error:
+        if code_of(error) == KafkaError._TIMED_OUT:
+            with suppress(KafkaException):  # nobody answers, as ``error`` says
+                refresh_leaders(client, _CONTROLLER_S)
         raise

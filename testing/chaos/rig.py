@@ -255,11 +255,16 @@ def rig(
         yield it
 
 
+_MESSAGE_TIMEOUT_MS = 30_000
+
+
 def _config(program: Program, guarantee: Guarantee, address: str, folder: Path, http_port: int) -> dict[str, Any]:
+    # What a producer is given is delivered or given up within the time in which rest must come.
     exactly = {"producer.transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000)}
+    at_least = {"producer.message.timeout.ms": _MESSAGE_TIMEOUT_MS}
     return {
         "commit.interval.ms": _COMMIT_INTERVAL_MS,
-        **(exactly if guarantee is Guarantee.EXACTLY else {}),
+        **(exactly if guarantee is Guarantee.EXACTLY else at_least),
         **program.config,
         "application.id": APPLICATION,
         "bootstrap.servers": address,

@@ -101,7 +101,7 @@ class SlowCount:
             key = f"key-{number % KEYS}"
             self.sent[key] += 1
             producer.send(self.input, key.encode(), b"1", 1_000 + number, partition=number % KEYS % PARTITIONS)
-        assert producer.flush(30)
+        assert producer.flush(100)  # a broker may be away meanwhile
         producer.close()
 
     @contextmanager

@@ -74,7 +74,7 @@ def test_row_7_the_head_of_ray_is_killed_for_good_and_the_application_starts_on_
         driver = ray.start(it, tmp_path)
         with it.fed():
             ray.cluster.head_node.kill_gcs_server()
-            it.goes_on(200)  # who works needs no head
+            it.goes_on(20)  # who works needs no head
             said = driver.ask("status")
             print(said)
             eventually(lambda: not ray.processes("ray::StreamActor"), "Ray ends what has no head", 120)

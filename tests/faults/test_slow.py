@@ -10,7 +10,7 @@ import psutil
 from penstock.cluster.read_side import ApplicationState
 from penstock.testing.chaos.proxy import Flow
 from tests.elastic.cluster import PARTITIONS, taking
-from tests.faults.rig import SESSION_S, Counting, Kafka, lasts
+from tests.faults.rig import SESSION_S, Counting, Kafka, lasts, of_processes
 
 MakeCounting = Callable[..., Counting]
 RECORD_BYTES = 5_000
@@ -26,7 +26,7 @@ def taken(it: Counting) -> int:
 def pile_up(it: Counting) -> None:
     """Of records that nobody will ever count: far more than an actor may keep."""
     producer = it.clients.producer()
-    value = os.urandom(RECORD_BYTES)
+    value = os.urandom(RECORD_BYTES // 2).hex().encode()
     for number in range(BACKLOG):
         producer.send(it.input, b"ballast", value, 1_000, partition=number % PARTITIONS)
     assert producer.flush(60)
@@ -41,17 +41,21 @@ def test_row_28_what_is_slow_piles_up_at_the_broker_and_nobody_leaves_the_group(
         lasts(SESSION_S / 2)
         assert it.app.status().state is ApplicationState.RUNNING
         assert taken(it) - before < MAY_GROW_BYTES
-    assert sum(task.lag or 0 for task in it.app.status().tasks) > BACKLOG // 2, "it was not slow"
+    assert sum(task.lag or 0 for task in it.app.status().tasks) > BACKLOG // 10, "it was not slow"
     assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
 
 
 def test_row_28_a_slow_sink_holds_up_what_is_read_and_nothing_is_lost(kafka: Kafka, counting: MakeCounting) -> None:
     it = counting()
+    actors = {actor.pid for actor in it.actors()}
     with it.fed():
-        kafka.proxy.shape(up=Flow(bytes_per_s=2_000))
+        kafka.proxy.shape(up=Flow(bytes_per_s=500), which=of_processes([actor.pid for actor in it.actors()]))
+        sent, counted = sum(it.sent.values()), it.processed()
         lasts(SESSION_S * 2)
-        assert sum(it.sent.values()) - it.processed() > 500, "it was not slow"
-        assert it.app.status().state is ApplicationState.RUNNING
+        assert (it.processed() - counted) * 2 < sum(it.sent.values()) - sent, "it was not slow"
+        # Transactions that do not come through in time are begun anew: tasks may restore meanwhile.
+        assert it.app.status().state in (ApplicationState.RUNNING, ApplicationState.REBALANCING)
         kafka.proxy.heal()
         it.goes_on()
     it.all_is_counted_once()
+    assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"

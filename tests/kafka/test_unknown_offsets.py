@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.errors import BrokerUnreachableError
@@ -44,6 +44,12 @@ class HalfDead:
 
     def offsets_for_times(self, asked: list[Tpo], timeout_s: float) -> list[Tpo]:
         return [Tpo(each.topic, each.partition, OFFSET_INVALID if each.partition else 7) for each in asked]
+
+    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {each: Future() for each in asked}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller")))
+        return answers
 
     def close(self) -> None:
         pass
@@ -92,3 +98,11 @@ def test_a_watch_over_fetches_hears_of_no_end() -> None:
     assert ends._asking is not None
     ends._asking.join(5)
     assert ends.take() == {A: 7}
+
+
+def test_an_admin_whose_controller_does_not_answer_looks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, client = Topics(ADDRESS), HalfDead()
+    monkeypatch.setattr(admin, "_client", client)
+    with pytest.raises(BrokerUnreachableError, match="waiting for controller"):
+        admin.topic_configs(["t"])
+    assert client.looked_up == 1
