@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.baseline import NAME as JAVA
 from benchmarks.baseline import Jdk, find_jdk
 from benchmarks.deployment import PATIENCE_S, Deployment, Setting, penstock_deployment, source_of
-from benchmarks.java_deployment import java_deployment
+from benchmarks.java_deployment import java_deployment, session_config
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
 from benchmarks.report import surroundings
@@ -112,7 +112,7 @@ def main(
 ) -> None:
     """Measure how long results stay away after kill -9 of the busiest process."""
     console = Console()
-    session = {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
+    session = session_config(session_ms)
     try:
         setting = Setting(tasks, nodes, standbys, guarantee)
         jdk = find_jdk() if java else None

@@ -134,6 +134,11 @@ class JavaDeployment(Deployment):
         self.start()
 
 
+def session_config(session_ms: int) -> dict[str, str]:
+    """For a session that ends ``session_ms`` after its process did; Kafka's own default is 45,000."""
+    return {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
+
+
 @contextmanager
 def java_deployment(
     jdk: Jdk, work: Path, address: str, setting: Setting, output: str, settings: Mapping[str, str]

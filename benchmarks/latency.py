@@ -19,6 +19,7 @@ from rich.console import Console
 from benchmarks.baseline import find_jdk
 from benchmarks.deployment import Deployment, Setting, source_of
 from benchmarks.failover import deployed
+from benchmarks.java_deployment import session_config
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
 from benchmarks.report import Grid, Spread, surroundings, to_markdown, to_terminal
@@ -123,7 +124,7 @@ def main(
 ) -> None:
     """Measure end-to-end latency of both sides, one after the other on one broker."""
     console = Console()
-    session = {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
+    session = session_config(session_ms)
     measured: list[Measured] = []
     capacities: dict[str, list[float]] = {}
     try:

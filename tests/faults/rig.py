@@ -145,15 +145,16 @@ def coordinator() -> psutil.Process:
 
 def ends_a_transaction(piece: bytes) -> bool:
     """Whether an EndTxn is among the requests of what a client has written at once."""
-    return _END_TXN in _requests(piece)
+    return _END_TXN in requests_in(piece)
 
 
 def commits_offsets(piece: bytes) -> bool:
     """The same for the offsets of a transaction, which is open then."""
-    return _TXN_OFFSET_COMMIT in _requests(piece)
+    return _TXN_OFFSET_COMMIT in requests_in(piece)
 
 
-def _requests(piece: bytes) -> Iterator[int]:
+def requests_in(piece: bytes) -> Iterator[int]:
+    """Of what kind each request is that begins in a piece of a connection's bytes, by Kafka's numbers."""
     at = 0
     while at + 6 <= len(piece):
         size, kind = struct.unpack_from(">ih", piece, at)

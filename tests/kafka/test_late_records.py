@@ -14,7 +14,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordProducer, UndeliveredError
 from penstock.kafka.producer import ConfluentProducer, open_producer
 from penstock.kafka.settings import producer_settings
-from tests.faults.rig import _requests, kafka_behind_a_proxy
+from tests.faults.rig import kafka_behind_a_proxy, requests_in
 from tests.waiting import eventually
 
 PRODUCE = 0
@@ -50,7 +50,7 @@ def test_a_late_record_is_not_written_behind_later_ones(make: Callable[[str], Re
 
             send(b"4")
             assert producer.flush(20)
-            sprung = kafka.proxy.trap(lambda piece: PRODUCE in list(_requests(piece)), passes=False)
+            sprung = kafka.proxy.trap(lambda piece: PRODUCE in list(requests_in(piece)), passes=False)
             send(b"5")
             eventually(is_given_up, "nobody took it")
             assert sprung.is_set(), "it is on its way"
