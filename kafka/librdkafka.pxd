@@ -1,7 +1,7 @@
 # cython: language_level=3
 """What the binding uses of librdkafka's public header, unchanged since 1.6. `docs/decisions/0010` says how it is found."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 
 ctypedef void rd_kafka_t
 ctypedef void rd_kafka_conf_t
@@ -66,18 +66,32 @@ ctypedef struct rd_kafka_metadata_t:
 ctypedef void (*on_delivery_t)(rd_kafka_t *, const rd_kafka_message_t *, void *) noexcept nogil
 ctypedef int (*on_new_t)(rd_kafka_t *, const rd_kafka_conf_t *, void *, char *, size_t) noexcept nogil
 ctypedef int (*on_acknowledgement_t)(rd_kafka_t *, rd_kafka_message_t *, void *) noexcept nogil
+ctypedef int (*on_request_sent_t)(
+    rd_kafka_t *, int, const char *, int32_t, int16_t, int16_t, int32_t, size_t, void *) noexcept nogil
+ctypedef int (*on_response_received_t)(
+    rd_kafka_t *, int, const char *, int32_t, int16_t, int16_t, int32_t, size_t, int64_t, int, void *) noexcept nogil
+
+cdef extern from "pthread.h" nogil:
+    ctypedef struct pthread_t:
+        pass
+    int pthread_create(pthread_t *, const void *, void *(*)(void *) noexcept nogil, void *)
+    int pthread_join(pthread_t, void **)
 
 cdef extern nogil:
     rd_kafka_conf_t *rd_kafka_conf_new()
     int rd_kafka_conf_set(rd_kafka_conf_t *, const char *, const char *, char *, size_t)
+    int rd_kafka_conf_get(const rd_kafka_conf_t *, const char *, char *, size_t *)
     void rd_kafka_conf_destroy(rd_kafka_conf_t *)
     void rd_kafka_conf_set_dr_msg_cb(rd_kafka_conf_t *, on_delivery_t)
     void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *)
     int rd_kafka_conf_interceptor_add_on_new(rd_kafka_conf_t *, const char *, on_new_t, void *)
     int rd_kafka_interceptor_add_on_acknowledgement(rd_kafka_t *, const char *, on_acknowledgement_t, void *)
+    int rd_kafka_interceptor_add_on_request_sent(rd_kafka_t *, const char *, on_request_sent_t, void *)
+    int rd_kafka_interceptor_add_on_response_received(rd_kafka_t *, const char *, on_response_received_t, void *)
     rd_kafka_t *rd_kafka_new(int, rd_kafka_conf_t *, char *, size_t)
     void rd_kafka_destroy(rd_kafka_t *)
     int rd_kafka_poll(rd_kafka_t *, int)
+    int rd_kafka_outq_len(rd_kafka_t *)
     int rd_kafka_flush(rd_kafka_t *, int)
     int rd_kafka_purge(rd_kafka_t *, int)
     int rd_kafka_metadata(rd_kafka_t *, int, rd_kafka_topic_t *, const rd_kafka_metadata_t **, int)
@@ -125,6 +139,7 @@ cdef extern nogil:
 cdef enum:
     PRODUCER = 0
     QUEUED_AND_IN_FLIGHT = 3  # what a purge throws away
+    PRODUCE_REQUEST = 0
     QUEUE_FULL = -184
     UNKNOWN_TOPIC = 3
 

@@ -11,9 +11,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.long cimport PyLong_AsLongLong
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdlib cimport atof, free, malloc, realloc
 from libc.string cimport memcpy, strdup
+from posix.unistd cimport usleep
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -29,13 +30,50 @@ cdef enum:
     ERROR_ROOM = 512
     MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
     MOST_BUCKETS = 32
+    MOST_LINGER_MS = 60_000  # of librdkafka itself: see Lingering
+    MOST_PAUSE_US = 20_000  # so long may a producer that is closed have to wait for its thread
     RECORD_OVERHEAD = 8 + 8 + 4  # as in penstock.kafka.counting
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <time.h>
+    #ifndef CLOCK_REALTIME_COARSE
+    #define CLOCK_REALTIME_COARSE CLOCK_REALTIME
+    #endif
+    static inline int64_t wall_ms(void) {
+        struct timespec now;
+        /* A fifth of what the exact one costs, and up to 4 ms behind it. */
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    static inline int64_t monotonic_us(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    }
+    """
+    int64_t wall_ms() nogil
+    int64_t monotonic_us() nogil
 
 
 # ---- the producer ----
 
+cdef extern from *:
+    """
+    #define read_count(count) __atomic_load_n(count, __ATOMIC_ACQUIRE)
+    #define write_count(count, value) __atomic_store_n(count, value, __ATOMIC_RELEASE)
+    #define increase_count(count) __atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL)
+    """
+    int64_t read_count(int64_t *) nogil
+    void write_count(int64_t *, int64_t) nogil
+    int64_t increase_count(int64_t *) nogil
+
+
 cdef struct Failure:
-    int code
+    int64_t reports
+    int64_t code  # the last to be written: who sees it sees the rest, too
     char *topic
     int32_t partition
     char *key
@@ -43,11 +81,11 @@ cdef struct Failure:
 
 
 cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) noexcept nogil:
+    """Called by whoever polls: the sender's thread, or that of :class:`Lingering`."""
     cdef Failure *failure = <Failure *> opaque
     # The first failure is the cause; what follows are its consequences.
-    if message.err == 0 or failure.code != 0:
+    if message.err == 0 or increase_count(&failure.reports) != 0:
         return
-    failure.code = message.err
     failure.topic = strdup(rd_kafka_topic_name(message.rkt))
     failure.partition = message.partition
     if message.key != NULL:
@@ -55,15 +93,7 @@ cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *mess
     if failure.key != NULL:
         failure.key_size = message.key_len
         memcpy(failure.key, message.key, message.key_len)
-
-
-cdef extern from *:
-    """
-    #define read_count(count) __atomic_load_n(count, __ATOMIC_ACQUIRE)
-    #define increase_count(count) __atomic_fetch_add(count, 1, __ATOMIC_RELEASE)
-    """
-    int64_t read_count(int64_t *) nogil
-    void increase_count(int64_t *) nogil
+    write_count(&failure.code, message.err)
 
 
 cdef struct Lane:  # what was sent to one partition between two marks
@@ -85,7 +115,80 @@ cdef int _on_acknowledgement(rd_kafka_t *client, rd_kafka_message_t *message, vo
 
 
 cdef int _on_new(rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, char *error, size_t room) noexcept nogil:
-    return rd_kafka_interceptor_add_on_acknowledgement(client, b"penstock", _on_acknowledgement, NULL)
+    cdef int code = rd_kafka_interceptor_add_on_acknowledgement(client, b"penstock", _on_acknowledgement, NULL)
+    if code == 0:
+        code = rd_kafka_interceptor_add_on_request_sent(client, b"penstock", _on_request_sent, opaque)
+    if code == 0:
+        code = rd_kafka_interceptor_add_on_response_received(client, b"penstock", _on_response_received, opaque)
+    return code
+
+
+# When waiting records go out: instead of librdkafka's own ``linger.ms``. While the last request of a partition is not
+# answered an idempotent producer sends no more of it, but polls without a pause for as long as a record is older than
+# ``linger.ms`` (docs/decisions/0009): a whole core, which a broker on the same machine then lacks to answer. So its own
+# is out of reach, and what waits is flushed here, when no request is without an answer.
+
+cdef struct Lingering:
+    rd_kafka_t *client
+    pthread_t thread
+    int64_t linger_us
+    int64_t requests  # with records, that were sent
+    int64_t answered  # of these
+    int64_t lost  # of these, with their connection: nobody will answer
+    int64_t ending
+
+
+cdef int _on_request_sent(
+    rd_kafka_t *client, int socket, const char *broker, int32_t broker_id, int16_t kind, int16_t version,
+    int32_t correlation, size_t size, void *opaque
+) noexcept nogil:
+    if kind == PRODUCE_REQUEST:
+        increase_count(&(<Lingering *> opaque).requests)
+    return 0
+
+
+cdef int _on_response_received(
+    rd_kafka_t *client, int socket, const char *broker, int32_t broker_id, int16_t kind, int16_t version,
+    int32_t correlation, size_t size, int64_t round_trip_us, int error, void *opaque
+) noexcept nogil:
+    if kind == PRODUCE_REQUEST:
+        increase_count(&(<Lingering *> opaque).answered)
+    return 0
+
+
+cdef bint _is_answered(Lingering *lingering) noexcept nogil:
+    return read_count(&lingering.requests) - read_count(&lingering.answered) <= read_count(&lingering.lost)
+
+
+cdef void _send_waiting(Lingering *lingering) noexcept nogil:
+    """Have librdkafka send what waits. It does while it is flushed, and its thread may take a while to wake up, or must
+    register a partition with the transaction first."""
+    cdef int64_t begin_us = monotonic_us(), requests = read_count(&lingering.requests)
+    cdef bint is_answered = _is_answered(lingering)
+    rd_kafka_flush(lingering.client, 1)
+    while is_answered and read_count(&lingering.requests) == requests and rd_kafka_outq_len(lingering.client) > 0:
+        if monotonic_us() - begin_us > lingering.linger_us:
+            break
+        rd_kafka_flush(lingering.client, 1)
+
+
+cdef void *_linger(void *given) noexcept nogil:
+    cdef Lingering *lingering = <Lingering *> given
+    cdef int64_t waited_us, last_us = monotonic_us()
+    while read_count(&lingering.ending) == 0:
+        waited_us = monotonic_us() - last_us
+        if rd_kafka_outq_len(lingering.client) == 0:
+            write_count(&lingering.lost, read_count(&lingering.requests) - read_count(&lingering.answered))
+            last_us += waited_us
+            usleep(min(lingering.linger_us, MOST_PAUSE_US))
+        elif waited_us < lingering.linger_us:
+            usleep(min(lingering.linger_us - waited_us, MOST_PAUSE_US))
+        elif not _is_answered(lingering) and waited_us < 2 * lingering.linger_us:
+            usleep(1000)
+        else:
+            _send_waiting(lingering)
+            last_us = monotonic_us()
+    return NULL
 
 
 @cython.no_gc_clear  # librdkafka counts in its lanes as long as there is a client
@@ -182,6 +285,7 @@ cdef class Sender:
     cdef dict _topics
     cdef object _refused
     cdef Failure _failure
+    cdef Lingering _lingering
     cdef Mark _open  # what is sent now
 
     def __init__(self, settings, refused):
@@ -193,16 +297,24 @@ cdef class Sender:
             if code != 0:
                 rd_kafka_conf_destroy(configuration)
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode()))
+        self._lingering.linger_us = max(1000, <int64_t> (1000 * _number(configuration, b"linger.ms")))
+        out_of_reach_ms = min(MOST_LINGER_MS, _number(configuration, b"message.timeout.ms") // 2 or MOST_LINGER_MS)
+        rd_kafka_conf_set(configuration, b"linger.ms", b"%d" % out_of_reach_ms, error, ERROR_ROOM)
         rd_kafka_conf_set(configuration, b"delivery.report.only.error", b"true", error, ERROR_ROOM)
         rd_kafka_conf_set_dr_msg_cb(configuration, _on_failed_delivery)
         rd_kafka_conf_set_opaque(configuration, &self._failure)
         # Successes are counted where librdkafka learns of them. As reports they would come to the sender's thread, which
         # would have to free each record's memory, too.
-        rd_kafka_conf_interceptor_add_on_new(configuration, b"penstock", _on_new, NULL)
+        rd_kafka_conf_interceptor_add_on_new(configuration, b"penstock", _on_new, &self._lingering)
         self._client = rd_kafka_new(PRODUCER, configuration, error, ERROR_ROOM)
         if self._client == NULL:
             rd_kafka_conf_destroy(configuration)
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode()))
+        self._lingering.client = self._client
+        if pthread_create(&self._lingering.thread, NULL, _linger, &self._lingering) != 0:
+            rd_kafka_destroy(self._client)
+            self._client = NULL
+            raise RuntimeError("no thread can be started for a producer")
         self._topics = {}
         self._refused = refused
         self._begin_mark(None)
@@ -260,13 +372,22 @@ cdef class Sender:
 
     def flush(self, double timeout_s):
         """See ``RecordProducer.flush``."""
-        cdef int code, timeout_ms = <int> (timeout_s * 1000)
+        cdef int64_t end_us = monotonic_us() + <int64_t> (timeout_s * 1000000)
+        cdef int left
         self._check_open()
         with nogil:
-            code = rd_kafka_flush(self._client, timeout_ms)
+            rd_kafka_poll(self._client, 0)
+            while True:
+                left = rd_kafka_outq_len(self._client)
+                if left == 0 or monotonic_us() >= end_us:
+                    break
+                if _is_answered(&self._lingering):
+                    rd_kafka_flush(self._client, 1)
+                else:
+                    rd_kafka_poll(self._client, 1)
         PyErr_CheckSignals()
         self._raise_failure()
-        return code == 0
+        return left == 0
 
     def give_up(self, double timeout_s):
         """See ``RecordProducer.give_up``."""
@@ -387,7 +508,7 @@ cdef class Sender:
     cdef void _forget_failure(self):
         free(self._failure.topic)
         free(self._failure.key)
-        self._failure.code = 0
+        self._failure.code = self._failure.reports = 0
         self._failure.topic = self._failure.key = NULL
         self._failure.key_size = 0
 
@@ -424,10 +545,10 @@ cdef class Sender:
         cdef int fatal = rd_kafka_fatal_error(self._client, text, ERROR_ROOM)
         if fatal != 0:
             raise self._refused(fatal, text.decode(errors="replace"), None, -1, None)
-        if failure.code != 0:
+        if read_count(&failure.code) != 0:
             key = None if failure.key == NULL else PyBytes_FromStringAndSize(failure.key, failure.key_size)
             topic = None if failure.topic == NULL else failure.topic.decode()
-            raise self._refused(failure.code, None, topic, failure.partition, key)
+            raise self._refused(<int> failure.code, None, topic, failure.partition, key)
         return 0
 
     cdef void _end(self, int timeout_ms):
@@ -440,9 +561,18 @@ cdef class Sender:
             rd_kafka_topic_destroy(topic.handle)
         self._topics.clear()  # a send to a closed producer looks for its topic, and finds it closed
         with nogil:
+            write_count(&self._lingering.ending, 1)
+            pthread_join(self._lingering.thread, NULL)
             rd_kafka_purge(client, QUEUED_AND_IN_FLIGHT)
             rd_kafka_flush(client, timeout_ms)
             rd_kafka_destroy(client)
+
+
+cdef double _number(const rd_kafka_conf_t *configuration, const char *name) noexcept:
+    """What ``configuration`` has for ``name``; 0 for nothing."""
+    cdef char text[64]
+    cdef size_t room = 64
+    return atof(text) if rd_kafka_conf_get(configuration, name, text, &room) == 0 else 0.0
 
 
 cdef int _raise_error(rd_kafka_error_t *error) except -1:
@@ -496,23 +626,6 @@ cdef rd_kafka_headers_t *_headers_of(object pairs, topic) except NULL:
         rd_kafka_headers_destroy(headers)
         raise
     return headers
-
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <time.h>
-    #ifndef CLOCK_REALTIME_COARSE
-    #define CLOCK_REALTIME_COARSE CLOCK_REALTIME
-    #endif
-    static inline int64_t wall_ms(void) {
-        struct timespec now;
-        /* A fifth of what the exact one costs, and up to 4 ms behind it. */
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    """
-    int64_t wall_ms() nogil
 
 
 cdef class CountingSender:

@@ -1,0 +1,62 @@
+"""What a producer does with records that wait for their turn, while the broker has not answered the last request."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.common.topics import NewTopic
+from penstock.kafka.binding import binding
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.producer import open_producer
+from tests.faults.rig import kafka_behind_a_proxy, requests_in
+from tests.waiting import eventually
+
+PRODUCE = 0
+WATCHED_S = 1.0
+MORE_THAN_A_BATCH = 10  # idempotent producers of librdkafka send on while fewer than five records are without an answer
+
+
+def cpu_of_clients_s() -> float:
+    """What librdkafka's threads in this process have used."""
+    ticks = 0
+    for task in Path("/proc/self/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        if name.startswith("rdk:"):
+            ticks += sum(map(int, rest.split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
+@pytest.mark.parametrize("flushed", [False, True], ids=["left alone", "flushed"])
+def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp_path: Path) -> None:
+    """librdkafka's own ``linger.ms`` makes it poll without a pause: a core, which the broker may need to answer."""
+    with kafka_behind_a_proxy(tmp_path) as kafka:
+        ConfluentClients(kafka.proxy.address, "g").admin().create_topics([NewTopic("log", 1)])
+        with closing(open_producer(kafka.proxy.address, {"linger.ms": 5})) as producer:
+
+            def send() -> None:
+                for number in range(MORE_THAN_A_BATCH):
+                    producer.send("log", b"k", b"%d" % number, 1, None, 0)
+
+            send()
+            assert producer.flush(20)
+            held = kafka.proxy.trap(lambda piece: PRODUCE in list(requests_in(piece)), passes=False)
+            send()
+            eventually(held.is_set, "a request is on its way, and not answered")
+            send()
+            begin_s, used_s = time.monotonic(), cpu_of_clients_s()
+            while (left_s := begin_s + WATCHED_S - time.monotonic()) > 0:
+                if flushed:
+                    assert not producer.flush(min(left_s, 0.1))
+                else:
+                    producer.poll()
+                    time.sleep(min(left_s, 0.01))
+            assert cpu_of_clients_s() - used_s < 0.3 * WATCHED_S
+            kafka.proxy.heal()
+            eventually(lambda: producer.flush(0.1), "what waited is written")
