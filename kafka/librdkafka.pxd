@@ -9,7 +9,6 @@ ctypedef void rd_kafka_topic_t
 ctypedef void rd_kafka_queue_t
 ctypedef void rd_kafka_error_t
 ctypedef void rd_kafka_headers_t
-ctypedef void rd_kafka_event_t
 ctypedef void rd_kafka_consumer_group_metadata_t
 ctypedef void rd_kafka_topic_partition_list_t
 
@@ -64,6 +63,7 @@ ctypedef struct rd_kafka_metadata_t:
     char *broker_name
 
 ctypedef void (*on_delivery_t)(rd_kafka_t *, const rd_kafka_message_t *, void *) noexcept nogil
+ctypedef void (*on_error_t)(rd_kafka_t *, int, const char *, void *) noexcept nogil
 ctypedef int (*on_new_t)(rd_kafka_t *, const rd_kafka_conf_t *, void *, char *, size_t) noexcept nogil
 ctypedef int (*on_acknowledgement_t)(rd_kafka_t *, rd_kafka_message_t *, void *) noexcept nogil
 ctypedef int (*on_request_sent_t)(
@@ -83,6 +83,8 @@ cdef extern nogil:
     int rd_kafka_conf_get(const rd_kafka_conf_t *, const char *, char *, size_t *)
     void rd_kafka_conf_destroy(rd_kafka_conf_t *)
     void rd_kafka_conf_set_dr_msg_cb(rd_kafka_conf_t *, on_delivery_t)
+    void rd_kafka_conf_set_error_cb(rd_kafka_conf_t *, on_error_t)
+    const rd_kafka_conf_t *rd_kafka_conf(rd_kafka_t *)
     void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *)
     int rd_kafka_conf_interceptor_add_on_new(rd_kafka_conf_t *, const char *, on_new_t, void *)
     int rd_kafka_interceptor_add_on_acknowledgement(rd_kafka_t *, const char *, on_acknowledgement_t, void *)
@@ -126,10 +128,6 @@ cdef extern nogil:
     int rd_kafka_header_get_all(const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)
     void rd_kafka_headers_destroy(rd_kafka_headers_t *)
     rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *)
-    rd_kafka_queue_t *rd_kafka_queue_get_main(rd_kafka_t *)
-    void rd_kafka_queue_forward(rd_kafka_queue_t *, rd_kafka_queue_t *)
-    rd_kafka_event_t *rd_kafka_queue_poll(rd_kafka_queue_t *, int)
-    void rd_kafka_event_destroy(rd_kafka_event_t *)
     void rd_kafka_queue_destroy(rd_kafka_queue_t *)
     ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t)
     int64_t rd_kafka_message_timestamp(const rd_kafka_message_t *, int *)

@@ -684,17 +684,21 @@ cdef class CountingSender:
 
 # ---- the consumer ----
 
+cdef void _on_client_error(rd_kafka_t *client, int code, const char *reason, void *opaque) noexcept nogil:
+    """What matters of it comes as an event of a partition, too."""
+
+
 @cython.no_gc_clear  # closing needs the consumer
 cdef class Fetcher:
     """See ``fetcher.Fetcher``.
 
-    Beside its records a consumer has a main queue: connection errors and the like. confluent-kafka joins the two, and
-    its callbacks for them may only run inside of its own calls: here they would end the process. So the queues are
-    parted, and what comes out of the main one is thrown away, as confluent-kafka does when nobody gave it a callback.
+    Among the records there are errors: of connections, and of partitions that are gone for good. confluent-kafka has a
+    callback for them that may only run inside of its own calls: here it would end the process. So it is taken away from
+    the client, which is made already: librdkafka has no other way. Nobody misses it, as `binding.supports` leaves
+    clients with callbacks of a user to confluent-kafka.
     """
 
     cdef rd_kafka_queue_t *_queue
-    cdef rd_kafka_queue_t *_main
     cdef rd_kafka_message_t **_messages
     cdef size_t _room
     cdef object _consumer  # lives as long as its queue is used
@@ -709,9 +713,7 @@ cdef class Fetcher:
             raise RuntimeError("the consumer is closed")
         self._consumer = consumer
         self._queue = rd_kafka_queue_get_consumer(client)
-        self._main = rd_kafka_queue_get_main(client)
-        rd_kafka_queue_forward(self._main, NULL)
-        consumer.poll(0)  # what came before they were parted: nothing is assigned yet, so no record is among it
+        rd_kafka_conf_set_error_cb(<rd_kafka_conf_t *> rd_kafka_conf(client), _on_client_error)
 
     def __dealloc__(self):
         self.close()
@@ -730,7 +732,6 @@ cdef class Fetcher:
                 raise MemoryError()
             self._messages, self._room = grown, max_records
         with nogil:
-            self._drop_events()
             count = rd_kafka_consume_batch_queue(self._queue, timeout_ms, self._messages, max_records)
         if count < 0:
             raise KafkaException(KafkaError(rd_kafka_last_error()))
@@ -744,16 +745,8 @@ cdef class Fetcher:
     def close(self):
         """See ``fetcher.Fetcher.close``."""
         if self._queue != NULL:
-            self._drop_events()
-            rd_kafka_queue_destroy(self._main)
             rd_kafka_queue_destroy(self._queue)
             self._queue = NULL
-
-    cdef void _drop_events(self) noexcept nogil:
-        cdef rd_kafka_event_t *event = rd_kafka_queue_poll(self._main, 0)
-        while event != NULL:
-            rd_kafka_event_destroy(event)
-            event = rd_kafka_queue_poll(self._main, 0)
 
 
 cdef tuple _columns(rd_kafka_message_t **messages, ssize_t count):

@@ -178,6 +178,33 @@ def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
     assert (done.returncode, done.stdout) == (0, "[] []\n"), done.stderr
 
 
+def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, request: pytest.FixtureRequest) -> None:
+    """It says so among the records, by the callback for errors, when the topic has been away for long enough."""
+    topic = real.topic(partitions=2)
+    program = """if True:
+        import sys
+        from confluent_kafka import Consumer, TopicPartition
+        from penstock.kafka.clients import ConfluentClients
+        from penstock.kafka.fetcher import MessageFetcher, open_fetcher
+        _, address, topic, form = sys.argv
+        settings = {"topic.metadata.refresh.interval.ms": 200, "topic.metadata.propagation.max.ms": 1000}
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "debug": "topic", **settings})
+        fetcher = MessageFetcher(consumer) if form == "confluent" else open_fetcher(consumer, {})
+        consumer.incremental_assign([TopicPartition(topic, number, 0) for number in range(2)])
+        fetcher.fetch(10, 1.0)
+        ConfluentClients(address, "g").admin().delete_topics([topic])
+        for _ in range(60):
+            fetcher.fetch(10, 0.1)
+        fetcher.close()
+        consumer.close()
+    """
+    form = request.node.callspec.params["real"]
+    arguments = [sys.executable, "-c", program, address_of(real), topic, form]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert "partition count changed from 2 to 0" in done.stderr, "librdkafka has not given it up"
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_a_producer_that_came_to_its_end_says_why(real: Rig) -> None:
     producer = producer_with(real, bootstrap_servers=NOWHERE)
     make_fatal(producer)
