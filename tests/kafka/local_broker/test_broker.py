@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
+from penstock.kafka.local_broker.disturbances import elect_preferred_leaders
 from penstock.kafka.local_broker.node_files import Listener, NodeAddress, NodeFiles, write_node_files
 from penstock.kafka.local_broker.node_process import is_node
 from penstock.testing.chaos.proxy import Proxy
@@ -37,9 +38,9 @@ def write(bootstrap_servers: str, topic: str, value: bytes) -> None:
     assert producer.flush(30) == 0
 
 
-def create(bootstrap_servers: str, topic: str, replication_factor: int = 1) -> None:
+def create(bootstrap_servers: str, topic: str, replication_factor: int = 1, partitions: int = 1) -> None:
     client = AdminClient({"bootstrap.servers": bootstrap_servers})
-    client.create_topics([NewTopic(topic, 1, replication_factor)])[topic].result(30)
+    client.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(30)
 
 
 def read(bootstrap_servers: str, topic: str, count: int) -> list[bytes | None]:
@@ -211,6 +212,7 @@ def test_three_nodes_replicate_and_one_that_died_is_started_again(make_broker: C
     status = make_broker(nodes=3).start()
     assert status.alive == {1, 2, 3}
     create(status.bootstrap_servers, "replicated", replication_factor=3)
+    create(status.bootstrap_servers, "led-by-each", replication_factor=3, partitions=6)
     kill(status, node_id=2)
     write(status.bootstrap_servers, "replicated", b"while one was down")
     again = make_broker(nodes=3).start()
@@ -218,3 +220,4 @@ def test_three_nodes_replicate_and_one_that_died_is_started_again(make_broker: C
     assert [node.pid for node in again.nodes][::2] == [node.pid for node in status.nodes][::2]
     assert "Node 2" in again.notes[0]
     assert read(again.bootstrap_servers, "replicated", 1) == [b"while one was down"]
+    eventually(lambda: elect_preferred_leaders(again.bootstrap_servers) > 0, "what it led it leads again")
