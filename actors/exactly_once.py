@@ -31,9 +31,6 @@ from penstock.kafka.contracts import TransactionAbortedError, TransactionalProdu
 _AGAIN_S = 0.2
 _LOG_EVERY_S = 10.0
 _ABORT_AT_THE_END_S = 2.0
-_COMMIT_AT_MOST_S = 65.0
-"""librdkafka gives up after 30 s for each of the two steps of a commit. But while it looks for the group's coordinator
-it may wait for ever (its issues 5456 and 5511): seen when all connections were reset meanwhile."""
 
 
 def transactional_id(application_id: str, process_id: str, slot: int) -> str:
@@ -77,11 +74,10 @@ class ExactlyOnce(Guarantee):
         log_at_s = self._clock.monotonic_s()
         while True:
             producer = self._make()
-            self._asked = producer.init_transactions()
             try:
-                yield from answer_to(self._asked)
-            except BrokerUnreachableError as error:
-                close_aside(producer)
+                yield from self._answer(producer, producer.init_transactions(), "take the transactional id")
+            except (BrokerUnreachableError, TransactionAbortedError) as error:
+                self._close_when_free(producer)
                 if self._clock.monotonic_s() >= log_at_s:
                     log_at_s = self._clock.monotonic_s() + _LOG_EVERY_S
                     self._log.warning("cannot take the transactional id, retrying", error=str(error))
@@ -108,16 +104,9 @@ class ExactlyOnce(Guarantee):
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         assert self._seat is not None  # found before any of the tasks was opened
-        self._asked = self.producer.commit_transaction(offsets, self._seat)
-        given_up_s = self._clock.monotonic_s() + _COMMIT_AT_MOST_S
-        while not self._asked.done() and self._clock.monotonic_s() < given_up_s:
-            yield ANSWER_SLICE_S
-        if not self._asked.done():
-            self.in_doubt = True
-            what = f"cannot commit a transaction: librdkafka has not come back for {_COMMIT_AT_MOST_S:.0f} s"
-            raise TransactionAbortedError(what, producer_is_spent=True)
+        asked = self.producer.commit_transaction(offsets, self._seat)
         try:
-            yield from answer_to(self._asked)
+            yield from self._answer(self.producer, asked, "commit a transaction")
         except TransactionAbortedError as error:
             self.in_doubt = error.producer_is_spent
             raise
@@ -131,8 +120,7 @@ class ExactlyOnce(Guarantee):
         yield self._pauses.next_s()
         if not error.producer_is_spent:
             try:
-                self._asked = self.producer.abort_transaction()
-                yield from answer_to(self._asked)
+                yield from self._answer(self.producer, self.producer.abort_transaction(), "abort a transaction")
                 self.producer.begin_transaction()
             except TransactionAbortedError as spent:
                 self._log.warning("transaction not aborted, taking the id with a new producer", error=str(spent))
@@ -153,6 +141,17 @@ class ExactlyOnce(Guarantee):
                     raise RefusedError(answer.reason)
                 return
             yield ANSWER_SLICE_S
+
+    def _answer(self, producer: TransactionalProducer, asked: Future[None], what: str) -> Steps[None]:
+        """Wait for what ``producer`` was asked, but not for ever."""
+        self._asked = asked
+        given_up_s = self._clock.monotonic_s() + producer.answers_within_s
+        while not asked.done():
+            if self._clock.monotonic_s() >= given_up_s:
+                said = f"cannot {what}: librdkafka has not come back for {producer.answers_within_s:.0f} s"
+                raise TransactionAbortedError(said, producer_is_spent=True)
+            yield ANSWER_SLICE_S
+        yield from answer_to(asked)
 
     def _close_when_free(self, producer: TransactionalProducer) -> None:
         """A client that a call is in must not be destroyed: it stays until that comes back, if it does."""

@@ -177,6 +177,10 @@ class TransactionalProducer(RecordProducer, Protocol):
     does not count. What asks the broker returns at once and is done in another thread: no other call until then.
     """
 
+    answers_within_s: float
+    """After so long what asks the broker will not come back any more. Then nothing but ``close`` may be called, once it
+    has come back after all."""
+
     def init_transactions(self) -> Future[None]:
         """Take the id, before anything else: whoever had it can write nothing any more, its transaction is aborted, or
         committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""

@@ -13,7 +13,7 @@ from penstock.kafka.contracts import RecordProducer, TransactionalProducer
 from penstock.kafka.librdkafka import Sender
 from penstock.kafka.refusals import Refused, refused, refused_in_transaction, require_partitions
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration
-from penstock.kafka.transactions import Transactions
+from penstock.kafka.transactions import Transactions, answers_within_s
 
 
 class NativeProducer(Sender, RecordProducer):
@@ -41,12 +41,13 @@ class NativeTransactionalProducer(NativeProducer, TransactionalProducer):
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, str | float]) -> None:
         super().__init__(bootstrap_servers, settings, refused_in_transaction)
-        self._transactional_id = str(settings["transactional.id"])
+        self._settings = settings
+        self.answers_within_s = answers_within_s(settings)
 
     def _transactions(self) -> Transactions:
         # The sender's calls have the names that confluent-kafka's have: ours would be found in ``self``.
         client: Any = super()
-        return Transactions(client, self._transactional_id, self._address)
+        return Transactions(client, self._address, self._settings)
 
     @override
     def init_transactions(self) -> Future[None]:

@@ -24,9 +24,14 @@ _INIT_S = 10.0
 _INIT_AGAIN_S = 0.05
 """The first question for an id whose transaction is open only makes the broker end that: it says so, and must be asked
 again when that is done, some 10 ms later. librdkafka does so after 500 ms, or when the call is repeated."""
-_COMMIT_S = 30.0
-"""A transaction that is not through by then has an unknown end, which only a new producer can find out."""
+_COMMIT_S = 5.0, 60.0
+"""A transaction that is not through within ``transaction.timeout.ms`` of its commit is aborted by the broker, or has an
+unknown end, which only a new producer can find out: no sense in waiting longer. At least, and at most (as Java's
+``max.block.ms``)."""
 _ABORT_S = 5.0
+_LATE_S = 5.0
+"""So long after its own time-out librdkafka may answer. While it looks for the group's coordinator it may never do so
+(its issues 5456 and 5511): seen when all connections were cut meanwhile."""
 _REFUSED = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "allow this client to describe and write transactional ids that begin with '<application.id>-'"
@@ -56,10 +61,12 @@ class Transactions:
     might end up in another transaction. So such a producer is spent.
     """
 
-    def __init__(self, client: _Client, transactional_id: str, address: str) -> None:
+    def __init__(self, client: _Client, address: str, settings: Mapping[str, Any]) -> None:
+        """``settings``: of ``client``."""
         self._client = client
-        self._id = transactional_id
+        self._id = settings["transactional.id"]
         self._address = address
+        self._commit_s = commit_timeout_s(settings)
 
     def init(self) -> Future[None]:
         """See the contract."""
@@ -104,10 +111,11 @@ class Transactions:
                 return
 
     def _commit(self, offsets: Any, group_metadata: Any) -> None:
+        until_s = time.monotonic() + self._commit_s
         try:
             if offsets:
-                self._client.send_offsets_to_transaction(offsets, group_metadata, _COMMIT_S)
-            self._client.commit_transaction(_COMMIT_S)
+                self._client.send_offsets_to_transaction(offsets, group_metadata, self._commit_s)
+            self._client.commit_transaction(max(1.0, until_s - time.monotonic()))
         except KafkaException as error:
             self._failed("commit a transaction", error)
 
@@ -127,6 +135,17 @@ class Transactions:
         # are taken away; else whoever reads it ends the application when it stays away.
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
         raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
+
+
+def commit_timeout_s(settings: Mapping[str, Any]) -> float:
+    """How long a commit may take."""
+    least_s, most_s = _COMMIT_S
+    return min(max(least_s, int(settings["transaction.timeout.ms"]) / 1000), most_s)
+
+
+def answers_within_s(settings: Mapping[str, Any]) -> float:
+    """See the contract."""
+    return max(commit_timeout_s(settings), _INIT_S) + _LATE_S
 
 
 def _settle(done: Future[None], call: Callable[[], None]) -> None:
@@ -160,7 +179,8 @@ class ConfluentTransactionalProducer(ConfluentProducer, TransactionalProducer):
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any]) -> None:
         super().__init__(bootstrap_servers, settings, refused_in_transaction)
-        self._transactions = Transactions(self._client, settings["transactional.id"], bootstrap_servers)
+        self._transactions = Transactions(self._client, bootstrap_servers, settings)
+        self.answers_within_s = answers_within_s(settings)
 
     @override
     def init_transactions(self) -> Future[None]:

@@ -153,6 +153,8 @@ class FakeProducer(RecordProducer):
 class FakeTransactionalProducer(FakeProducer, TransactionalProducer):
     """:class:`~penstock.kafka.contracts.TransactionalProducer` on a fake broker."""
 
+    answers_within_s = 15.0
+
     def __init__(self, broker: FakeBroker, group: str, transactional_id: str) -> None:
         super().__init__(broker)
         self._group = group

@@ -31,6 +31,7 @@ from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of
 from tests.actors.test_exactly_once import EXACTLY, TASK, application
 from tests.actors.test_store_positions import asked
 
+SETTINGS = {"transactional.id": "app-1", "transaction.timeout.ms": 10_000}
 LOG = TopicPartition(CHANGELOG, 0)
 RESTORED, WIPED = "restoring store", "store wiped, restoring from the beginning"
 QUIET_LOG = f"{APPLICATION}-quiet-changelog"
@@ -354,7 +355,7 @@ class Refusing:
 @pytest.mark.parametrize("step", ["begin", "commit", "abort"])
 def test_a_lost_mapping_is_to_us_what_being_fenced_is(step: str, code: int) -> None:
     """KAFKA-16699, by librdkafka's own words: the producer is spent, and another takes its id."""
-    transactions = Transactions(Refusing(code), "app-1", "nowhere:9092")
+    transactions = Transactions(Refusing(code), "nowhere:9092", SETTINGS)
     steps: dict[str, Callable[[], object]] = {
         "begin": transactions.begin,
         "commit": lambda: transactions.commit({TopicPartition("in", 0): CommittedOffset(1, "")}, b"").result(10),

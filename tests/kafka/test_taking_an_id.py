@@ -43,7 +43,7 @@ NOT_ALLOWED = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not 
 
 def test_who_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_be_ended() -> None:
     client = Librdkafka(NOBODY, ENDING, ENDING)
-    Transactions(client, "id", "broker").init().result(10)
+    Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
     assert not client.answers
     assert client.waited_s < 0.5, "sooner than librdkafka would by itself"
 
@@ -52,14 +52,14 @@ def test_it_asks_no_more_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.0)
     client = Librdkafka(ENDING, ENDING)
     with pytest.raises(BrokerUnreachableError, match=r"transactional id 'id'.*another is being ended"):
-        Transactions(client, "id", "broker").init().result(10)
+        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
     assert client.answers == [ENDING]
 
 
 def test_what_is_refused_for_good_is_not_asked_again() -> None:
     client = Librdkafka(NOT_ALLOWED)
     with pytest.raises(StreamsError, match="not allowed"):
-        Transactions(client, "id", "broker").init().result(10)
+        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
 
 
 def test_an_id_goes_from_hand_to_hand_with_every_transaction_open(rig: Rig, eventually: Eventually) -> None:

@@ -27,6 +27,9 @@ from tests.kafka.conftest import Rig
 Eventually = Callable[[Callable[[], bool], str], None]
 
 
+SETTINGS = {"transactional.id": "app-1", "transaction.timeout.ms": 10_000}
+
+
 def committed_only(clients: KafkaClients) -> KafkaClients:
     if isinstance(clients, FakeClients):
         return dataclasses.replace(clients, read_committed=True)
@@ -244,7 +247,7 @@ def test_an_id_that_is_refused_for_good_says_what_to_do_and_is_not_tried_again(c
 
     client: Any = Refusing()
     with pytest.raises(KafkaRefusedError, match=r"cannot take the transactional id 'app-1'.*not for you") as refused:
-        Transactions(client, "app-1", "here:9092").init().result(10)
+        Transactions(client, "here:9092", SETTINGS).init().result(10)
     assert advice in str(refused.value)
 
 
@@ -257,5 +260,5 @@ def test_offsets_of_a_topic_that_is_gone_abort_the_transaction_and_end_nothing(m
 
     client: Any = Gone()
     with pytest.raises(TransactionAbortedError, match="orders") as aborted:
-        Transactions(client, "app-1", "here:9092").commit([("orders", 0, 5, "")], b"member").result(10)
+        Transactions(client, "here:9092", SETTINGS).commit([("orders", 0, 5, "")], b"member").result(10)
     assert aborted.value.producer_is_spent is not must_abort
