@@ -18,6 +18,7 @@ from penstock.kafka.settings import producer_settings
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
 from penstock.testing.fake_producers import FakeProducer
+from tests.kafka.conftest import Rig
 
 OVERRIDES = {"message.timeout.ms": 300}
 
@@ -77,6 +78,16 @@ def check(told: UndeliveredError, producer: RecordProducer) -> None:
     assert producer.flush(0.01)
     assert not mark.delivered()
     assert producer.mark().delivered()
+
+
+def test_what_is_sent_right_after_giving_up_is_not_given_up_too(rig: Rig) -> None:
+    topic = rig.topic()
+    with closing(rig.clients.producer()) as producer:
+        for each in range(20):
+            producer.send(topic, b"given up, or not", b"%d" % each, 1, None, 0)
+            assert producer.give_up(5)
+            producer.send(topic, b"kept", b"%d" % each, 1, None, 0)
+            assert producer.flush(20)
 
 
 @pytest.mark.parametrize("code", [KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.INVALID_PRODUCER_EPOCH])
