@@ -156,11 +156,11 @@ class ActorStatus:
 @dataclass(frozen=True)
 class ActorEnd:
     """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop.
-    ``released``: nothing of its last commit can follow any more."""
+    ``in_doubt``: nobody knows whether its last commit has happened, or will."""
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
-    released: bool = True
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True)

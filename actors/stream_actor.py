@@ -111,13 +111,13 @@ class StreamActor:
         return self._loop
 
     async def tell(self, order: Order) -> bool:
-        """Returns when the order is carried out: whether it is known what became of every commit. A stop raises when
-        the last one was not possible."""
+        """Returns when the order is carried out: whether the last commit is in doubt. A stop raises when that one was
+        not possible."""
         if self._loop is None and isinstance(order, Stop):
-            return True
+            return False
         loop = self._started()
         await asyncio.wrap_future(loop.take(order))
-        return not loop.in_doubt
+        return loop.in_doubt
 
     async def status(self) -> ActorStatus:
         """What the actor does."""
@@ -131,4 +131,4 @@ class StreamActor:
         """Returns when the loop ends: why."""
         loop = self._started()
         error = await asyncio.wrap_future(loop.finished)
-        return ActorEnd(error, loop.uncaught.response, not loop.in_doubt)
+        return ActorEnd(error, loop.uncaught.response, loop.in_doubt)

@@ -188,20 +188,20 @@ class Coordinator(CoordinatorView):
             actor.worked = actor.worked or bool(event.running)
 
     def _actor_stopped(self, event: ActorStopped) -> None:
-        self._gone(event.actor_id, event.released)
+        self._gone(event.actor_id, event.in_doubt)
 
     def _actor_lost(self, event: ActorLost) -> None:
-        self._gone(event.actor_id, released=False)
+        self._gone(event.actor_id, in_doubt=True)
 
-    def _gone(self, name: str, released: bool, error: str | None = None) -> None:
-        """It was lost, or has failed with ``error``, or it has stopped and ``released`` what it held."""
+    def _gone(self, name: str, in_doubt: bool, error: str | None = None) -> None:
+        """It was lost, or has failed with ``error``, or it has stopped. ``in_doubt``: its last commit is."""
         actor = self._actors.get(name)
         if actor is None or actor.phase is Phase.FENCING:
             return
         self._forget(name)
         if not self.state.is_live:
             return
-        if self._exactly_once and actor.held and not released:
+        if self._exactly_once and actor.held and in_doubt:
             self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held)
             self._out.append(FenceActor(name, actor.slot))
         if actor.phase is not Phase.STOPPING:
@@ -218,7 +218,7 @@ class Coordinator(CoordinatorView):
         # Its loop has ended without a commit; nothing is left that it could end in good order.
         self._out.append(KillActor(event.actor_id))
         if self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
-            self._gone(event.actor_id, released=False, error=event.error)
+            self._gone(event.actor_id, in_doubt=True, error=event.error)
         else:
             self._forget(event.actor_id)
             self._fail(event.error)

@@ -168,7 +168,7 @@ class Dispatcher:
                 self._spawn(self._call(name, lambda it: it.insist(Stop()), partial(events.ActorStopped, name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
-                self._release(name)
+                self._kill(name)
             case events.FenceActor(name, slot):
                 self._spawn(self._fence(name, slot))
             case events.CommitOffsets(request):
@@ -247,7 +247,7 @@ class Dispatcher:
         else:
             event = success(answer)
             if isinstance(event, events.ActorStopped):
-                self._release(name)
+                self._kill(name)
             self.feed(event)
 
     async def _watch(self, handle: ActorHandle) -> None:
@@ -263,16 +263,16 @@ class Dispatcher:
         if end.error is not None:
             self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
             self.feed(events.ActorFailed(name, end.error, end.response))
-        elif self._release(name):
-            self.feed(events.ActorStopped(name, end.released))
+        elif self._kill(name):
+            self.feed(events.ActorStopped(name, end.in_doubt))
 
     def _lost(self, name: str, reason: str) -> None:
-        if self._release(name):
+        if self._kill(name):
             self._log.warning("actor lost", actor=name, reason=reason)
             self.feed(events.ActorLost(name))
 
-    def _release(self, name: str) -> bool:
-        """Forget the actor and kill its process, so that it holds no tasks; whether it was there."""
+    def _kill(self, name: str) -> bool:
+        """Kill the actor's process, so that it holds no tasks, and forget it; whether it was there."""
         handle = self._handles.pop(name, None)
         if handle is not None:
             handle.kill()

@@ -48,8 +48,8 @@ class ToldActor(Protocol):
     actor_id: str
 
     async def tell(self, order: Order) -> bool:
-        """Returns when the order is carried out: whether it is known what became of every commit. Raises
-        ActorSilentError, or another StreamsError where nothing can be told any more."""
+        """Returns when the order is carried out: whether the last commit is in doubt. Raises ActorSilentError, or
+        another StreamsError where nothing can be told any more."""
 
 
 class ActorHandle(ToldActor, Protocol):

@@ -113,10 +113,10 @@ class ActorReported:
 @dataclass(frozen=True)
 class ActorStopped:
     """The actor has committed, closed all it held, and ended without an error. Unless this coordinator stopped it (an
-    earlier one did), it counts as lost. Not ``released``: nobody knows whether its last commit is still to come."""
+    earlier one did), it counts as lost. ``in_doubt``: nobody knows whether its last commit has happened, or will."""
 
     actor_id: str
-    released: bool = True
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class StreamActorHandle(ActorHandle):
     async def tell(self, order: Order) -> bool:
         ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
         try:
-            known: bool = await self._answer(asyncio.wait_for(ref, STATUS_S))
-            return known
+            in_doubt: bool = await self._answer(asyncio.wait_for(ref, STATUS_S))
+            return in_doubt
         except (TimeoutError, ActorUnavailableError) as error:
             raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
@@ -90,8 +90,8 @@ class StreamActorHandle(ActorHandle):
             left_s = None if within_s == math.inf else max(deadline - asyncio.get_running_loop().time(), 0)
             ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
             try:
-                known: bool = await self._answer(asyncio.wait_for(ref, left_s))
-                return known
+                in_doubt: bool = await self._answer(asyncio.wait_for(ref, left_s))
+                return in_doubt
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
             except TimeoutError:

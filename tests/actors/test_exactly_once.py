@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,6 +14,8 @@ from structlog.testing import capture_logs
 import penstock as ps
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
+from penstock.actors.orders import Stop
+from penstock.actors.stream_actor import StreamActor
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
@@ -394,14 +397,17 @@ def test_one_that_is_being_fenced_waits_for_what_comes_of_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_a_stop_says_when_nobody_knows_whether_its_last_commit_is_still_to_come(tmp_path: Path, heard: bool) -> None:
+def test_a_stop_says_when_its_last_commit_is_in_doubt(tmp_path: Path, heard: bool) -> None:
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
     settle(loop)
     rig.broker.loses_answers = not heard
     rig.stop(loop)
-    assert loop.in_doubt is not heard
+    actor = StreamActor(APPLICATION, "stream/1", b"")
+    actor._loop = loop
+    assert asyncio.run(actor.tell(Stop())) is not heard
+    assert asyncio.run(actor.wait()).in_doubt is not heard
 
 
 def test_tasks_that_go_back_while_a_topic_of_theirs_is_gone_hold_up_no_assignment_without_it(

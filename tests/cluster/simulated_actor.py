@@ -241,7 +241,7 @@ class SimulatedHandle:
 
     async def insist(self, order: Order, within_s: float = 0.0) -> bool:
         await self._twice(lambda: self._actor.take(order))
-        return True
+        return False
 
     async def wait(self) -> ActorEnd:
         finished = asyncio.shield(self._actor.finished)

@@ -95,16 +95,16 @@ def test_to_shut_down_client_or_application_ends_this_one_in_error(
     assert play.machine.state is ApplicationState.ERROR
 
 
-@pytest.mark.parametrize("released", [True, False])
-def test_exactly_once_a_stopped_actor_whose_last_commit_may_still_come_is_fenced(play: Play, released: bool) -> None:
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_exactly_once_a_stopped_actor_whose_last_commit_is_in_doubt_is_fenced(play: Play, in_doubt: bool) -> None:
     play.machine = Coordinator(PLAN, None, first_epoch=10, exactly_once=True)
     given = play.running()
     play(ClusterResized(1))
     (stop,) = play.of(StopActor)
     name = stop.actor_id
-    play(ActorStopped(name, released))
-    assert play.of(FenceActor) == ([] if released else [FenceActor(name, int(name[-1]))])
-    assert bool(given[name] & play.machine.unhosted.keys()) is not released
+    play(ActorStopped(name, in_doubt))
+    assert play.of(FenceActor) == ([FenceActor(name, int(name[-1]))] if in_doubt else [])
+    assert bool(given[name] & play.machine.unhosted.keys()) is in_doubt
     play.confirm()
     play(ActorFenced(name))
     assert not play.machine.unhosted

@@ -73,7 +73,7 @@ class LivingActor:
             self.paused = order.paused
         elif isinstance(order, Stop):
             self.stopped.set()
-        return True
+        return False
 
     insist = tell
 

@@ -46,7 +46,7 @@ class Handle:
             self.epoch, self.tasks = order.epoch, tuple(order.sources)
         elif isinstance(order, Stop):
             self.stopped.set()
-        return True
+        return False
 
     insist = tell
 
