@@ -83,11 +83,11 @@ class Assignment:
 
     def drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
         """Their commit was refused: another has them, or will have."""
-        tasks = list(self._tasks.by_id.values() if self._guarantee.commits_all else tasks)
+        tasks = list(self._tasks.by_id.values() if self._guarantee.exactly_once else tasks)
         self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
         for hosted in tasks:
             self._tasks.drop(hosted)
-        if self._guarantee.commits_all:
+        if self._guarantee.exactly_once:
             yield from self._abort(TransactionAbortedError(reason))
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:

@@ -170,7 +170,7 @@ class Commits:
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
         """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
-        taken = running if self._guarantee.commits_all else tasks
+        taken = running if self._guarantee.exactly_once else tasks
         tasks = [hosted for hosted in taken if hosted.needs_commit]
         if not tasks:
             return CommitAnswer(True)

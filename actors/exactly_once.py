@@ -48,7 +48,7 @@ class ExactlyOnce(Guarantee):
     """
 
     beside_records = False  # what they send would be committed with the transaction, and what they read would not
-    commits_all = True
+    exactly_once = True
 
     def __init__(
         self, make: Callable[[], TransactionalProducer], ask: Ask, is_awaited: Callable[[], bool], clock: Clock

@@ -35,8 +35,9 @@ class Guarantee(Protocol):
 
     beside_records: ClassVar[bool]
     """Whether records may be processed while a commit is under way."""
-    commits_all: ClassVar[bool]
-    """Whether a commit must take every task that has done something, since what they have sent stands together."""
+    exactly_once: ClassVar[bool]
+    """Whether what all tasks send stands together, in a transaction: a commit must take every one that has done
+    something, and changelogs may end with a transaction that is still open."""
     producer: RecordProducer
     in_doubt: bool
     """Whether nobody knows if the last commit has happened, or will."""
@@ -65,7 +66,7 @@ class AtLeastOnce(Guarantee):
     """The coordinator commits for its actors; what was sent counts in any case."""
 
     beside_records = True
-    commits_all = False
+    exactly_once = False
     in_doubt = False  # the coordinator knows
 
     def __init__(self, make: Callable[[], RecordProducer], ask: Ask) -> None:

@@ -44,7 +44,7 @@ class Standbys:
         self._budget = budget
         self._clock = clock
         self._log = logger(__name__)
-        self._following = Following(make_consumer, admin, clock, guarantee.commits_all, spec.standby_listener)
+        self._following = Following(make_consumer, admin, clock, guarantee.exactly_once, spec.standby_listener)
         self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
         self._begun: set[TaskId] = set()
         self._open_at_s = self._begin_again_at_s = 0.0

@@ -97,7 +97,7 @@ class StreamLoop:
             admin,
             self._clock,
             spec.restore_listener,
-            exactly_once=self._guarantee.commits_all,
+            exactly_once=self._guarantee.exactly_once,
         )
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
@@ -369,7 +369,7 @@ class StreamLoop:
         broken, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or self._guarantee.commits_all or in_job or self._failed_with is not None:
+        if broken is None or self._guarantee.exactly_once or in_job or self._failed_with is not None:
             self._finish(self._failed_with or text)  # the first error is the cause
         else:
             self._failed_with = text
