@@ -1,6 +1,6 @@
 """At least once: records that the broker did not take in time. The tasks go on from the last commit.
 
-A client that sends nothing says no more than that (docs/RELIABILITY.md), nor does a broker that is away for long.
+A client that sends nothing says no more than that (docs/STUCK_CLIENTS.md), nor does a broker that is away for long.
 """
 
 from __future__ import annotations

@@ -20,6 +20,22 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_every_link_to_a_section_names_one_that_there_is(document: Path) -> None:
+    missing = []
+    for link, section in re.findall(r"\]\(([^):#]*)#([^)]+)\)", (ROOT / document).read_text()):
+        page = (ROOT / document.parent / link) if link else ROOT / document
+        if page.suffix == ".md" and section not in sections(page.read_text()):
+            missing.append(f"{link}#{section}")
+    assert not missing
+
+
+def sections(text: str) -> list[str]:
+    """Their names in links, as GitHub makes them of the headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
 def test_the_glossary_is_in_order_and_defines_each_word_once() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
     assert rows == sorted(set(rows), key=str.casefold)

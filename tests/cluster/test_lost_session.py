@@ -58,7 +58,7 @@ def application(
     app.close()
 
 
-# Row 9 of the fault matrix: `make faults`.
+# A row of the fault matrix: `make faults`.
 @pytest.mark.faults
 def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
     own_broker: Frozen, application: tuple[WordCount, KafkaStreams]

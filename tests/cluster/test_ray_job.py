@@ -117,7 +117,7 @@ def head() -> Iterator[Head]:
         it.end()
 
 
-# Row 33 of the fault matrix: `make faults`.
+# A row of the fault matrix: `make faults`.
 @pytest.mark.faults
 def test_an_application_runs_as_a_job_and_drains_when_the_job_is_stopped(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, head: Head

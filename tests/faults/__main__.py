@@ -15,55 +15,34 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ELSEWHERE = {
-    "tests/actors/test_commit_killed.py": 1,
-    "tests/cluster/test_end_to_end.py::test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up": 1,
-    "tests/cluster/test_end_to_end.py::test_a_killed_coordinator_comes_back_and_finds_its_actors": 3,
-    "tests/elastic/test_elastic.py::"
-    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic.lost_node]": 5,
-    "tests/elastic/test_elastic.py::"
-    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic]": 6,
-    "tests/cluster/test_lost_session.py": 9,
-    "tests/kafka/test_broker_restart.py": 9,
-    "tests/elastic/test_elastic.py::"
-    "test_whatever_happens_to_actors_and_nodes_every_record_counts_once[tests.elastic.two_clusters]": 19,
-    "tests/actors/test_exactly_once.py::test_a_zombie_that_wakes_up_writes_nothing": 17,
-    "tests/actors/test_faults.py": 23,
-    "tests/actors/test_full_disk.py": 24,
-    "tests/actors/test_stream_loop_start.py::test_corrupt_stores_are_deleted_and_restored": 26,
-    "tests/actors/test_damaged_stores.py": 26,
-    "tests/actors/test_state_on_disk.py": 27,
-    "tests/actors/test_state_home.py": 27,
-    "tests/tasks/test_errors.py": 30,
-    "tests/kafka/test_transactions.py": 30,
-    "tests/cluster/test_new_partitions.py": 32,
-    "tests/cluster/test_ray_job.py": 33,
-    "tests/cluster/test_topology_difference.py": 34,
-}
-"""Rows that other tests play, most of them without a cluster."""
+PAGE = ROOT / "docs" / "FAULT_RUNS.md"
 _ROW = re.compile(r"row_(\d+)[ _]")
+_ROW_OF_THE_PAGE = re.compile(r"^\| *(\d*) *\|[^|]*\|([^|]*)\|", re.MULTILINE)
 _LIMIT_S = 420
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "--numprocesses=0")
 
 
-def row_of(test: str) -> int:
-    """The number of its row: in the parameters, where a test plays several."""
-    return ELSEWHERE[test] if test in ELSEWHERE else int(_ROW.findall(test)[-1])
+def named_by_the_page(pattern: str) -> list[tuple[int, str]]:
+    """What is named like that as playing a row, in the table of docs/FAULT_RUNS.md."""
+    found, row = [], 0  # a line without a number goes on with the row above it
+    for number, played in _ROW_OF_THE_PAGE.findall(PAGE.read_text()):
+        row = int(number or row)
+        found += [(row, test) for test in re.findall(pattern, played)]
+    return found
 
 
-def rows(collected: str) -> list[str]:
-    """Every test, in the order of its rows."""
+def rows(collected: str) -> list[tuple[int, str]]:
+    """Every test with its row: of those here it is in the name, or in the parameters of one that plays several."""
     here = [line for line in collected.splitlines() if _ROW.search(line.partition("::")[2])]
-    return sorted((*here, *ELSEWHERE), key=row_of)
+    return sorted([(int(_ROW.findall(test)[-1]), test) for test in here] + named_by_the_page(r"`(tests/[^`]+)`"))
 
 
-def named(test: str) -> str:
+def told(test: str) -> str:
     """What happens in it, in words; of another folder its file."""
-    if test in ELSEWHERE:
-        file, _, name = test.partition("::")
-        return f"{file}: {name.removeprefix('test_').replace('_', ' ')}".removesuffix(": ")
-    name = test.partition("::test_")[2]
-    return _ROW.sub("", name).replace("rows_10_and_11_", "").replace("_", " ")
+    file, _, name = test.partition("::")
+    if _ROW.search(name):
+        return _ROW.sub("", name.removeprefix("test_")).replace("rows_10_and_11_", "").replace("_", " ")
+    return f"{file}: {name.removeprefix('test_').replace('_', ' ')}".removesuffix(": ")
 
 
 def play(test: str) -> tuple[str, float, str]:
@@ -89,15 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [*_PYTEST, "--collect-only", str(HERE)], cwd=ROOT, capture_output=True, text=True, check=True
     )
     tests = rows(found.stdout)
-    if nowhere := asked - set(map(row_of, tests)):
+    if nowhere := asked - {row for row, _ in tests}:
         parser.error(f"no test plays row {', '.join(map(str, sorted(nowhere)))}")
     wrong = 0
     print(f"{'row':>3}  {'held?':9} {'s':>5}  what")
-    for test in tests:
-        if asked and row_of(test) not in asked:
+    for row, test in tests:
+        if asked and row not in asked:
             continue
         held, took_s, said = play(test)
-        print(f"{row_of(test):3}  {held:9} {took_s:5.0f}  {named(test)}", flush=True)
+        print(f"{row:3}  {held:9} {took_s:5.0f}  {told(test)}", flush=True)
         if held != "held":
             wrong += 1
             print(said)

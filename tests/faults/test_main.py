@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.faults import __main__ as command
-from tests.faults.__main__ import ELSEWHERE, ROOT, main, named, row_of, rows
+from tests.faults.__main__ import HERE, ROOT, main, named_by_the_page, rows, told
 
 pytestmark = pytest.mark.cheap
 
@@ -13,18 +16,25 @@ pytestmark = pytest.mark.cheap
 def test_a_test_belongs_to_the_row_in_its_name_and_to_that_of_its_parameters_where_it_plays_several() -> None:
     one = "tests/faults/test_frozen.py::test_row_17_an_actor_stands_still"
     two = "tests/faults/test_brokers.py::test_rows_10_and_11_a_broker_is_killed[row_11 the coordinator]"
-    assert (row_of(one), row_of(two)) == (17, 11)
-    assert named(one) == "an actor stands still"
     found = rows(f"{one}\n{two}\n\n2 tests collected")
-    assert [test for test in found if test not in ELSEWHERE] == [two, one]
-    assert found == sorted(found, key=row_of)
+    assert {(17, one), (11, two)} <= set(found)
+    assert [row for row, _ in found] == sorted(row for row, _ in found)
+    assert told(one) == "an actor stands still"
+    assert told("tests/elastic/test_elastic.py::test_a_node_is_lost") == "tests/elastic/test_elastic.py: a node is lost"
 
 
-def test_what_other_tests_play_is_there() -> None:
-    for test in ELSEWHERE:
+def test_what_the_page_names_of_other_folders_is_there() -> None:
+    named = named_by_the_page(r"`(tests/[^`]+)`")
+    assert len(named) > 15
+    for _, test in named:
         file, _, name = test.partition("::")
-        text = (ROOT / file).read_text()
-        assert f"def {name.partition('[')[0]}(" in text or not name, test
+        assert f"def {name}(" in (ROOT / file).read_text() or not name, test
+
+
+def test_the_page_names_for_each_row_the_files_of_this_folder_that_play_it() -> None:
+    files = (file for file in HERE.glob("test_*.py") if file.name != Path(__file__).name)
+    played = {(int(row), file.name) for file in files for row in re.findall(r"row_(\d+)[ _]", file.read_text())}
+    assert set(named_by_the_page(r"`(test_\w+\.py)`")) == played
 
 
 @pytest.mark.parametrize(
