@@ -14,8 +14,8 @@ import pytest
 from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import penstock, write_program
 from tests.cluster.test_ray_job import Head
-from tests.faults.own_ray import ROOT, own_ray
 from tests.faults.planted import CrashesAfterSaving, Planted
+from tests.faults.ray_cluster import ROOT, ray_cluster
 from tests.faults.rig import Counting, Kafka, called, coordinator, eventually, has_ended, lasts
 
 MakeCounting = Callable[..., Counting]
@@ -52,7 +52,7 @@ def test_row_4_the_coordinator_dies_between_writing_down_what_is_wanted_and_doin
 
 def test_row_7_the_head_of_ray_is_killed_and_comes_back_with_what_it_had_stored(it: Counting, tmp_path: Path) -> None:
     stored = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(tmp_path / "gcs")}
-    with own_ray([1, 1], **stored) as ray:
+    with ray_cluster([1, 1], **stored) as ray:
         driver = ray.start(it, tmp_path)
         before = {each.pid for each in ray.processes("ray::StreamActor")}
         with it.fed():
@@ -70,7 +70,7 @@ def test_row_7_the_head_of_ray_is_killed_and_comes_back_with_what_it_had_stored(
 def test_row_7_the_head_of_ray_is_killed_for_good_and_the_application_starts_on_another_ray(
     it: Counting, tmp_path: Path
 ) -> None:
-    with own_ray([1, 1], RAY_gcs_rpc_server_reconnect_timeout_s="20") as ray:
+    with ray_cluster([1, 1], RAY_gcs_rpc_server_reconnect_timeout_s="20") as ray:
         driver = ray.start(it, tmp_path)
         with it.fed():
             ray.cluster.head_node.kill_gcs_server()
@@ -79,7 +79,7 @@ def test_row_7_the_head_of_ray_is_killed_for_good_and_the_application_starts_on_
             print(said)
             eventually(lambda: not ray.processes("ray::StreamActor"), "Ray ends what has no head", 120)
             print(driver.ask("status"))
-    with own_ray([1, 1]) as ray:
+    with ray_cluster([1, 1]) as ray:
         driver = ray.start(it, tmp_path)
         it.all_is_counted_once()
         assert driver.ask("close") == {"closed": True}
@@ -91,7 +91,7 @@ def test_row_8_ray_loses_calls_and_answers(it: Counting, tmp_path: Path) -> None
             "num_failures": -1, "req_failure_prob": 10, "resp_failure_prob": 10, "in_flight_failure_prob": 0,
         }
     }  # fmt: skip
-    with own_ray([1, 1], RAY_testing_rpc_failure=json.dumps(losing)) as ray:
+    with ray_cluster([1, 1], RAY_testing_rpc_failure=json.dumps(losing)) as ray:
         driver = ray.start(it, tmp_path)
         with it.fed():
             it.goes_on(400)
@@ -100,7 +100,7 @@ def test_row_8_ray_loses_calls_and_answers(it: Counting, tmp_path: Path) -> None
 
 
 def test_row_18_a_node_that_ray_takes_for_dead_works_on(it: Counting, tmp_path: Path) -> None:
-    with own_ray([1, 1, 1], **SOON_DEAD) as ray:
+    with ray_cluster([1, 1, 1], **SOON_DEAD) as ray:
         driver = ray.start(it, tmp_path)
         actors = driver.ask("status")["actors"]
         zombie = psutil.Process(next(iter(actors.values())))
@@ -127,7 +127,7 @@ def test_row_31_an_actor_takes_more_memory_than_there_is(it: Counting, tmp_path:
     memory = psutil.virtual_memory()
     threshold = (memory.total - memory.available + 1_500_000_000) / memory.total
     limits = {"RAY_memory_usage_threshold": f"{threshold:.3f}", "RAY_memory_monitor_refresh_ms": "250"}
-    with own_ray([1, 1], **limits) as ray:
+    with ray_cluster([1, 1], **limits) as ray:
         driver = ray.start(it, tmp_path, "allocates")
         before = set(driver.ask("status")["actors"].values())
         with it.fed():
@@ -139,7 +139,7 @@ def test_row_31_an_actor_takes_more_memory_than_there_is(it: Counting, tmp_path:
 
 
 def test_row_33_the_driver_is_killed(it: Counting, tmp_path: Path) -> None:
-    with own_ray([1, 1]) as ray:
+    with ray_cluster([1, 1]) as ray:
         driver = ray.start(it, tmp_path)
         with it.fed():
             driver.process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A Ray that a row may hurt: its processes belong to the test, which is no driver of it; drivers are processes."""
+"""A Ray cluster that a row may hurt: its processes belong to the test, which is no driver of it; drivers are processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 class Driver:
     """A process that has started the application."""
 
-    def __init__(self, ray: OwnRay, it: Counting, folder: Path, work: str = "") -> None:
+    def __init__(self, ray: RayCluster, it: Counting, folder: Path, work: str = "") -> None:
         (folder / "armed").mkdir(exist_ok=True)
         config = json.dumps(it.settings)
         command = [
@@ -61,8 +61,8 @@ class Driver:
 
 
 @dataclass
-class OwnRay:
-    """``cluster`` is Ray's own of several nodes."""
+class RayCluster:
+    """``cluster`` is what Ray calls so: it starts and ends the nodes."""
 
     cluster: Any
     environment: dict[str, str]
@@ -93,7 +93,7 @@ class OwnRay:
 
 
 @contextmanager
-def own_ray(cpus: Sequence[int], **settings: str) -> Iterator[OwnRay]:
+def ray_cluster(cpus: Sequence[int], **settings: str) -> Iterator[RayCluster]:
     """A head without CPUs and a node for each number of ``cpus``. ``settings``: of the environment of all."""
     shared = {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **settings}
     before = {key: os.environ.get(key) for key in shared}
@@ -104,7 +104,7 @@ def own_ray(cpus: Sequence[int], **settings: str) -> Iterator[OwnRay]:
         stack.callback(cluster.shutdown)
         for each in cpus:
             add_node(cluster, each)
-        it = OwnRay(cluster, dict(os.environ))
+        it = RayCluster(cluster, dict(os.environ))
         try:
             yield it
         finally:
