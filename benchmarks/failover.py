@@ -9,10 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.baseline import NAME as JAVA
-from benchmarks.baseline import Jdk, find_jdk
-from benchmarks.deployment import PATIENCE_S, Deployment, Setting, penstock_deployment, source_of
-from benchmarks.java_deployment import java_deployment, session_config
+from benchmarks.baseline import find_jdk
+from benchmarks.deployed import clients_of, create_topics, deployed
+from benchmarks.deployment import PATIENCE_S, Deployment, Setting, source_of
+from benchmarks.java_deployment import session_config
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
 from benchmarks.report import surroundings
 from benchmarks.rig import broker
-from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 
 STEADY_S = 5.0
@@ -79,25 +76,6 @@ def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
     return Failover(silent, rest_s, pulse.latencies_ms(killed_s - STEADY_S + 1, killed_s - 1), shown)
 
 
-@contextmanager
-def deployed(
-    work: Path,
-    address: str,
-    setting: Setting,
-    output: str,
-    jdk: Jdk | None,
-    settings: Mapping[str, str],
-    lose_disk: bool = False,
-) -> Iterator[Deployment]:
-    """Kafka Streams where there is a ``jdk``, else penstock."""
-    if jdk is None:
-        with penstock_deployment(work, address, setting, output, lose_disk) as ours:
-            yield ours
-    else:
-        with java_deployment(jdk, work, address, setting, output, settings) as theirs:
-            yield theirs
-
-
 def main(
     megabytes: Annotated[int, typer.Option(min=1, help="What the store comes to.")] = 1000,
     tasks: Annotated[int, typer.Option(min=1, help="Partitions of the input.")] = 4,
@@ -117,11 +95,10 @@ def main(
         setting = Setting(tasks, nodes, standbys, guarantee)
         jdk = find_jdk() if java else None
         with broker(console) as (work, address):
-            isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
-            clients = ConfluentClients(address, "benchmarks", isolation)
+            clients = clients_of(address, guarantee)
             output = "failover"
             source = source_of(output)
-            clients.admin().create_topics([NewTopic(name, tasks) for name in (source, output)])
+            create_topics(clients, output, tasks)
             with console.status(f"Filling the store: {megabytes} MB"):
                 fill(clients, source, megabytes * 1_000_000 // _VALUE_BYTES)
             with deployed(work, address, setting, output, jdk, session, lose_disk) as deployment:

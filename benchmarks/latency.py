@@ -1,6 +1,6 @@
 """End-to-end latency, side by side with Kafka Streams, and through a ``kill -9``: ``python -m benchmarks.latency``.
 
-The application of ``failover.py``, with little state. Of each side its capacity is found first: how fast results come
+The application of ``deployment.py``, with little state. Of each side its capacity is found first: how fast results come
 while records wait. Then records are sent at an even pace, and the time from when each was due to when a reader hears
 its result is its latency: at the pace that was asked for, and at half of the lowest capacity found so far.
 """
@@ -17,15 +17,13 @@ import typer
 from rich.console import Console
 
 from benchmarks.baseline import find_jdk
+from benchmarks.deployed import clients_of, create_topics, deployed
 from benchmarks.deployment import Deployment, Setting, source_of
-from benchmarks.failover import deployed
 from benchmarks.java_deployment import session_config
 from benchmarks.measure import BenchmarkError
 from benchmarks.pulse import Pulse, quantile
 from benchmarks.report import Grid, Spread, surroundings, to_markdown, to_terminal
 from benchmarks.rig import broker
-from penstock.common.topics import NewTopic
-from penstock.kafka.clients import ConfluentClients
 
 _TASKS = 4
 _BURST_PER_S = 10_000_000
@@ -50,12 +48,7 @@ class Bench:
     """Both sides on one broker."""
 
     def __init__(self, address: str, guarantee: str) -> None:
-        isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
-        self.clients = ConfluentClients(address, "benchmarks", isolation)
-
-    def create_topics(self, output: str) -> None:
-        """For the application with this output."""
-        self.clients.admin().create_topics([NewTopic(name, _TASKS) for name in (source_of(output), output)])
+        self.clients = clients_of(address, guarantee)
 
     def capacity(self, deployment: Deployment, records: int) -> float:
         """Results per second from the first of so many records sent at once until the last is heard."""
@@ -135,7 +128,7 @@ def main(
             for run in range(repeat):
                 for side in [jdk, None] if jdk else [None]:
                     output = f"run-{run}-{'java' if side else 'penstock'}"
-                    bench.create_topics(output)
+                    create_topics(bench.clients, output, _TASKS)
                     with deployed(work, address, setting, output, side, session) as deployment:
                         deployment.until_at_rest()
                         paces = [rate]

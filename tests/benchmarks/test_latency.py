@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from benchmarks import latency
+from benchmarks.deployed import create_topics
 from benchmarks.deployment import Deployment, Setting, Victim, source_of
 from benchmarks.latency import Bench, Measured, quantiles, strips
 from benchmarks.measure import BenchmarkError
@@ -133,7 +134,7 @@ def test_capacity_latencies_and_the_silence_after_a_kill_are_measured(
     monkeypatch.setattr(latency, "_WARM_S", 0.5)
     monkeypatch.setattr(latency, "_STRIP_S", range(-1, 3))
     bench = Bench(broker, "at_least_once")
-    bench.create_topics(Copier.output)
+    create_topics(bench.clients, Copier.output, 4)
     with closing(Copier(bench.clients)) as copier:
         assert bench.capacity(copier, 20_000) > 1000
         calm = bench.steady(copier, 500, 1.0, kill=False)

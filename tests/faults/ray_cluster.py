@@ -1,4 +1,4 @@
-"""A Ray cluster that a row may hurt: its processes belong to the test, which is no driver of it; drivers are processes."""
+"""A Ray cluster that a row may hurt. The test is no driver of it: drivers are processes of their own."""
 
 from __future__ import annotations
 
