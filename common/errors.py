@@ -1,4 +1,4 @@
-"""Every error penstock raises.
+"""Every error that a program may want to catch, all of them public.
 
 ::
 
@@ -27,6 +27,23 @@
     ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
         └── NotUpToBoundError         a store has not come to the position that was demanded yet: ask again
+
+Between penstock's own parts there are more StreamsErrors, each beside the contract that raises it. Whoever is on the
+other side of that contract acts on it, so no program need name one::
+
+    kafka/contracts.py                what a client of Kafka cannot go on from
+    ├── UndeliveredError              some records are not written: the tasks go back to the last commit
+    │   └── TransactionAbortedError   so do those of the transaction, all together
+    └── SessionLostError              the seat in the group: another client joins
+    actors/guarantee.py
+    └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
+    cluster/environment.py            what the coordinator hears in place of an answer
+    ├── ActorLostError                the actor's process is gone: another takes its place
+    ├── ActorEndedError               its loop has ended, and says why elsewhere
+    ├── ActorFailedError              it cannot do its work: the application fails, or replaces it
+    ├── ActorSilentError              it has not answered: told again later
+    ├── ActorNameTakenError           Ray still has another of that name: the next has another number
+    └── CommitRefusedError            Kafka will never take the offsets: the application fails
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.common import errors
 from tests.architecture.public_surface import LISTED, surface
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import PACKAGES, ROOT
 
 
 def test_the_list_is_in_order_and_names_each_once() -> None:
@@ -35,6 +36,13 @@ def test_dir_shows_every_public_name_also_what_is_imported_later() -> None:
 def test_every_error_is_public() -> None:
     raised = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert raised <= set(ps.__all__)
+
+
+def test_the_tree_of_errors_lists_each_of_them() -> None:
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    text = "".join(file.read_text() for file in files)
+    defined = re.findall(r"^class (\w+)\(\w+Error\)", text, re.MULTILINE)
+    assert sorted(re.findall(r"── (\w+)", errors.__doc__ or "")) == sorted(defined)
 
 
 def test_the_version_is_that_of_the_project() -> None:

@@ -95,10 +95,3 @@ def test_errors_are_caught_by_what_they_have_in_common() -> None:
         StateStoreLockedError,
         StateStoreCorruptError,
     }
-
-
-def test_the_page_of_errors_lists_each_of_them() -> None:
-    assert errors.__doc__ is not None
-    listed = [line.split()[0] for line in errors.__doc__.replace("│", "").replace("├──", "").replace("└──", "")
-              .splitlines() if line.startswith(" ") and line.split()]  # fmt: skip
-    assert sorted(listed) == sorted(kind.__name__ for kind in ALL)
