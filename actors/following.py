@@ -34,8 +34,6 @@ class Following:
         self._listener = listener
         self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
-        self._reason = SuspendReason.MIGRATED
-        """Why a standby that is forgotten now is followed no more."""
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
         self._held: set[TopicPartition] = set()
@@ -49,7 +47,7 @@ class Following:
             replay = self._replays.by_partition.get(tp)
             return None if replay is None else self._end_of(replay)
 
-        return StandbyEvents(self._listener, tp, store, standby.id, end, lambda: self._reason)
+        return StandbyEvents(self._listener, tp, store, standby.id, end)
 
     @property
     def active(self) -> bool:
@@ -146,13 +144,11 @@ class Following:
         """How far there is something to follow; None before the first fetch."""
         return self._replays.consumer.end_offset(replay.partition) if replay.goes_on else replay.end
 
-    def forget(self, standby: StandbyTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+    def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:
         """Follow it no more; what was written of it is on disk."""
-        self._reason = reason
         # A client remembers that a partition is paused, and the standby may come back.
         self._go_on({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
-        self._replays.forget(standby)
-        self._reason = SuspendReason.MIGRATED
+        self._replays.forget(standby, reason)
 
     def close(self) -> None:
         """Close the consumer; what was restored is on disk."""

@@ -16,6 +16,7 @@ from penstock.actors.restore_progress import RestoreProgress
 from penstock.actors.stored_task import StoredTask
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import RecordConsumer
 from penstock.state.contracts import BulkLoad
 
@@ -227,12 +228,12 @@ class Replays(Generic[Stored]):
         replay.events.restored(replay.position, replay.progress.total)
         return True
 
-    def _abandon(self, replay: Replay[Stored]) -> None:
+    def _abandon(self, replay: Replay[Stored], reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """What its load has gathered is restored again, or nobody needs it."""
         if self._writing is not None and self._writing[0] is replay:
             self._writing = None
         replay.load = None
-        replay.events.suspended()
+        replay.events.suspended(reason)
 
     # ---- progress ----
 
@@ -278,13 +279,13 @@ class Replays(Generic[Stored]):
         del self.by_partition[replay.partition]
         self.tell_end(replay)
 
-    def forget(self, task: Stored) -> None:
-        """Read no more for ``task``, which is about to be closed; what was written of it is on disk."""
+    def forget(self, task: Stored, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        """Read no more for ``task``, which is about to be closed, or promoted; what was written of it is on disk."""
         self._progress.pop(task.id, None)
         if self.has(task):
             for replay in self.by_partition.values():
                 if replay.task is task:
-                    self._abandon(replay)
+                    self._abandon(replay, reason)
             self.by_partition = {tp: replay for tp, replay in self.by_partition.items() if replay.task is not task}
             self.assign()
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.restore_listener import StateRestoreListener
+from penstock.common.standby_listener import SuspendReason
 
 
 class RestoreEvents:
@@ -42,8 +43,8 @@ class RestoreEvents:
             with self._calling("on_restore_end"):
                 self._listener.on_restore_end(self._partition, self._store, self.total)
 
-    def suspended(self) -> None:
-        """It is not restored any further."""
+    def suspended(self, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        """It is not restored any further; of a standby, why."""
         if self._listener is not None:
             with self._calling("on_restore_suspended"):
                 self._listener.on_restore_suspended(self._partition, self._store, self.total)

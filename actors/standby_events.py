@@ -13,8 +13,7 @@ from penstock.common.standby_listener import StandbyUpdateListener, SuspendReaso
 
 
 class StandbyEvents(RestoreEvents):
-    """Of one store of a standby. ``end``: of its changelog, as far as it is known; ``reason``: why it is followed no
-    more, asked when it is so."""
+    """Of one store of a standby. ``end``: of its changelog, as far as it is known."""
 
     def __init__(
         self,
@@ -23,13 +22,11 @@ class StandbyEvents(RestoreEvents):
         store: str,
         task_id: TaskId,
         end: Callable[[], int | None],
-        reason: Callable[[], SuspendReason],
     ) -> None:
         super().__init__(None, partition, store)
         self._to = listener
         self._task_id = task_id
         self._end = end
-        self._reason = reason
         self._position = 0
 
     @override
@@ -49,11 +46,9 @@ class StandbyEvents(RestoreEvents):
                 )
 
     @override
-    def suspended(self) -> None:
+    def suspended(self, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         with self._calls("on_update_suspended"):
-            self._to.on_update_suspended(
-                self._partition, self._store, self._position - 1, self._end_offset(), self._reason()
-            )
+            self._to.on_update_suspended(self._partition, self._store, self._position - 1, self._end_offset(), reason)
 
     def _end_offset(self) -> int:
         end = self._end()

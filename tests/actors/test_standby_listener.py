@@ -99,7 +99,7 @@ def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_
     """The end that is known may be that of a changelog that was empty a moment ago."""
     heard = HeardUpdates()
     partition, migrated = TopicPartition(CHANGELOG, 0), ps.SuspendReason.MIGRATED
-    events = StandbyEvents(heard, partition, "counts", TASK, lambda: known, lambda: migrated)
+    events = StandbyEvents(heard, partition, "counts", TASK, lambda: known)
     events.start(0, 0)
     events.restored(6, 6)
     events.suspended()
