@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.commit_stops import StopWatch
-from penstock.actors.guarantee import Guarantee
+from penstock.actors.guarantee import ANSWER_SLICE_S, Guarantee
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps
@@ -14,7 +14,6 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import RecordProducer
 
 _FLUSH_SLICE_S = 0.005
-_ANSWER_SLICE_S = 0.005
 
 
 def delivery(producer: RecordProducer) -> Steps[None]:
@@ -98,7 +97,7 @@ class Commit:
     def _wait_for_the_broker(self) -> float:
         if not self.blocks_records:
             self._producer.poll()
-            return _ANSWER_SLICE_S
+            return ANSWER_SLICE_S
         self._producer.flush(_FLUSH_SLICE_S)
         return 0.0
 

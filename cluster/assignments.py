@@ -21,14 +21,14 @@ class Assignments:
         owned: OwnedTasks,
         placer: TaskPlacer,
         first_epoch: int,
-        out: Callable[[Instruction], None],
+        say: Callable[[Instruction], None],
     ) -> None:
         self.epoch = first_epoch - 1
         """The last one given out."""
         self._actors = actors
         self._owned = owned
         self._placer = placer
-        self._out = out
+        self._say = say
 
     def go_above(self, epoch: int) -> None:
         """An earlier coordinator has given out this epoch."""
@@ -66,4 +66,4 @@ class Assignments:
                 actor.outdated, actor.standbys = False, standbys
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
                 actor.epoch, actor.issued, actor.held = self.epoch, issued, actor.held | tasks
-                self._out(AssignTasks(name, actor.epoch, tasks, standbys))
+                self._say(AssignTasks(name, actor.epoch, tasks, standbys))

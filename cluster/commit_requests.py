@@ -34,12 +34,12 @@ class CommitRequests:
         actors: Mapping[str, ActorRecord],
         owned: OwnedTasks,
         exactly_once: bool,
-        out: Callable[[Instruction], None],
+        say: Callable[[Instruction], None],
     ) -> None:
         self._actors = actors
         self._owned = owned
         self._exactly_once = exactly_once
-        self._out = out
+        self._say = say
         self._waiting: list[CommitRequest] = []
 
     def requested(self, event: CommitRequested) -> None:
@@ -52,7 +52,7 @@ class CommitRequests:
             earlier = (
                 f"epoch {request.epoch} is stale: it was that of an earlier actor by the name of {request.actor_id}"
             )
-            self._out(RefuseCommit(request, earlier))
+            self._say(RefuseCommit(request, earlier))
         elif actor is None or request.number > actor.last_commit:
             self._supersede(request)
             if actor is not None:
@@ -61,7 +61,7 @@ class CommitRequests:
         elif request.number < actor.last_commit:
             self._refuse(request, _SUPERSEDED)
         elif actor.answer is not None:
-            self._out(actor.answer)
+            self._say(actor.answer)
         # Else it waits, here or for Kafka, and its answer answers this call too.
 
     def _supersede(self, request: CommitRequest) -> None:
@@ -103,7 +103,7 @@ class CommitRequests:
         if reason is not None:
             self._refuse(request, reason)
         elif not self._exactly_once:
-            self._out(CommitOffsets(request))
+            self._say(CommitOffsets(request))
         elif self._may_be_member(request):
             self._accept(AcceptCommit(request, self._owned.group_metadata))
         else:
@@ -120,14 +120,14 @@ class CommitRequests:
         actor = self._actors.get(accepted.request.actor_id)
         if actor is not None and actor.last_commit == accepted.request.number:
             actor.answer = accepted
-        self._out(accepted)
+        self._say(accepted)
 
     def _refuse(self, request: CommitRequest, reason: str) -> None:
         refused = RefuseCommit(request, reason)
         actor = self._actors.get(request.actor_id)
         if actor is not None and actor.last_commit == request.number:
             actor.answer, actor.outdated = refused, True
-        self._out(refused)
+        self._say(refused)
 
     def _refusal_reason(self, request: CommitRequest) -> str | None:
         actor = self._actors.get(request.actor_id)
