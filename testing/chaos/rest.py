@@ -18,27 +18,27 @@ _LOOK_EACH_S = 0.2
 def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
     """Wait until the application is at rest; what keeps it from that when time is up, or when it has ended."""
     deadline = time.monotonic() + timeout_s
-    while (unrest := _unrest(rig)) is not None:
-        if any(unrest.startswith(f"state {state.value}:") for state in ApplicationState if not state.is_live):
-            return unrest
+    while True:
+        try:
+            status = rig.app.status()
+            unrest = _unrest(rig, status)
+            if unrest is None or not status.state.is_live:
+                return unrest
+        except StreamsError as error:
+            unrest = str(error)
         if time.monotonic() > deadline:
             return f"not at rest after {timeout_s:.0f} s: {unrest}"
         time.sleep(_LOOK_EACH_S)
-    return None
 
 
-def _unrest(rig: Rig) -> str | None:
+def _unrest(rig: Rig, status: ApplicationStatus) -> str | None:
     """What is not at rest yet; None when all is."""
-    try:
-        status = rig.app.status()
-        if status.state is not ApplicationState.RUNNING:
-            return f"state {status.state.value}: {status.error}"
-        admin = rig.clients.admin()
-        tasks = rig.plan.partitions
-        ends = admin.end_offsets(rig.plan.reads)
-        committed = {at: found.offset for at, found in admin.committed(APPLICATION).items()}
-    except StreamsError as error:
-        return str(error)
+    if status.state is not ApplicationState.RUNNING:
+        return f"state {status.state.value}: {status.error}"
+    admin = rig.clients.admin()
+    tasks = rig.plan.partitions
+    ends = admin.end_offsets(rig.plan.reads)
+    committed = {at: found.offset for at, found in admin.committed(APPLICATION).items()}
     behind = [f"{at} at {committed.get(at)} of {end}" for at, end in ends.items() if end and committed.get(at) != end]
     if behind:
         return f"not committed: {', '.join(behind)}"

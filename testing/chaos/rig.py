@@ -36,6 +36,8 @@ APPLICATION = "chaos"
 TRANSACTION_TIMEOUT_S = 10.0
 _ACTORS = 3
 _COMMIT_INTERVAL_MS = 1000
+_MESSAGE_TIMEOUT_MS = 30_000
+"""At least once; so what a producer is given is delivered or given up within the time in which rest must come."""
 _CLOSE_S = 120.0
 _STORE_BYTES = 100_000_000
 _PAGE = 10_000
@@ -255,11 +257,7 @@ def rig(
         yield it
 
 
-_MESSAGE_TIMEOUT_MS = 30_000
-
-
 def _config(program: Program, guarantee: Guarantee, address: str, folder: Path, http_port: int) -> dict[str, Any]:
-    # What a producer is given is delivered or given up within the time in which rest must come.
     exactly = {"producer.transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000)}
     at_least = {"producer.message.timeout.ms": _MESSAGE_TIMEOUT_MS}
     return {

@@ -45,7 +45,7 @@ class Kind(Enum):
     ZOMBIE = "have a stream actor taken for dead and wake it when it is replaced"
 
 
-CLASSIC = (
+ANYWHERE = (
     Kind.KILL_STREAM_ACTOR,
     Kind.KILL_STREAM_ACTORS,
     Kind.KILL_COORDINATOR,
@@ -122,7 +122,7 @@ def possible(nodes: int, guarantee: Guarantee, poison: bool) -> tuple[Kind, ...]
     return tuple(kind for kind in Kind if kind not in left_out)
 
 
-def draw(seed: int, seconds: float, kinds: Collection[Kind] = CLASSIC) -> tuple[Fault, ...]:
+def draw(seed: int, seconds: float, kinds: Collection[Kind] = ANYWHERE) -> tuple[Fault, ...]:
     """The faults that begin within ``seconds``, in order of time. Each of ``kinds`` comes once before one comes again.
 
     They overlap, but for those of the broker: one outage begins well after the last one has ended.

@@ -141,8 +141,8 @@ class Striker:
         elif fault.kind is Kind.FREEZE_RAYLET:
             self._freeze(fault, self._rig.raylet(fault.pick))
         else:
-            quiet = {Kind.REBALANCE: self._rebalance, Kind.POISON: self._poison, Kind.ELECT_LEADERS: self._elect}
-            self._under_way.append(self._others.submit(quiet[fault.kind], fault))
+            beside = {Kind.REBALANCE: self._rebalance, Kind.POISON: self._poison, Kind.ELECT_LEADERS: self._elect}
+            self._under_way.append(self._others.submit(beside[fault.kind], fault))
 
     def _victims(self, fault: Fault) -> list[psutil.Process]:
         found = self._rig.processes(_VICTIMS[fault.kind])

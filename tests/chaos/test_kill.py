@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.chaos.__main__ import name_of
-from penstock.testing.chaos.schedule import CLASSIC, OUTAGES, Kind, draw
+from penstock.testing.chaos.schedule import ANYWHERE, OUTAGES, Kind, draw
 
 SECONDS, SEED = 24, 1268
 RECORDS = 300_000
 # With the broker, exactly once takes three of them, and connections a proxy: `make chaos`.
 WITHOUT_BROKER = (
-    *(kind for kind in CLASSIC if kind not in OUTAGES),
+    *(kind for kind in ANYWHERE if kind not in OUTAGES),
     Kind.DAMAGE_STORES,
     Kind.FILL_DISK,
     Kind.REBALANCE,
@@ -26,15 +26,15 @@ WITHOUT_BROKER = (
 _END_S = 500.0  # rest alone may take 180 s
 
 
-@pytest.mark.parametrize("kinds", [CLASSIC, WITHOUT_BROKER])
+@pytest.mark.parametrize("kinds", [ANYWHERE, WITHOUT_BROKER])
 def test_the_short_run_has_every_kind_of_fault(kinds: tuple[Kind, ...]) -> None:
     assert {fault.kind for fault in draw(SEED, SECONDS, kinds)} == set(kinds)
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
-    said = played("at_least_once", CLASSIC)
-    assert f"{len(CLASSIC)} faults; back to rest" in said
+    said = played("at_least_once", ANYWHERE)
+    assert f"{len(ANYWHERE)} faults; back to rest" in said
 
 
 @pytest.mark.slow
