@@ -15,17 +15,12 @@ from typing import Any
 import ray
 
 from penstock.cluster.named_actors import find_coordinator, find_stream_actors
-from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes
+from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes, say
 from tests.waiting import eventually
 
-BEGUN_S = time.monotonic()
 RECORD_S = 0.002
 RECORDS = 10_000
 """20 s of work for one actor, 5 s for four."""
-
-
-def say(what: str) -> None:
-    print(f"{time.monotonic() - BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 def actors(it: SlowCount) -> list[Any]:

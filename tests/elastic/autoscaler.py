@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from ray.autoscaler._private.fake_multi_node import node_provider
 
 from penstock.cluster.names import NAMESPACE
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
-from tests.elastic.cluster import STORE_BYTES, SlowCount
+from tests.elastic.cluster import STORE_BYTES, SlowCount, say
 from tests.waiting import eventually
 
 HEAD_ID = "fffffffffffffffffffffffffffffffffffffffffffffffffff00000"
@@ -36,11 +35,6 @@ COMMANDS = (
 """There is nobody to run them."""
 RECORD_S = 0.002
 RECORDS = 20_000
-_BEGUN_S = time.monotonic()
-
-
-def say(what: str) -> None:
-    print(f"{time.monotonic() - _BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 def config(address: str) -> dict[str, Any]:

@@ -27,12 +27,18 @@ PARTITIONS = 8
 KEYS = 50
 STORE_BYTES = 80_000_000
 _FEED_EACH_S, _AT_ONCE = 0.1, 20
+_BEGUN_S = time.monotonic()
 
 
 def head_without_cpus() -> Any:
     """A Ray cluster, of which this process is no driver."""
     args = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
     return Cluster(initialize_head=True, head_node_args=args)
+
+
+def say(what: str) -> None:
+    """One line of the story that a process tells, with the time since it began."""
+    print(f"{time.monotonic() - _BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 @contextmanager

@@ -8,14 +8,8 @@ import time
 from pathlib import Path
 
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus
-from tests.elastic.cluster import KEYS, PARTITIONS, SlowCount, ray_nodes
+from tests.elastic.cluster import KEYS, PARTITIONS, SlowCount, ray_nodes, say
 from tests.waiting import eventually
-
-BEGUN_S = time.monotonic()
-
-
-def say(what: str) -> None:
-    print(f"{time.monotonic() - BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 def copies(status: ApplicationStatus) -> dict[str, set[str]]:

@@ -8,19 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from penstock.cluster.close_options import CloseOptions
-from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes
+from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes, say
 from tests.waiting import eventually
 
-BEGUN_S = time.monotonic()
 LEAVE = CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
-
-
-def say(what: str) -> None:
-    print(f"{time.monotonic() - BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 def hosted(it: SlowCount) -> int:
