@@ -30,8 +30,8 @@ from penstock.actors.refused_records import with_writer
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.standbys import Standbys
+from penstock.actors.state_cleanup import StateCleaner
 from penstock.actors.steps import Steps
-from penstock.actors.task_directory import StateCleaner
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, Sources, TopicPartition

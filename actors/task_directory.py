@@ -6,16 +6,12 @@ import fcntl
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.actors.clock import Clock
-from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE, claim
-from penstock.actors.steps import Steps
+from penstock.actors.state_home import claim
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.common.files import write_whole
 from penstock.common.ids import TaskId
@@ -26,23 +22,15 @@ from penstock.state.disk.task_stores import destroy_task_stores, open_task_store
 
 GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
-_NAME = re.compile(r"\d+_\d+(-\d+)?")
+GLOBAL_COPY = re.compile(r"\d+")
+"""The names of these copies."""
 _STANDBY = "standby"
 _WHOSE = "task"
 """The file that names the task: a directory that was copied to another's name would be taken for state of that one."""
 _MOST_DIRECTORIES = 100
-_LOCK = ".lock"
-_GLOBAL_COPY = re.compile(r"\d+")
+LOCK = ".lock"
+"""How the file ends, beside the directory, that is held while the stores are opened or removed."""
 _NOTE_EVERY_MS = 60_000
-_CLEANUP_AT_MOST_EVERY_S = 10.0
-
-
-@dataclass(frozen=True)
-class LocalState:
-    """How many directories of tasks, and copies of global stores, an application has on a node, and their bytes."""
-
-    directories: int
-    size: int
 
 
 class TaskDirectory:
@@ -57,7 +45,7 @@ class TaskDirectory:
         self.path = path
         self._note = path / "last-commit"
         # The copies of the global stores are all alike.
-        self._whose = GLOBAL if _GLOBAL_COPY.fullmatch(path.name) else path.name.partition("-")[0]
+        self._whose = GLOBAL if GLOBAL_COPY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
 
@@ -70,7 +58,7 @@ class TaskDirectory:
         if not any(builder.persistent for builder in builders):
             return open_task_stores(self.path, builders)
         with self._written(), self._locked():
-            claim(self.path.parent.parent if _GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
+            claim(self.path.parent.parent if GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
             self._current_ms = self._last_commit_ms()
             self._claim()
             try:
@@ -171,7 +159,7 @@ class TaskDirectory:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f"{self.path.name}{_LOCK}").open("w") as file:
+        with self.path.with_name(f"{self.path.name}{LOCK}").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -225,87 +213,3 @@ def open_task_directory(
             stores.close()
     best[0].note_role(standby=standby)
     return best
-
-
-class StateCleaner:
-    """Removes what was left on this node, every ``state.cleanup.delay.ms``."""
-
-    def __init__(self, root: Path, delay_ms: int, clock: Clock) -> None:
-        self._root = root
-        self._delay_ms = delay_ms
-        self._clock = clock
-        self._wait()
-
-    def _wait(self) -> None:
-        self._due_s = self._clock.monotonic_s() + max(self._delay_ms / 1000, _CLEANUP_AT_MOST_EVERY_S)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the time has come."""
-        return self._clock.monotonic_s() >= self._due_s
-
-    def clean(self, mine: set[Path]) -> Steps[None]:
-        """Remove what is none of these directories."""
-        yield from remove_unused(self._root, mine, self._delay_ms)
-        self._wait()
-
-
-def remove_unused(root: Path, mine: set[Path], delay_ms: int) -> Steps[None]:
-    """Remove the directories of tasks, and copies of global stores, that were left on this node ``delay_ms`` ago or
-    earlier, and that nobody has open."""
-    log = logger(__name__)
-    for path in _unused_paths(root, mine):
-        directory = TaskDirectory(path)
-        try:
-            unused_ms = directory.unused_ms()
-            if unused_ms < delay_ms:
-                continue
-            directory.remove()
-        except StateStoreLockedError:
-            continue  # another actor of this node runs the task
-        except (OSError, StateStoreError) as error:
-            log.warning("cannot remove unused task directory", directory=str(path), error=str(error))
-        else:
-            log.info("removed unused task directory", directory=str(path), unused_ms=int(unused_ms))
-        yield 0.0
-
-
-def local_state(root: Path) -> LocalState:
-    """What an application has below its directory ``root`` on this node."""
-    paths = list(_unused_paths(root, set()))
-    return LocalState(len(paths), sum(map(_size, paths)))
-
-
-def remove_local_state(root: Path) -> LocalState:
-    """Remove all that :func:`local_state` counts, and ``root`` unless it holds something else.
-
-    Raises StateStoreLockedError when anybody has stores open; what was removed before stays removed.
-    """
-    found = local_state(root)
-    for path in list(_unused_paths(root, set())):
-        TaskDirectory(path).remove()
-    for mark in (*root.glob(f"{OWNER_FILE}*"), *root.glob(f"{PROCESS_ID_FILE}*")):
-        mark.unlink()
-    for folder in (root / GLOBAL, root):
-        for lock in folder.glob(f"*{_LOCK}"):
-            lock.unlink()
-        with suppress(OSError):  # there never was one, or it holds what is not ours
-            folder.rmdir()
-    return found
-
-
-def _size(path: Path) -> int:
-    total = 0
-    for file in path.rglob("*"):
-        with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
-            found = file.stat()
-            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
-    return total
-
-
-def _unused_paths(root: Path, mine: set[Path]) -> Iterator[Path]:
-    for path in sorted(root.iterdir()) if root.exists() else ():
-        if _NAME.fullmatch(path.name) and path not in mine:
-            yield path
-        elif path.name == GLOBAL:
-            yield from (copy for copy in sorted(path.iterdir()) if _GLOBAL_COPY.fullmatch(copy.name))

@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from penstock.actors.task_directory import LocalState, local_state, remove_local_state
+from penstock.actors.state_cleanup import LocalState, local_state, remove_local_state
 from penstock.cluster.ray_errors import last_line
 from penstock.common.errors import StreamsError
 

@@ -10,7 +10,7 @@ import pytest
 from ray.exceptions import GetTimeoutError, RayTaskError
 
 from penstock.actors.messages import ApplicationState
-from penstock.actors.task_directory import LocalState
+from penstock.actors.state_cleanup import LocalState
 from penstock.cluster import connections, local_state
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.local_state import NodeState
