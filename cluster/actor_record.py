@@ -21,30 +21,38 @@ class Phase(Enum):
 
 @dataclass
 class ActorRecord:
-    """``issued`` was sent last, under ``epoch``, with what each task reads, and ``standbys`` with it; ``held`` is what
-    the actor may still work on; ``confirmed`` is the last epoch it confirmed. ``lags``: how many offsets each standby
-    lacks, as last reported. ``slot`` is the number in its ``transactional.id``, ``node`` the id of its Ray node.
-    ``unsure``: found alive after a restart, may have taken tasks it did not yet report. ``worked``: its tasks have run.
-    ``outdated``: it must be assigned even the same again, as it has closed tasks when a commit was refused, or waits.
-    ``answer`` is what became of its last commit, whose number is ``last_commit``; None while Kafka has it.
-    ``first_epoch``: who asks under an epoch below is another, that had its name under an earlier coordinator."""
+    """As far as is known."""
 
     phase: Phase
     slot: int = 0
+    """The number in its ``transactional.id``."""
     node: str = ""
+    """The id of its Ray node."""
     epoch: int = 0
+    """Of the assignment that was sent last."""
     confirmed: int = 0
+    """The last epoch that it confirmed."""
     issued: Sources = field(default_factory=dict)
+    """The tasks that were sent last, with what each reads."""
     held: frozenset[TaskId] = frozenset()
+    """What it may still work on: before an assignment is confirmed more than what was sent."""
     running: frozenset[TaskId] = frozenset()
     standbys: frozenset[TaskId] = frozenset()
+    """Those that were sent last."""
     lags: Mapping[TaskId, int] = field(default_factory=dict)
+    """How many offsets each standby lacks, as last reported."""
     unsure: bool = False
+    """Found alive after a restart of the coordinator: it may have taken tasks that it did not yet report."""
     worked: bool = False
+    """Its tasks have run."""
     outdated: bool = False
+    """It must be assigned even the same again: it has closed tasks when a commit was refused, or waits."""
     last_commit: int = -1
-    first_epoch: int = 0
+    """The number of its last commit."""
     answer: AcceptCommit | RefuseCommit | None = None
+    """What became of that; None while Kafka has it."""
+    first_epoch: int = 0
+    """Who asks under an epoch below is another, that had its name under an earlier coordinator."""
 
     @property
     def settled(self) -> bool:

@@ -119,7 +119,7 @@ class CoordinatorView:
         return self._elasticity.actors_per_task
 
     @property
-    def most(self) -> int:
+    def most_actors(self) -> int:
         """More actors than that would have nothing to do."""
         return max(len(self._owned.tasks), self.actors_per_task) if self._owned.tasks else 0
 

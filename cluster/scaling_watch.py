@@ -103,7 +103,7 @@ class ScalingWatch:
         if self._wanted is not None and call in self._wanted.answers:
             return self._wanted.answers[call]
         before, machine = self._machine.wanted, self._machine
-        if self.refusal(before + by) is not None or before + by > machine.most:
+        if self.refusal(before + by) is not None or before + by > machine.most_actors:
             return None
         staying = set(machine.staying)
         self._dispatcher.feed(ActorsWanted(before + by))
@@ -135,7 +135,7 @@ class ScalingWatch:
     @property
     def status(self) -> ScalingStatus | None:
         """What is wanted, what is advised, and why."""
-        wanted, most = self._machine.wanted, self._machine.most
+        wanted, most = self._machine.wanted, self._machine.most_actors
         if not wanted:
             return None
         advice = self._advice or Advice(wanted, "not measured yet")

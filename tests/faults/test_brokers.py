@@ -81,7 +81,7 @@ def test_rows_10_and_11_a_broker_of_three_is_killed(
             victim.kill()
             victim.wait(30)
             eventually(lambda: victim_of(it, three_nodes.address) not in {node, -1}, "another has taken over", 60)
-            it.goes_on(200, timeout_s=200)  # a commit may be given up first, after 65 s
+            it.goes_on(200, timeout_s=200)  # a commit may be given up first
             three_nodes.broker.start()
             it.goes_on(200)
         it.all_is_counted_once()
