@@ -86,7 +86,7 @@ class Membership:
                 self._on_failed(error)
                 break
             except StreamsError as error:
-                self._log.warning("lost group membership, rejoining", error=str(error))
+                self._log.warning("seat in the group given up, joining by a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
             except Exception as error:  # nobody sees a thread die, and without a seat nothing is ever committed
                 self._log.error("group membership failed", exc_info=error)
