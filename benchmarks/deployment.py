@@ -22,6 +22,7 @@ from benchmarks.measure import BenchmarkError
 from benchmarks.penstock_side import ENVIRONMENT, NAME
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 PATIENCE_S = 600.0
@@ -161,6 +162,7 @@ def penstock_deployment(
     try:
         for _ in range(setting.nodes - 1):
             cluster.add_node(**settings)
+        leave_out_rays_lines()
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         app = ps.KafkaStreams(
             topology(output),
