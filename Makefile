@@ -50,18 +50,18 @@ SHARE ?= 0.1
 restored: environment jars  ## have Kafka Streams restore what penstock wrote to changelogs, for SHARE=0.1 of the corpus from SEED=1
 	@$(RUN) -m tests.parity.restored --share $(SHARE) $(if $(SEED),--seed $(SEED))
 
-bench: environment jars  ## compare with Kafka Streams on Java; writes docs/BENCHMARKS.md
+bench: environment jars  ## compare with Kafka Streams on Java, for half an hour to an hour; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks
 
-bench-recovery: environment jars  ## restore 6 M changelog records, side by side with Kafka Streams; RECORDS=600000 restores fewer
+bench-recovery: environment jars  ## restore 6 M changelog records, side by side with Kafka Streams, some 10 minutes; RECORDS=600000 REPEAT=1: one or two
 	@$(RUN) -m benchmarks.recovery $(if $(RECORDS),--records $(RECORDS)) $(if $(REPEAT),--repeat $(REPEAT))
 
-bench-failover: environment jars  ## kill -9 of the busiest stream actor: how long results stay away; MEGABYTES=1000 STANDBYS=1 GUARANTEE=…; JAVA=1 kills Kafka Streams, with SESSION_MS=45000
+bench-failover: environment jars  ## kill -9 of the busiest stream actor: how long results stay away, some 5 minutes; MEGABYTES=1000 STANDBYS=1 GUARANTEE=…; JAVA=1 kills Kafka Streams, with SESSION_MS=45000, for about a minute more each kill
 	@$(RUN) -m benchmarks.failover $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(STANDBYS),--standbys $(STANDBYS)) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(KILLS),--kills $(KILLS)) $(if $(LOSE_DISK),--lose-disk) \
 		$(if $(JAVA),--java) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
 
-bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s and at half of capacity, through a kill -9, side by side with Kafka Streams; GUARANTEE=…
+bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s and at half of capacity, through a kill -9, side by side with Kafka Streams, some 5 minutes; GUARANTEE=…
 	@$(RUN) -m benchmarks.latency $(if $(RATE),--rate $(RATE)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) \
 		$(if $(REPEAT),--repeat $(REPEAT)) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
 

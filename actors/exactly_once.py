@@ -20,7 +20,7 @@ from penstock.actors.guarantee import (
     close_aside,
 )
 from penstock.actors.messages import CommitAnswer
-from penstock.actors.steps import Steps
+from penstock.actors.steps import Steps, WaitLog
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -29,7 +29,6 @@ from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer, UndeliveredError
 
 _AGAIN_S = 0.2
-_LOG_EVERY_S = 10.0
 _ABORT_AT_THE_END_S = 2.0
 
 
@@ -71,18 +70,17 @@ class ExactlyOnce(Guarantee):
 
     def _take_id(self) -> Steps[None]:
         """Make a producer and take the id: whoever had it before us can write nothing any more."""
-        log_at_s = self._clock.monotonic_s()
+        wait = WaitLog("the transactional id is not taken yet", self._clock)
         while True:
             producer = self._make()
             try:
                 yield from self._answer(producer, producer.init_transactions(), "take the transactional id")
             except (BrokerUnreachableError, TransactionAbortedError) as error:
                 self._close_when_free(producer)
-                if self._clock.monotonic_s() >= log_at_s:
-                    log_at_s = self._clock.monotonic_s() + _LOG_EVERY_S
-                    self._log.warning("cannot take the transactional id, retrying", error=str(error))
+                wait.goes_on(error)
                 yield _AGAIN_S
             else:
+                wait.is_over()
                 self.producer, self.in_doubt = producer, False  # its last transaction has come to an end with that
                 producer.begin_transaction()
                 return

@@ -18,20 +18,47 @@ Steps = Generator[float, None, T]
 PATIENCE_S = 120.0
 """So long may the broker, or another process with the task's stores, keep an actor waiting before it gives up."""
 _RETRY_S = 0.2
-_LOG_EVERY_S = 10.0
+_LOCK_IS_ORDINARY_S = 5.0
+"""So long a task that moves may need to let go of its stores, which another actor of the node waits for."""
+
+
+class WaitLog:
+    """What is said of one wait: once that it lasts, and once that it is over, however often is tried in between."""
+
+    def __init__(self, what: str, clock: Clock) -> None:
+        self._what = what
+        self._clock = clock
+        self._begun_s = clock.monotonic_s()
+        self._told = False
+
+    def goes_on(self, error: Exception) -> None:
+        """An attempt has failed."""
+        ordinary = isinstance(error, StateStoreLockedError) and self._waited_s() < _LOCK_IS_ORDINARY_S
+        if not self._told and not ordinary:
+            self._told = True
+            logger(__name__).warning(f"{self._what}: trying again until it can be done", error=str(error))
+
+    def is_over(self) -> None:
+        """An attempt has succeeded."""
+        if self._told:
+            logger(__name__).info(f"{self._what}: done", waited_s=round(self._waited_s(), 1))
+
+    def _waited_s(self) -> float:
+        return self._clock.monotonic_s() - self._begun_s
 
 
 def retry_while_unavailable(call: Callable[[], T], clock: Clock, patience_s: float = PATIENCE_S) -> Steps[T]:
     """The result of ``call``; tried again, for so long, while no broker answers or another process has stores."""
     deadline = clock.monotonic_s() + patience_s
-    log_at = clock.monotonic_s()
+    wait = WaitLog("a task waits for the broker, or for its stores", clock)
     while True:
         try:
-            return call()
+            found = call()
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             if clock.monotonic_s() >= deadline:
                 raise
-            if clock.monotonic_s() >= log_at:
-                log_at = clock.monotonic_s() + _LOG_EVERY_S
-                logger(__name__).warning("retriable error, retrying", error=str(error))
+            wait.goes_on(error)
+        else:
+            wait.is_over()
+            return found
         yield _RETRY_S

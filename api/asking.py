@@ -84,7 +84,7 @@ BOUND = Query(
     examples=['{"lines":{"0":17}}'],
 )
 STALE = Query(
-    description="Where the task restores or moves: whether a standby's answer, which may lack the newest, will do"
+    description="Whether a standby's answer, maybe an older one, will do where the task restores, moves or is silent"
 )
 WAIT = Query(ge=0, le=_LONGEST_WAIT_MS, description="So many ms the store is given to come to not_older_than")
 

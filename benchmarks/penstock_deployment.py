@@ -30,6 +30,7 @@ from benchmarks.measure import BenchmarkError
 from benchmarks.penstock_side import ENVIRONMENT, NAME
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 
 
 def topology(output: str) -> ps.Topology:
@@ -112,6 +113,7 @@ def penstock_deployment(
     try:
         for _ in range(setting.nodes - 1):
             cluster.add_node(**settings)
+        leave_out_rays_lines()
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         app = ps.KafkaStreams(
             topology(output),

@@ -79,7 +79,10 @@ def query(
     history: Annotated[bool, typer.Option("--history", help="All versions of KEY; versioned stores")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="Backwards")] = False,
     stale: Annotated[
-        bool, typer.Option("--stale", help="Where a task moves or restores, take a standby's answer, or what it has")
+        bool,
+        typer.Option(
+            "--stale", help="Where a task moves, restores or is silent, take a standby's answer, or what it has"
+        ),
     ] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows")] = None,
     as_json: AsJson = False,

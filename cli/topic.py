@@ -41,16 +41,23 @@ def create(
     ] = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Create topics."""
+    """Create topics. One that exists already is left as it is, and is an error in the end; the others are created."""
     from penstock.kafka.topics import Topics
 
     if partitions < 1 and partitions != _BROKERS_CHOICE:
         raise ConfigError(f"--partitions {partitions}: a topic has at least one")
     entries = dict(pair("--config", text, "KEY=VALUE") for text in config or [])
     there = Topics.of(clients_at(bootstrap_servers, command_config))
+    existing = []
     for name in topics:
-        there.create(NewTopic(name, partitions, replication, entries))
-        typer.echo(f"Topic {name} is created")
+        try:
+            there.create(NewTopic(name, partitions, replication, entries))
+        except ConfigError as error:
+            existing.append(str(error))
+        else:
+            typer.echo(f"Topic {name} is created")
+    if existing:
+        raise ConfigError("; ".join(existing))
 
 
 @topic_app.command("list")

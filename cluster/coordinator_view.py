@@ -66,13 +66,16 @@ class CoordinatorView:
             if task in actor.held and actor.phase is Phase.FENCING:
                 return f"{name} is lost, and must be kept from writing before another goes on"
             if task in actor.held and name != target:
-                return f"{name} must release it"
+                return f"{name} has not released it yet: that goes on by itself"
         if target is not None:
-            return f"{target} must confirm what it was assigned before"
+            return f"{target} has not confirmed yet what it was assigned before: that goes on by itself"
         if self._replacements.backing_off:
             return self.waits_for or "stream actors are lost one after another, the next one is started after a while"
         starting = self.starting
-        return f"{', '.join(starting)} must start" if starting else "there is no stream actor"
+        if not starting:
+            return "there is no stream actor"
+        are = "is" if len(starting) == 1 else "are"
+        return f"{', '.join(starting)} {are} starting: should that last, 'ray status' says whether a CPU is lacking"
 
     @property
     def moving(self) -> dict[TaskId, str]:

@@ -267,8 +267,9 @@ class KafkaStreams(BeforeStart, ActorChanges):
 
         ``type``: one of :class:`QueryableStoreTypes`, as it stands ``key_value_store()``. ``position_bound``: what it
         gives must not be older than that (KIP-796); a store that has not come there gets ``wait_s``, then its calls
-        raise NotUpToBoundError, or PositionError where it cannot. ``stale_stores``: while a task moves or restores, a
-        standby may answer, or the task with what it has so far, which may lack the newest (KIP-535); not with a bound.
+        raise NotUpToBoundError, or PositionError where it cannot. ``stale_stores``: while a task moves,
+        restores or does not answer a standby may, or the task with what it has so far, which may lack the newest
+        (KIP-535); not with a bound.
 
         Raises UnknownStateStoreError naming the stores there are, UnknownQueryError for a store that is of another
         kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.

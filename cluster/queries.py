@@ -28,6 +28,7 @@ from penstock.cluster.key_serdes import KeySerdes, key_bytes, unpickled
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
+from penstock.cluster.stale_answers import Ask, first_answer
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -47,7 +48,6 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # so often is a store asked whether it has come to a position
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
-_MAY_BE_STALE = frozenset({QueryFailure.NOT_PRESENT, QueryFailure.NOT_ACTIVE})
 _KEYS_AT_ONCE = 500  # about 2 ms of a task's work
 
 
@@ -221,13 +221,13 @@ class StateQueries(ReadSide):
             self._waiting -= 1
 
     async def _answer(self, query: StoreQuery, reading: Reading) -> StoreAnswer:
-        """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""
-        metadata = self._metadata or await self._refresh()
-        answer = await self._ask_task(metadata, query)
-        if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
-            answer = await self._ask_task(await self._refresh(), query)
-        if reading.stale and query.bound is None and (answer is None or answer.failure in _MAY_BE_STALE):
-            answer = await self._stale_answer(query, reading) or answer
+        """The answer of the active task, or of a copy where ``reading`` takes one; a failure is raised."""
+        asking = self._active_answer(query)
+        if reading.stale and query.bound is None:
+            answer, of_copy = await first_answer(asking, partial(self._copies, query))
+            reading.was_stale |= of_copy
+        else:
+            answer = await asking
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
             raise await self._not_there(query.task_id)
         if answer.failure is QueryFailure.NOT_ACTIVE:
@@ -247,16 +247,19 @@ class StateQueries(ReadSide):
             raise StateStoreError(f"store {query.store!r} of task {query.task_id}: {answer.detail}")
         return answer
 
-    async def _stale_answer(self, query: StoreQuery, reading: Reading) -> StoreAnswer | None:
-        """That of a standby, or of the task itself while it restores."""
+    async def _active_answer(self, query: StoreQuery) -> StoreAnswer | None:
+        """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""
+        answer = await self._ask_task(self._metadata or await self._refresh(), query)
+        if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
+            answer = await self._ask_task(await self._refresh(), query)
+        return answer
+
+    async def _copies(self, query: StoreQuery) -> list[Ask]:
+        """How to ask each standby of the task, and at last the task itself, which may restore."""
         metadata, asked = self._metadata or await self._refresh(), replace(query, stale=True)
         active = metadata.placement.get(query.task_id)
-        for name in (*metadata.standbys.get(query.task_id, ()), *([active] if active is not None else ())):
-            answer = await self._ask_at(metadata, asked, name)
-            if answer is not None and answer.failure is None:
-                reading.was_stale = True
-                return answer
-        return None
+        names = (*metadata.standbys.get(query.task_id, ()), *([active] if active is not None else ()))
+        return [partial(self._ask_at, metadata, asked, name) for name in names]
 
     async def _not_there(self, task: TaskId) -> Exception:
         """Why no actor has the task: for a moment, or because none will ever have it again."""

@@ -85,8 +85,8 @@ class Reading:
     """How one question is to be answered, and, once it was, how far the stores had come that answered it.
 
     ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
-    long a store is given to come there. ``stale``: where the task is not to be had, or restores, a standby's answer
-    will do, or what is restored so far; ``was_stale``: one was given.
+    long a store is given to come there. ``stale``: where the task is not to be had, restores or does not answer, a
+    standby's answer will do, or what is restored so far; ``was_stale``: one was given.
     """
 
     def __init__(

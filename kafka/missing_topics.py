@@ -23,9 +23,10 @@ class MissingTopics:
         self._deadlines: dict[str, float] = {}
 
     def note(self, topic: str, said: str) -> None:
-        """The broker has said that it does not know ``topic``."""
-        self._log.warning("topic unknown to the broker", topic=topic, error=said)
-        self._deadlines.setdefault(topic, time.monotonic() + _PATIENCE_S)
+        """The broker has said that it does not know ``topic``; of each partition, perhaps, and again and again."""
+        if topic not in self._deadlines:
+            self._log.warning("topic unknown to the broker", topic=topic, error=said)
+            self._deadlines[topic] = time.monotonic() + _PATIENCE_S
 
     def check(self, client: Consumer) -> None:
         """Ask for those whose time is up; where nobody answers, again later. Raises MissingTopicError for one that is
@@ -37,8 +38,7 @@ class MissingTopics:
             try:
                 with broker_errors(f"ask for topic {topic!r}", self._address):
                     found = client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
-            except BrokerUnreachableError as error:
-                self._log.warning("broker unreachable, asking for the topic again later", topic=topic, error=str(error))
+            except BrokerUnreachableError:
                 self._deadlines[topic] = now + _PATIENCE_S
                 continue
             if found.error is not None and found.error.code() in MISSING_TOPIC:

@@ -85,7 +85,10 @@ class Topics(ConfluentAdmin):
             bounded_result(answer)
         except KafkaException as error:
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ConfigError(f"topic {topic.name!r} exists already at {self._address}") from None
+                raise ConfigError(
+                    f"topic {topic.name!r} exists already at {self._address} and is left as it is "
+                    f"('penstock topic describe {topic.name}' shows it)"
+                ) from None
             raise as_streams_error(error, what, self._address) from error
 
     def describe(self, topic: str) -> TopicLayout:

@@ -23,6 +23,9 @@ from penstock.testing.chaos.schedule import OF_NODES, Kind, possible
 
 _RECORDS = 500_000
 _PER_SECOND = 5_000
+_SHOWN = 20
+_LONGEST = 1000
+_ALL = "violations.txt"
 _NEEDS = {
     Kind.EXPIRE_TRANSACTION: "--guarantee exactly_once_v2",
     Kind.ELECT_LEADERS: "--guarantee exactly_once_v2",
@@ -125,10 +128,19 @@ def _tell(report: Report, program: Program, arguments: list[str]) -> None:
     if not report.violations:
         typer.echo("held: the program's own checks, stores and changelogs equal, back to rest, ended in good order")
         return
-    for violation in report.violations:
-        typer.secho(f"VIOLATED: {violation}", fg="red")
+    for violation in report.violations[:_SHOWN]:
+        typer.secho(f"VIOLATED: {cut(violation)}", fg="red")
+    if len(report.violations) > _SHOWN:
+        typer.secho(f"VIOLATED: {len(report.violations) - _SHOWN:,} more", fg="red")
+    (report.folder / _ALL).write_text("".join(f"{violation}\n" for violation in report.violations))
+    typer.echo(f"all that is violated: {report.folder / _ALL}")
     typer.echo(f"once more: {once_more(report, program, arguments)}")
     typer.echo(f"logs and data: {report.folder}")
+
+
+def cut(sentence: str) -> str:
+    """As much of it as is read on a screen: a program's own check may put whole stores into one."""
+    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]} …"
 
 
 def once_more(report: Report, program: Program, arguments: list[str]) -> str:

@@ -6,12 +6,15 @@ import threading
 import time
 from contextlib import closing
 
+from penstock.common.errors import ConfigError
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import RecordProducer
 from penstock.testing.chaos.program import Program, Written
 
 _AT_ONCE = 0.2
 _FLUSH_S = 180.0
+_OLDEST_MS = 86_400_000
+"""A changelog of windows keeps them for a day longer than they need, by the times of its records and today's date."""
 
 
 def feed(clients: KafkaClients, program: Program, seconds: float, stopped: threading.Event) -> None:
@@ -39,6 +42,13 @@ def write(clients: KafkaClients, records: list[Written]) -> None:
 
 
 def _send(producer: RecordProducer, record: Written) -> None:
+    age_ms = time.time_ns() // 1_000_000 - record.timestamp
+    if age_ms > _OLDEST_MS:
+        raise ConfigError(
+            f"a record for topic {record.topic!r} is {age_ms / 86_400_000:.0f} days old, by its timestamp "
+            f"{record.timestamp}: brokers delete what is older than the retention of its topic, in the middle of the "
+            "run. Let the times of records be of today, such as time.time_ns() // 1_000_000"
+        )
     producer.send(record.topic, record.key, record.value, record.timestamp, partition=record.partition)
 
 

@@ -49,6 +49,7 @@ class Prober:
     def _state(self, client: HttpClient) -> None:
         answer = client.get("v1", "applications", self.application_id)
         if answer.status == OK:
+            self.answers["told the state"] += 1
             if not ApplicationState(answer.body["state"]).is_live:
                 self.ended = f"{answer.body['state']}: {answer.body.get('error')}"
         elif answer.status != UNAVAILABLE:

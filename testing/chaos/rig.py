@@ -29,6 +29,7 @@ from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.testing.chaos.http_client import OK, UNAVAILABLE, Answer, HttpClient, NotAnsweredError
 from penstock.testing.chaos.network import Network, listener, network
 from penstock.testing.chaos.program import Guarantee, Program
+from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
 
@@ -239,6 +240,7 @@ def rig(
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         cluster = stack.enter_context(_ray_cluster(nodes)) if nodes > 1 else None
         stack.callback(ray.shutdown)
+        leave_out_rays_lines()
         of_its_own: dict[str, Any] = {} if cluster else {"num_cpus": _ACTORS, "object_store_memory": _STORE_BYTES}
         context: Any = ray.init(
             cluster.address if cluster else "local", namespace=NAMESPACE, include_dashboard=False,

@@ -168,9 +168,9 @@ def test_one_that_has_ended_is_not_paused(client: httpx.Client, read_side: FakeR
 def test_a_task_that_no_actor_has_is_listed_with_what_it_waits_for(
     client: httpx.Client, read_side: FakeReadSide
 ) -> None:
-    read_side.current = replace(read_side.current, unhosted={TaskId(1, 1): "stream/3 must start"})
+    read_side.current = replace(read_side.current, unhosted={TaskId(1, 1): "stream/3 is starting"})
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     waiting = body.tasks[-1]
-    assert (waiting.task_id, waiting.actor_id, waiting.waits_for) == ("1_1", None, "stream/3 must start")
+    assert (waiting.task_id, waiting.actor_id, waiting.waits_for) == ("1_1", None, "stream/3 is starting")
     assert (waiting.state, waiting.lag) == (None, None)
     assert [task.waits_for for task in body.tasks[:-1]] == [None, None, None]

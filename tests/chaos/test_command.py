@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,20 @@ def test_the_same_again_is_the_same_program_with_the_same_faults() -> None:
     numbered = Numbered(1000)
     everything = report(numbered, Guarantee.EXACTLY, possible(1, Guarantee.EXACTLY, poison=True))
     assert "--only" not in shlex.split(once_more(everything, numbered, ["--records", "1000"]))
+
+
+def test_a_check_that_finds_very_much_fills_a_file_and_not_the_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    much = replace(report(bare, Guarantee.AT_LEAST, (Kind.KILL_BROKER,)), folder=tmp_path)
+    much.violations = [f"customer-{number} owes {'9' * 10_000}" for number in range(5000)]
+    command._tell(much, bare, [HERE])
+    shown = capsys.readouterr().out
+    assert len(shown) < 30_000
+    assert "VIOLATED: customer-0 owes 999" in shown
+    assert "VIOLATED: 4,980 more" in shown
+    assert (tmp_path / "violations.txt").read_text().splitlines() == much.violations
+    assert f"all that is violated: {tmp_path / 'violations.txt'}" in shown
 
 
 def test_what_a_program_does_not_say_is_named_before_anything_is_started() -> None:

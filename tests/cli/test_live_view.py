@@ -124,17 +124,17 @@ def test_one_snapshot_alone_shows_no_rate() -> None:
 
 
 def test_a_task_that_no_actor_has_is_shown_as_waiting_with_the_reason_and_an_unknown_lag() -> None:
-    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 must start", TaskId(1, 1): "stream/3 must start"})
+    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 is starting", TaskId(1, 1): "stream/3 is starting"})
     frame = text(LiveView(), status, 10.0)
     assert row(frame, "1_0") == ["1_0", "waiting", "?"]
-    assert "2 tasks wait (1_0, 1_1): stream/3 must start" in frame
+    assert "2 tasks wait (1_0, 1_1): stream/3 is starting" in frame
     assert "1,234 + ?" in frame
 
 
 def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
-    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 must start"})
+    status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 is starting"})
     line = _Lines().line(status, 10.0)
     assert line is not None
     assert "1/3 tasks run" in line
     assert "lag 1,234 + ?" in line
-    assert line.endswith("\n1 task waits (1_0): stream/3 must start")
+    assert line.endswith("\n1 task waits (1_0): stream/3 is starting")

@@ -75,6 +75,18 @@ def test_a_topic_is_created_listed_described_and_deleted(topic: Commands, topic_
     assert name not in topic("list", "--internal")
 
 
+def test_of_several_topics_those_that_are_missing_are_created_and_those_that_exist_left_and_named(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
+    there, missing, other = topic_name("there"), topic_name("missing"), topic_name("other")
+    topic("create", there, "-p", "2")
+    with pytest.raises(ConfigError, match=f"^topic '{there}' exists already at .* is left as it is") as refused:
+        topic("create", missing, there, other, "-p", "3")
+    assert missing not in str(refused.value)
+    counts = {each["name"]: each["partitions"] for each in json.loads(topic("list", "--json"))}
+    assert (counts[there], counts[missing], counts[other]) == (2, 3, 3)
+
+
 def test_internal_topics_are_listed_on_demand(topic: Commands, topic_name: Callable[[str], str]) -> None:
     name = topic_name("app") + "-counts-changelog"
     topic("create", name)

@@ -99,7 +99,7 @@ class FakeActor:
     def _answer(self, query: StoreQuery) -> StoreAnswer:
         if query.task_id not in self.tasks:
             return StoreAnswer(failure=QueryFailure.NOT_PRESENT)
-        if self.failure is not None:
+        if self.failure is not None and not (query.stale and self.failure is QueryFailure.NOT_ACTIVE):
             return StoreAnswer(failure=self.failure, detail="no good", answered=self.answered)
         mine = sorted(
             key for key in self.keys if self.has_every_key or partition_for(key, PARTITIONS) == query.task_id.partition
@@ -133,6 +133,7 @@ class FakeCoordinator:
         self.tasks = [TaskId(1, partition) for partition in range(PARTITIONS)]
         self.actors = {"a": FakeActor(*self.tasks[:2]), "b": FakeActor(*self.tasks[2:])}
         self.placement = {self.tasks[0]: "a", self.tasks[1]: "a", self.tasks[2]: "b"}
+        self.standbys: dict[TaskId, tuple[str, ...]] = {}
         self.error: str | None = None
         self.asked = 0
         self.state = ApplicationState.RUNNING
@@ -148,7 +149,7 @@ class FakeCoordinator:
         if self.state is ApplicationState.CREATED:
             return ApplicationMetadata("app", 0, {}, {}, {})
         stores = {"counts": StoreMetadata("counts", STORE.kind, 1, PARTITIONS, "app-counts-changelog", "in")}
-        return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors))
+        return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors), self.standbys)
 
     @property
     def key_serdes(self) -> Method:

@@ -22,6 +22,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 
 PARTITIONS = 8
 KEYS = 50
@@ -49,6 +50,7 @@ def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
     cluster = head_without_cpus()
     try:
         nodes = [add_node(cluster, each) for each in cpus]
+        leave_out_rays_lines()
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         yield cluster, nodes
     finally:

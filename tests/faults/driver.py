@@ -16,6 +16,7 @@ import ray
 
 from penstock.cluster.names import NAMESPACE
 from penstock.common.errors import StreamsError
+from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 from tests.elastic.cluster import SlowCount
 from tests.faults.planted import gigabytes, once
 
@@ -33,6 +34,7 @@ def said(app: Any) -> dict[str, Any]:
 def main(address: str, name: str, folder: Path, config: dict[str, Any], work: str) -> None:
     works = {"": None, "allocates": once(folder / "armed", gigabytes(2))}
     it = SlowCount(config["bootstrap.servers"], name, folder / "state", 0.0, works[work], **config)
+    leave_out_rays_lines()
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     it.app.start()
     it.app.wait_until_running()

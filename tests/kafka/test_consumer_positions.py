@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+from structlog.testing import capture_logs
 
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.ids import TopicPartition
@@ -177,6 +178,24 @@ def test_a_broker_that_is_away_when_an_unknown_topic_is_asked_for_is_waited_for(
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[0]]
     client.answers, client.ready = True, [record(1)]
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[1]]
+
+
+def test_an_outage_in_which_a_topic_is_unknown_is_one_line_in_the_log_however_often_it_is_said(
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
+    with capture_logs() as lines:
+        client.answers = False
+        for _ in range(5):
+            client.ready = [failure(KafkaError._UNKNOWN_PARTITION)]
+            assert consumer.poll(10, 0) == []
+    assert [line["event"] for line in lines] == ["topic unknown to the broker"]
+    with capture_logs() as lines:
+        client.answers, client.ready = True, [record(0)]
+        consumer.poll(10, 0)
+        client.ready = [failure(KafkaError._UNKNOWN_PARTITION)]
+        consumer.poll(10, 0)
+    assert [line["event"] for line in lines] == ["topic unknown to the broker"], "of the next outage"
 
 
 class Stable:

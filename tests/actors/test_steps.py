@@ -1,0 +1,78 @@
+"""What an actor waits for, and what is in the log of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, StreamsError
+from tests.actors.rig import ManualClock
+
+LOCKED = StateStoreLockedError("the stores of 0_1 are open elsewhere")
+UNKNOWN = BrokerUnreachableError("cannot ask for offsets: Local: Unknown partition (_UNKNOWN_PARTITION)")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def lines() -> Iterator[list[Any]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def result(steps: Steps[str], clock: ManualClock) -> str:
+    """Of steps whose pauses pass at once."""
+    try:
+        while True:
+            clock.now_ms += int(1000 * next(steps))
+    except StopIteration as end:
+        return str(end.value)
+
+
+def after(seconds: float, error: StreamsError, clock: ManualClock) -> str:
+    """Waits so long for a call that raises ``error`` until then."""
+    ready_ms = clock.now_ms + seconds * 1000
+
+    def call() -> str:
+        if clock.now_ms < ready_ms:
+            raise error
+        return "found"
+
+    return result(retry_while_unavailable(call, clock), clock)
+
+
+def test_stores_that_a_task_lets_go_of_as_it_moves_are_nothing_to_warn_of(clock: ManualClock, lines: list[Any]) -> None:
+    assert after(2, LOCKED, clock) == "found"
+    assert lines == []
+
+
+def test_stores_that_stay_locked_are(clock: ManualClock, lines: list[Any]) -> None:
+    assert after(60, LOCKED, clock) == "found"
+    assert [line["log_level"] for line in lines] == ["warning", "info"]
+    assert lines[0]["error"] == str(LOCKED)
+
+
+def test_an_outage_is_said_once_and_that_it_is_over(clock: ManualClock, lines: list[Any]) -> None:
+    assert after(100, UNKNOWN, clock) == "found"
+    assert [line["log_level"] for line in lines] == ["warning", "info"]
+    assert "_UNKNOWN_PARTITION" in lines[0]["error"]
+    assert lines[1]["waited_s"] == pytest.approx(100, abs=1)
+
+
+def test_the_next_outage_is_said_as_well(clock: ManualClock, lines: list[Any]) -> None:
+    for _ in range(2):
+        assert after(20, UNKNOWN, clock) == "found"
+    assert len([line for line in lines if line["log_level"] == "warning"]) == 2
+
+
+@pytest.mark.parametrize("error", [LOCKED, UNKNOWN])
+def test_what_lasts_for_too_long_is_an_error(clock: ManualClock, error: StreamsError) -> None:
+    with pytest.raises(type(error)):
+        after(130, error, clock)
